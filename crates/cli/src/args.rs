@@ -53,6 +53,9 @@ pub(crate) enum Command {
     /// Show the version, the datapaths found, the limits, and the size of all state
     #[command(after_help = "Example:\n  fairway info --state --jetties 1024 --hosts 1024")]
     Info(InfoOptions),
+    /// Explain which datapath is used, what slows it down or is missing, and what to do about it
+    #[command(after_help = crate::doctor::EXAMPLES)]
+    Doctor(crate::doctor::DoctorOptions),
     /// Relay UDP over paths as bad as asked for, or emulate a whole network in real time
     #[command(after_help = EMULATE_EXAMPLES)]
     Emulate(EmulateOptions),

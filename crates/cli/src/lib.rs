@@ -3,7 +3,7 @@
 //! **What it is.** `perf` measures the transport in the shape that perftest's users know, `serve`
 //! and `copy` move files by remote WRITE, `emulate` makes a network worse, `sim` simulates
 //! networks of thousands of NICs, `nic` runs the NIC model, `policy` checks
-//! policies that are files, and `info` says what there is.
+//! policies that are files, `info` says what there is, and `doctor` what is in the way.
 //! [`command`] describes all of it, for the manual pages and the shells' completions.
 //!
 //! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
@@ -23,6 +23,7 @@ use clap::{CommandFactory, FromArgMatches};
 mod args;
 mod codec;
 mod copy;
+mod doctor;
 mod emulate;
 mod failure;
 #[cfg(feature = "fuzzing")]
@@ -86,6 +87,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(options) => copy::serve(&options),
         Command::Copy(options) => copy::copy(&options),
         Command::Info(options) => info::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Emulate(options) => emulate::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Run(options) => verbs::run(&options),

@@ -256,7 +256,7 @@ fn shorter(asked: u32, agreed: u32) -> Option<String> {
 
 impl Service {
     /// Why there is no connection, and what to do about it.
-    fn explain(&self, error: Error) -> Failure {
+    pub(crate) fn explain(&self, error: Error) -> Failure {
         let Service { command, port, .. } = self;
         let last = port + SOCKETS - 1;
         match error {

@@ -149,11 +149,12 @@ impl RunOptions {
     }
 }
 
-const LIBRARY: &str = "libibverbs.so.1";
+/// What the verbs library is called, as programs name it.
+pub(crate) const LIBRARY: &str = "libibverbs.so.1";
 
 /// The folder of the library: said by `FAIRWAY_VERBS_LIB`, installed beside this program, or built
 /// beside it.
-fn library() -> Result<PathBuf, Failure> {
+pub(crate) fn library() -> Result<PathBuf, Failure> {
     if let Some(said) = std::env::var_os("FAIRWAY_VERBS_LIB") {
         let said = PathBuf::from(said);
         let folder =
@@ -217,13 +218,17 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), Failure> {
     let (program, arguments) = options.program.split_first().ok_or_else(|| {
         Failure::usage("name the program to run, as in `fairway run -- ib_write_bw`")
     })?;
-    let error = Command::new(program)
-        .args(arguments)
-        .envs(options.environment())
-        .env("LD_LIBRARY_PATH", in_front(folder.as_os_str(), "LD_LIBRARY_PATH"))
-        .env("LD_PRELOAD", in_front(folder.join(LIBRARY).as_os_str(), "LD_PRELOAD"))
-        .exec();
+    let error = self::program(&folder, program).args(arguments).envs(options.environment()).exec();
     Err(Failure::io(format_args!("run {}", program.to_string_lossy()), &error))
+}
+
+/// A program with the library of this folder in front of the system's.
+pub(crate) fn program(folder: &Path, program: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("LD_LIBRARY_PATH", in_front(folder.as_os_str(), "LD_LIBRARY_PATH"))
+        .env("LD_PRELOAD", in_front(folder.join(LIBRARY).as_os_str(), "LD_PRELOAD"));
+    command
 }
 
 /// Runs the command.

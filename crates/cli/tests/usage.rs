@@ -9,8 +9,19 @@ use serde_json::Value;
 fn every_command_has_help_with_an_example() {
     let top = fairway(&["--help"]).ok().out;
     assert!(top.contains("Examples:") && top.contains("Exit status"), "{top}");
-    let commands =
-        ["perf", "serve", "copy", "info", "emulate", "sim", "top", "run", "devices", "completions"];
+    let commands = [
+        "perf",
+        "serve",
+        "copy",
+        "info",
+        "doctor",
+        "emulate",
+        "sim",
+        "top",
+        "run",
+        "devices",
+        "completions",
+    ];
     for command in commands {
         assert!(top.contains(command));
         for flag in ["-h", "--help"] {

@@ -1,0 +1,64 @@
+//! `fairway doctor`: what of this machine helps or hinders Fairway, with a remedy for each thing.
+//!
+//! `gather` reads the machine into the plain values of `readings`; `judge` makes findings of them.
+
+use clap::{Args, ValueHint};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::{process, quantity};
+
+mod finding;
+mod gather;
+mod judge;
+mod readings;
+#[cfg(test)]
+mod tests;
+
+use finding::{Finding, Verdict};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  fairway doctor                                       # this machine
+  fairway doctor HOST                                  # and the way to one that serves
+  fairway doctor --json
+
+On HOST, `fairway perf --server` or `fairway serve` has to run. The verdicts: `ok`; `slower`, it works
+and costs time; `missing`, something optional is not there; `broken`, Fairway cannot work, or HOST
+cannot be reached. The exit status is 1 if something is broken, and the last line names it.";
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorOptions {
+    /// A machine to connect to: set-up time, path MTU, paths that answer, round trip
+    #[arg(value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
+    host: Option<String>,
+
+    /// How long to wait for its answer to the connection request
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration, default_value = "5s",
+          requires = "host")]
+    connect_timeout: Duration,
+
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(options: &DoctorOptions) -> Result<(), Failure> {
+    let host = options.host.as_deref();
+    let peer = host.map(|host| gather::peer::look(host, options.connect_timeout)).transpose()?;
+    let readings = gather::gather(peer);
+    let findings = judge::judge(&readings);
+    let version = env!("CARGO_PKG_VERSION");
+    process::print(&if options.json {
+        let findings: Vec<Value> = findings.iter().map(Finding::json).collect();
+        let value = json!({ "version": version, "kernel": readings.kernel, "findings": findings });
+        format!("{value}\n")
+    } else {
+        format!("fairway {version} on Linux {}\n{}", readings.kernel, finding::text(&findings))
+    })?;
+    match findings.iter().any(|finding| finding.verdict == Verdict::Broken) {
+        true => Err(Failure::failed(finding::summary(&findings))),
+        false => Ok(()),
+    }
+}

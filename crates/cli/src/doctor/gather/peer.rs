@@ -1,0 +1,156 @@
+//! A connection to a machine that serves, and messages over each of its paths.
+//!
+//! The messages are for a Jetty that does not exist, so that every server of Fairway's answers them
+//! alike, and none has to do anything: the refusal comes back as an acknowledgement does.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use fairway_softnic::port::mtu_towards;
+use fairway_softnic::{
+    Context, Error, Jetty, JettyOptions, LongPackets, Memory, PathStats, Peer, Post, Rights,
+    Segment, Status, To,
+};
+
+use crate::doctor::readings::{Connection, PeerReading};
+use crate::failure::Failure;
+use crate::net::{PERF, SERVE, Service, resolve};
+
+/// No server of ours has this Jetty.
+const NO_JETTY: u32 = 0xf_fff0;
+/// Messages that are timed one by one.
+const TIMED: usize = 64;
+/// Most messages at a time, so that they go over many paths.
+const BURST: u64 = 64;
+/// How long paths may take to answer, and long packets to be tried.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Room for the messages.
+const MESSAGE_BYTES: u64 = 8;
+
+/// Connects to `host` and looks at what comes of it. Without a port in its name both servers'
+/// ports are tried.
+pub(in crate::doctor) fn look(host: &str, timeout: Duration) -> Result<PeerReading, Failure> {
+    // A name that is none is wrong usage, and not a finding.
+    resolve(host, PERF.port, None)?;
+    let mut failure = String::new();
+    for service in [&PERF, &SERVE] {
+        match resolve(host, service.port, None).map(|found| connect(&found, service, timeout))? {
+            Ok(connection) => {
+                return Ok(PeerReading { host: host.to_owned(), result: Ok(connection) });
+            }
+            Err(error) if failure.is_empty() => failure = error.to_string(),
+            Err(_) => {}
+        }
+    }
+    Ok(PeerReading { host: host.to_owned(), result: Err(failure) })
+}
+
+fn connect(
+    servers: &[SocketAddr],
+    service: &Service,
+    timeout: Duration,
+) -> Result<Connection, Failure> {
+    let mut failure = Failure::failed("the host has no address");
+    for server in servers {
+        let context = Context::builder().paths(16).build()?;
+        let start = Instant::now();
+        match context.connect(*server, timeout) {
+            Ok(peer) => {
+                let set_up = start.elapsed();
+                let connection = examine(&context, &peer, service, set_up)?;
+                // A peer that does not answer the farewell has told enough.
+                let _ = context.shutdown(Duration::from_secs(1));
+                return Ok(connection);
+            }
+            Err(error) => failure = service.explain(error),
+        }
+    }
+    Err(failure)
+}
+
+fn examine(
+    context: &Context,
+    peer: &Peer,
+    service: &Service,
+    set_up: Duration,
+) -> Result<Connection, Failure> {
+    let options = JettyOptions { depth: BURST as u32, ..JettyOptions::default() };
+    let jetty = context.create_jetty(options)?;
+    let memory = context.register(Memory::zeroed(MESSAGE_BYTES as usize)?, Rights::NONE)?;
+    let mut round_trips = Vec::with_capacity(TIMED);
+    for _ in 0..TIMED {
+        let start = Instant::now();
+        exchange(&jetty, peer, &memory, 1)?;
+        round_trips.push(start.elapsed());
+    }
+    round_trips.sort();
+    let start = Instant::now();
+    let is_known = || {
+        let paths = peer.stats().paths;
+        peer.long_packets() != LongPackets::Unknown && paths.iter().all(has_answered)
+    };
+    while !is_known() && start.elapsed() < PATIENCE && peer.is_alive() {
+        exchange(&jetty, peer, &memory, BURST)?;
+    }
+    let paths = peer.stats().paths;
+    let anywhere = match peer.address() {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    Ok(Connection {
+        address: peer.address(),
+        server: service.command,
+        set_up,
+        mtu: peer.mtu(),
+        route_mtu: mtu_towards(anywhere, &peer.address()).ok(),
+        long_packets: match peer.long_packets() {
+            LongPackets::Unknown => None,
+            found => Some(found == LongPackets::Arrive),
+        },
+        paths: peer.paths(),
+        answered: paths.iter().filter(|path| has_answered(path)).count() as u32,
+        silent_ports: silent_ports(&paths),
+        round_trips,
+    })
+}
+
+/// Sends so many messages, and waits until all are refused.
+fn exchange(jetty: &Jetty, peer: &Peer, memory: &Segment, count: u64) -> Result<(), Error> {
+    for id in 0..count {
+        jetty.send(peer, To::new(NO_JETTY), memory.slice(0..MESSAGE_BYTES), id)?;
+    }
+    for _ in 0..count {
+        let done = jetty.wait(PATIENCE)?;
+        if done.status != Status::RemoteNoJetty && done.status != Status::Success {
+            return Err(Error::Failed { operation: "message", status: done.status });
+        }
+    }
+    Ok(())
+}
+
+/// Was a packet acknowledged that went over this path?
+fn has_answered(path: &PathStats) -> bool {
+    path.sent > path.lost + u64::from(path.in_flight)
+}
+
+/// Ports of the peer to which paths lead, none of which has answered.
+fn silent_ports(paths: &[PathStats]) -> Vec<u16> {
+    let answering: BTreeSet<u16> =
+        paths.iter().filter(|path| has_answered(path)).map(|path| path.remote_port).collect();
+    let all: BTreeSet<u16> = paths.iter().map(|path| path.remote_port).collect();
+    all.difference(&answering).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_is_silent_when_no_path_to_it_has_answered() {
+        let path =
+            |remote_port, sent, lost| PathStats { remote_port, sent, lost, ..PathStats::default() };
+        let paths = [path(1, 4, 4), path(1, 4, 3), path(2, 2, 2), path(2, 0, 0), path(3, 9, 0)];
+        assert_eq!(silent_ports(&paths), [2]);
+    }
+}

@@ -1,0 +1,441 @@
+//! From readings to findings. Nothing is read here, so that every verdict can be tested.
+
+use super::finding::{Finding, Verdict, fine};
+use super::readings::{
+    Buffers, Clock, Connection, Interface, PeerReading, Permissions, Processors, Readings,
+    RocePort, Udp, Verbs,
+};
+use crate::quantity;
+
+/// Payload of a packet, in bytes, if the path has room for it.
+const PAYLOAD_BYTES: usize = 4096;
+/// Headers of IP, UDP and Fairway in front of the payload, at most.
+const HEADER_BYTES: usize = 140;
+/// The interface MTU from which packets have their whole payload.
+const MTU_WANTED: usize = PAYLOAD_BYTES + HEADER_BYTES;
+/// The shortest MTU that IPv6 allows. Set-up needs no more.
+const MTU_MIN: usize = 1280;
+/// A clock that takes longer to read, in nanoseconds, is a system call or slow hardware.
+const CLOCK_NS: u64 = 100;
+/// Programs over verbs lock what they register; limits below this make them fail.
+const LOCKED_BYTES: u64 = 64 << 20;
+/// A context has some tens of descriptors; servers have more.
+const OPEN_FILES: u64 = 256;
+/// What MPI libraries and others take of `/dev/shm`, in bytes.
+const SHM_BYTES: u64 = 64 << 20;
+/// Numbers of capabilities (`linux/capability.h`).
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_NET_RAW: u32 = 13;
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// Judges everything that was read, section by section.
+pub(crate) fn judge(readings: &Readings) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(peer(readings.peer.as_ref()));
+    findings.extend(datapaths(readings));
+    if let Ok(udp) = &readings.udp {
+        findings.extend(offloads(udp));
+        findings.extend(buffers(&udp.buffers));
+    }
+    findings.extend(readings.interfaces.iter().filter_map(interface));
+    for route in &readings.routes {
+        let found = format!("MTU {} by the route over {}", route.mtu, route.interface);
+        let remedy =
+            format!("sudo ip route change {} dev {} mtu {MTU_WANTED}", route.to, route.interface);
+        findings.push(by_mtu(fine("mtu", format!("route {}", route.to), found), route.mtu, remedy));
+    }
+    findings.push(clock(&readings.clock));
+    findings.extend(processors(&readings.processors));
+    findings.extend(permissions(&readings.permissions));
+    findings.extend(rdma_programs(&readings.verbs, readings.roce_port, &readings.permissions));
+    findings.push(tcp(readings));
+    findings
+}
+
+fn datapaths(readings: &Readings) -> Vec<Finding> {
+    const SECTION: &str = "datapath";
+    let udp = match &readings.udp {
+        Ok(_) => fine(SECTION, "udp", "chosen: sockets can be opened, and packets arrive"),
+        Err(error) => fine(SECTION, "udp", format!("does not work: {error}"))
+            .but(Verdict::Broken, "sudo ip link set lo up; let this process open UDP sockets"),
+    };
+    let shared = match &readings.shared_memory {
+        Ok(()) => fine(
+            SECTION,
+            "shared memory",
+            "used for loads, stores and atomics between \
+            processes of one user on this host, on memory that is allocated as shared",
+        ),
+        Err(error) => fine(SECTION, "shared memory", format!("not used: {error}")).but(
+            Verdict::Slower,
+            "allow memfd_create and abstract Unix sockets; the network carries it meanwhile",
+        ),
+    };
+    let af_xdp = fine(SECTION, "af_xdp", "not chosen: this version is built without it")
+        .but(Verdict::Missing, "nothing to do: UDP carries everything");
+    let rdma = match readings.rdma_devices.as_slice() {
+        [] => fine(SECTION, "rdma devices", "none seen, and none needed"),
+        devices => fine(
+            SECTION,
+            "rdma devices",
+            format!(
+                "seen, not chosen: {}; Fairway sends through UDP sockets only",
+                devices.join(", ")
+            ),
+        ),
+    };
+    vec![udp, shared, af_xdp, rdma]
+}
+
+fn offloads(udp: &Udp) -> Vec<Finding> {
+    const SECTION: &str = "offloads";
+    const KERNEL: &str = "boot Linux 5.0 or later, without a filter of setsockopt";
+    let sending = match udp.segmentation {
+        true => fine(
+            SECTION,
+            "UDP_SEGMENT",
+            format!("works: one call sent {} packets (at most {})", udp.sent, udp.segments_max),
+        ),
+        false => fine(SECTION, "UDP_SEGMENT", "does not work: a call for every packet")
+            .but(Verdict::Slower, KERNEL),
+    };
+    let receiving = match udp.received_at_once {
+        0 | 1 => fine(SECTION, "UDP_GRO", "does not work: a call for every packet")
+            .but(Verdict::Slower, KERNEL),
+        packets => fine(SECTION, "UDP_GRO", format!("works: one call returned {packets} packets")),
+    };
+    let fragments = match udp.unfragmented {
+        true => fine(SECTION, "fragmentation", "off: packets are never cut on the way"),
+        false => {
+            fine(SECTION, "fragmentation", "cannot be switched off: a lost fragment loses all")
+                .but(Verdict::Slower, "boot a kernel with IP_PMTUDISC_PROBE")
+        }
+    };
+    vec![sending, receiving, fragments]
+}
+
+fn buffers(buffers: &Buffers) -> Vec<Finding> {
+    let one = |name: &str, granted: usize, max: Option<u64>, setting: &str| {
+        // The kernel reports twice what it grants.
+        let usable = granted / 2;
+        let max = max.map_or("unknown".to_owned(), quantity::show_size);
+        let found = format!(
+            "got {} of the {} asked for (net.core.{setting} {max})",
+            quantity::show_size(usable as u64),
+            quantity::show_size(buffers.asked as u64)
+        );
+        let finding = fine("socket buffers", name, found);
+        match usable >= buffers.asked {
+            true => finding,
+            false => finding.but(
+                Verdict::Slower,
+                format!("sudo sysctl -w net.core.{setting}={}", buffers.asked),
+            ),
+        }
+    };
+    vec![
+        one("receive", buffers.receive, buffers.receive_max, "rmem_max"),
+        one("send", buffers.send, buffers.send_max, "wmem_max"),
+    ]
+}
+
+/// An interface that is up. The loopback interface carries everything.
+fn interface(interface: &Interface) -> Option<Finding> {
+    let Interface { name, mtu, is_up, is_loopback } = interface;
+    if !is_up {
+        return None;
+    }
+    let finding =
+        fine("mtu", name, format!("MTU {mtu}, {} bytes of payload a packet", payload(*mtu)));
+    if *is_loopback {
+        return Some(finding);
+    }
+    Some(by_mtu(finding, *mtu, format!("sudo ip link set {name} mtu {MTU_WANTED}")))
+}
+
+/// Payload of the packets that fit an MTU, in bytes.
+fn payload(mtu: usize) -> usize {
+    (mtu.saturating_sub(HEADER_BYTES) & !7).min(PAYLOAD_BYTES)
+}
+
+fn by_mtu(finding: Finding, mtu: usize, command: String) -> Finding {
+    match mtu {
+        ..MTU_MIN => finding.but(
+            Verdict::Missing,
+            format!("{command} (below {MTU_MIN} neither IPv6 nor the set-up of connections works)"),
+        ),
+        ..MTU_WANTED => finding.but(
+            Verdict::Slower,
+            format!("{command}, if every switch on the way and the peer take such packets"),
+        ),
+        _ => finding,
+    }
+}
+
+fn clock(clock: &Clock) -> Finding {
+    let source = clock.source.as_deref().unwrap_or("unknown");
+    let finding = fine("clock", "source", format!("{source}, {} ns to read", clock.read_ns));
+    if clock.read_ns <= CLOCK_NS {
+        return finding;
+    }
+    let better = clock.offered.iter().find(|offered| {
+        offered.as_str() != source
+            && matches!(offered.as_str(), "tsc" | "kvm-clock" | "arch_sys_counter")
+    });
+    finding.but(
+        Verdict::Slower,
+        match better {
+            Some(better) => format!(
+                "echo {better} | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource"
+            ),
+            None => "this machine offers no faster clock; every packet reads it".to_owned(),
+        },
+    )
+}
+
+fn processors(processors: &Processors) -> Vec<Finding> {
+    const SECTION: &str = "processors";
+    let Processors { online, allowed, quota, governor } = processors;
+    let cores = fine(SECTION, "cores", format!("{allowed} of {online} may be used"));
+    let cores = match allowed {
+        0 | 1 if *online > 1 => cores.but(
+            Verdict::Slower,
+            format!(
+                "taskset --cpu-list 0-{} PROGRAM (a program and its peer share one core now)",
+                online - 1
+            ),
+        ),
+        0 | 1 => cores.but(Verdict::Slower, "a program and its peer share the one core"),
+        _ => cores,
+    };
+    let quota_finding = match quota {
+        None => fine(SECTION, "cgroup quota", "none"),
+        Some(quota) => {
+            let finding = fine(SECTION, "cgroup quota", format!("{quota:.2} cores"));
+            match *quota < *allowed as f64 {
+                true => finding.but(
+                    Verdict::Slower,
+                    format!(
+                        "raise cpu.max of the group, or start the container with --cpus \
+                        {allowed}: at the quota's end a polling program stops for the period"
+                    ),
+                ),
+                false => finding,
+            }
+        }
+    };
+    let frequency = governor.as_ref().map(|governor| {
+        let finding = fine(SECTION, "frequency governor", governor.as_str());
+        match governor.as_str() {
+            "powersave" | "conservative" => {
+                finding.but(Verdict::Slower, "sudo cpupower frequency-set --governor performance")
+            }
+            _ => finding,
+        }
+    });
+    [Some(cores), Some(quota_finding), frequency].into_iter().flatten().collect()
+}
+
+fn permissions(permissions: &Permissions) -> Vec<Finding> {
+    const SECTION: &str = "permissions";
+    let files = permissions.open_files;
+    let shown = files.map_or("no limit".to_owned(), |files| files.to_string());
+    let open_files = fine(SECTION, "open files", shown);
+    let open_files = match files {
+        Some(..OPEN_FILES) => open_files.but(Verdict::Slower, "ulimit -n 4096"),
+        _ => open_files,
+    };
+    let calls = match permissions.refused_calls.as_slice() {
+        [] => fine(
+            SECTION,
+            "system calls",
+            format!(
+                "all that Fairway uses are allowed ({})",
+                match permissions.seccomp {
+                    Some(0) => "seccomp is off",
+                    Some(_) => "a seccomp filter is on",
+                    None => "the state of seccomp is hidden",
+                }
+            ),
+        ),
+        refused => {
+            let list: Vec<String> =
+                refused.iter().map(|(call, error)| format!("{call} ({error})")).collect();
+            fine(SECTION, "system calls", format!("refused: {}", list.join(", "))).but(
+                Verdict::Broken,
+                "allow them in the seccomp profile (docker run --security-opt seccomp=FILE)",
+            )
+        }
+    };
+    let network = fine(
+        SECTION,
+        "network namespace",
+        match permissions.initial_network {
+            Some(true) => "that of the machine",
+            Some(false) => "its own: the interfaces above are the container's",
+            None => "not known: process 1 is hidden",
+        },
+    );
+    vec![open_files, calls, network, emulation(permissions)]
+}
+
+/// What `fairway emulate --topology` needs, and captures.
+fn emulation(permissions: &Permissions) -> Finding {
+    let mut lacking = Vec::new();
+    for (capability, name) in [
+        (CAP_NET_ADMIN, "CAP_NET_ADMIN"),
+        (CAP_NET_RAW, "CAP_NET_RAW"),
+        (CAP_SYS_ADMIN, "CAP_SYS_ADMIN"),
+    ] {
+        if !permissions.has(capability) {
+            lacking.push(name.to_owned());
+        }
+    }
+    if let Err(error) = &permissions.tun {
+        lacking.push(format!("/dev/net/tun ({error})"));
+    }
+    match lacking.is_empty() {
+        true => fine("permissions", "emulated networks", "namespaces and TUN can be made"),
+        false => fine(
+            "permissions",
+            "emulated networks",
+            format!("fairway emulate --topology, and it alone, lacks {}", lacking.join(", ")),
+        )
+        .but(Verdict::Missing, "run it as root, with modprobe tun; the rest needs no privilege"),
+    }
+}
+
+/// What programs under `fairway run` need.
+fn rdma_programs(verbs: &Verbs, port: RocePort, permissions: &Permissions) -> Vec<Finding> {
+    const SECTION: &str = "rdma programs";
+    let library = match &verbs.folder {
+        Ok(folder) => fine(SECTION, "verbs library", folder.display().to_string()),
+        Err(error) => fine(SECTION, "verbs library", "not found")
+            .but(Verdict::Missing, format!("make verbs ({error})")),
+    };
+    let loaded = match &verbs.loaded {
+        None => None,
+        Some(Ok(())) => {
+            Some(fine(SECTION, "loading it", "a program under fairway run has it loaded"))
+        }
+        Some(Err(error)) => Some(
+            fine(SECTION, "loading it", format!("a program under fairway run lacks it: {error}"))
+                .but(Verdict::Missing, "build it on this distribution: make verbs"),
+        ),
+    };
+    let port = match port {
+        RocePort::Free => fine(SECTION, "UDP port 4791", "free for RoCE"),
+        RocePort::Shared => fine(SECTION, "UDP port 4791", "shared by programs of this user"),
+        RocePort::Taken => fine(SECTION, "UDP port 4791", "taken: RoCE cannot be carried").but(
+            Verdict::Missing,
+            "ss -lunp 'sport = :4791' shows the program (the kernel's soft-RoCE shows none: sudo \
+             modprobe -r rdma_rxe), or use fairway run --carrier fairway",
+        ),
+    };
+    let locked = permissions.locked_bytes;
+    let shown = locked.map_or("no limit".to_owned(), quantity::show_size);
+    let memlock = fine(SECTION, "locked memory", format!("{shown} (Fairway itself locks none)"));
+    let memlock = match locked {
+        Some(..LOCKED_BYTES) => memlock.but(
+            Verdict::Slower,
+            "ulimit -l unlimited, for programs that check the limit before they register memory",
+        ),
+        _ => memlock,
+    };
+    let shm = match &permissions.shm_free {
+        Ok(free) if *free >= SHM_BYTES => {
+            fine(SECTION, "/dev/shm", format!("{}M free", free >> 20))
+        }
+        Ok(free) => fine(SECTION, "/dev/shm", format!("{free} bytes free")).but(
+            Verdict::Slower,
+            "sudo mount -o remount,size=1G /dev/shm (docker run --shm-size 1g), for MPI libraries",
+        ),
+        Err(error) => fine(SECTION, "/dev/shm", format!("cannot be written: {error}")).but(
+            Verdict::Slower,
+            "sudo chmod 1777 /dev/shm, for MPI libraries; Fairway itself does not use it",
+        ),
+    };
+    [Some(library), loaded, Some(port), Some(memlock), Some(shm)].into_iter().flatten().collect()
+}
+
+fn tcp(readings: &Readings) -> Finding {
+    let tcp = &readings.tcp;
+    let used = tcp.congestion_control.as_deref().unwrap_or("unknown");
+    let found = format!(
+        "{used} (offered: {}); name it beside every comparison with TCP",
+        tcp.offered.join(", ")
+    );
+    fine("for comparisons", "TCP", found)
+}
+
+fn peer(peer: Option<&PeerReading>) -> Vec<Finding> {
+    let Some(PeerReading { host, result }) = peer else { return Vec::new() };
+    match result {
+        Ok(connection) => reached(connection),
+        Err(error) => vec![fine("peer", host, error.as_str()).but(
+            Verdict::Broken,
+            "start fairway perf --server there; let UDP ports 4820 to 4823 through firewalls",
+        )],
+    }
+}
+
+fn reached(connection: &Connection) -> Vec<Finding> {
+    const SECTION: &str = "peer";
+    let Connection { address, server, set_up, mtu, route_mtu, paths, answered, .. } = connection;
+    let mut findings = vec![fine(
+        SECTION,
+        "connection",
+        format!("{server} at {address} answered; set up in {:.1} ms", 1e3 * set_up.as_secs_f64()),
+    )];
+    let route = route_mtu.map_or("unknown".to_owned(), |mtu| mtu.to_string());
+    let length =
+        format!("{mtu} bytes of payload crossed in both directions (MTU of the route {route})");
+    let length = fine(SECTION, "path MTU", length);
+    findings.push(match connection.long_packets {
+        Some(false) => length.but(
+            Verdict::Broken,
+            "longer packets vanish on other paths: add --mtu 1024, or mend the MTU on the way",
+        ),
+        _ if (*mtu as usize) < PAYLOAD_BYTES => length.but(
+            Verdict::Slower,
+            format!("raise the MTU to {MTU_WANTED} here, there, and on every switch between"),
+        ),
+        _ => length,
+    });
+    let found = format!("{answered} of {paths} answered");
+    findings.push(match answered == paths {
+        true => fine(SECTION, "paths", found),
+        false => {
+            let ports: Vec<String> = connection.silent_ports.iter().map(u16::to_string).collect();
+            let verdict = if *answered == 0 { Verdict::Broken } else { Verdict::Slower };
+            fine(SECTION, "paths", found).but(
+                verdict,
+                match ports.is_empty() {
+                    true => {
+                        "look at the firewalls on both sides: some pairs of ports are lost".into()
+                    }
+                    false => format!(
+                        "let UDP ports {} of {} through firewalls",
+                        ports.join(", "),
+                        address.ip()
+                    ),
+                },
+            )
+        }
+    });
+    let trips = &connection.round_trips;
+    if let (Some(least), Some(median)) = (trips.first(), trips.get(trips.len() / 2)) {
+        let us = |time: &std::time::Duration| 1e6 * time.as_secs_f64();
+        findings.push(fine(
+            SECTION,
+            "round trip",
+            format!(
+                "{:.1} us at least, {:.1} us in the median of {}",
+                us(least),
+                us(median),
+                trips.len()
+            ),
+        ));
+    }
+    findings
+}

@@ -1,0 +1,239 @@
+//! Verdicts on made-up machines.
+
+use std::time::Duration;
+
+use super::finding::{Finding, Verdict, summary, text};
+use super::judge::judge;
+use super::readings::*;
+
+/// A machine on which everything is as good as it gets.
+fn good() -> Readings {
+    Readings {
+        kernel: "6.9.0".into(),
+        udp: Ok(Udp {
+            sent: 32,
+            segmentation: true,
+            received_at_once: 32,
+            segments_max: 128,
+            unfragmented: true,
+            buffers: Buffers {
+                asked: 4 << 20,
+                send: 8 << 20,
+                receive: 8 << 20,
+                receive_max: Some(4 << 20),
+                send_max: Some(4 << 20),
+            },
+        }),
+        shared_memory: Ok(()),
+        rdma_devices: Vec::new(),
+        interfaces: vec![interface("lo", 65_536, true), interface("eth0", 9000, false)],
+        routes: Vec::new(),
+        clock: Clock { source: Some("tsc".into()), offered: vec!["tsc".into()], read_ns: 20 },
+        processors: Processors { online: 8, allowed: 8, quota: None, governor: None },
+        permissions: Permissions {
+            locked_bytes: None,
+            open_files: Some(1024),
+            shm_free: Ok(1 << 30),
+            capabilities: u64::MAX,
+            tun: Ok(()),
+            seccomp: Some(0),
+            refused_calls: Vec::new(),
+            initial_network: Some(true),
+        },
+        tcp: Tcp { congestion_control: Some("cubic".into()), offered: vec!["cubic".into()] },
+        verbs: Verbs { folder: Ok("/usr/lib/fairway".into()), loaded: Some(Ok(())) },
+        roce_port: RocePort::Free,
+        peer: None,
+    }
+}
+
+fn interface(name: &str, mtu: usize, is_loopback: bool) -> Interface {
+    Interface { name: name.into(), mtu, is_up: true, is_loopback }
+}
+
+fn connection() -> Connection {
+    Connection {
+        address: "192.0.2.7:4820".parse().expect("an address"),
+        server: "fairway perf --server",
+        set_up: Duration::from_millis(3),
+        mtu: 4096,
+        route_mtu: Some(9000),
+        long_packets: Some(true),
+        paths: 16,
+        answered: 16,
+        silent_ports: Vec::new(),
+        round_trips: [30, 40, 90].map(Duration::from_micros).to_vec(),
+    }
+}
+
+fn with_peer(connection: Connection) -> Readings {
+    let host = "storage1".into();
+    Readings { peer: Some(PeerReading { host, result: Ok(connection) }), ..good() }
+}
+
+/// The findings that are not `ok`, beside that AF_XDP is not built.
+fn complaints(readings: &Readings) -> Vec<Finding> {
+    let is_ordinary =
+        |finding: &Finding| finding.verdict == Verdict::Ok || finding.name == "af_xdp";
+    judge(readings).into_iter().filter(|finding| !is_ordinary(finding)).collect()
+}
+
+/// The one complaint about a machine, its verdict, and words of its remedy.
+fn expect_one(readings: &Readings, name: &str, verdict: Verdict, remedy: &str) {
+    let found = complaints(readings);
+    let [finding] = found.as_slice() else { panic!("not one complaint: {found:#?}") };
+    assert_eq!((finding.name.as_str(), finding.verdict), (name, verdict), "{finding:#?}");
+    let given = finding.remedy.as_deref().unwrap_or_default();
+    assert!(given.contains(remedy), "no '{remedy}' in: {given}");
+}
+
+fn udp(readings: &mut Readings) -> &mut Udp {
+    readings.udp.as_mut().expect("it works")
+}
+
+#[test]
+fn good_machine_gives_no_complaint_and_names_the_chosen_datapath() {
+    assert_eq!(complaints(&good()), []);
+    let report = text(&judge(&good()));
+    assert!(report.contains("udp                    chosen"), "{report}");
+    assert!(report.ends_with("nothing is broken: 23 ok, 0 slower, 1 missing\n"), "{report}");
+}
+
+#[test]
+fn sockets_that_do_not_work_are_broken() {
+    let readings = Readings { udp: Err("not permitted".into()), ..good() };
+    expect_one(&readings, "udp", Verdict::Broken, "lo up");
+    assert!(summary(&judge(&readings)).starts_with("broken: udp; "));
+}
+
+#[test]
+fn offloads_that_fail_the_test_are_slower() {
+    let mut readings = good();
+    udp(&mut readings).segmentation = false;
+    expect_one(&readings, "UDP_SEGMENT", Verdict::Slower, "5.0");
+    let mut readings = good();
+    udp(&mut readings).received_at_once = 1;
+    expect_one(&readings, "UDP_GRO", Verdict::Slower, "5.0");
+}
+
+#[test]
+fn small_socket_buffers_name_the_setting_to_raise() {
+    let mut readings = good();
+    udp(&mut readings).buffers.receive = 425_984;
+    expect_one(&readings, "receive", Verdict::Slower, "sysctl -w net.core.rmem_max=4194304");
+    let mut readings = good();
+    udp(&mut readings).buffers.send = (8 << 20) - 2;
+    expect_one(&readings, "send", Verdict::Slower, "sysctl -w net.core.wmem_max=4194304");
+}
+
+#[test]
+fn short_mtu_is_slower_and_one_below_that_of_ipv6_is_missing() {
+    for (mtu, verdict) in
+        [(4235, Verdict::Slower), (1280, Verdict::Slower), (1279, Verdict::Missing)]
+    {
+        let readings = Readings { interfaces: vec![interface("eth0", mtu, false)], ..good() };
+        expect_one(&readings, "eth0", verdict, "ip link set eth0 mtu 4236");
+    }
+    let fits = Readings { interfaces: vec![interface("eth0", 4236, false)], ..good() };
+    assert_eq!(complaints(&fits), []);
+    let down = Interface { is_up: false, ..interface("eth0", 100, false) };
+    assert_eq!(complaints(&Readings { interfaces: vec![down], ..good() }), []);
+    let route = Route { to: "default".into(), interface: "eth0".into(), mtu: 1400 };
+    let readings = Readings { routes: vec![route], ..good() };
+    expect_one(&readings, "route default", Verdict::Slower, "ip route change default dev eth0");
+}
+
+#[test]
+fn slow_clock_names_a_faster_source_if_the_kernel_offers_one() {
+    let clock = |offered: &[&str]| Clock {
+        source: Some("hpet".into()),
+        offered: offered.iter().map(|name| (*name).to_owned()).collect(),
+        read_ns: 900,
+    };
+    let readings = Readings { clock: clock(&["hpet", "tsc"]), ..good() };
+    expect_one(&readings, "source", Verdict::Slower, "echo tsc | sudo tee");
+    let readings = Readings { clock: clock(&["hpet"]), ..good() };
+    expect_one(&readings, "source", Verdict::Slower, "no faster clock");
+}
+
+#[test]
+fn few_cores_quotas_and_slow_frequencies_are_slower() {
+    let with = |change: fn(&mut Processors)| {
+        let mut readings = good();
+        change(&mut readings.processors);
+        readings
+    };
+    expect_one(&with(|p| p.allowed = 1), "cores", Verdict::Slower, "--cpu-list 0-7");
+    expect_one(&with(|p| (p.allowed, p.online) = (1, 1)), "cores", Verdict::Slower, "share");
+    expect_one(&with(|p| p.quota = Some(1.5)), "cgroup quota", Verdict::Slower, "--cpus 8");
+    assert_eq!(complaints(&with(|p| p.quota = Some(8.0))), []);
+    let slow = with(|p| p.governor = Some("powersave".into()));
+    expect_one(&slow, "frequency governor", Verdict::Slower, "performance");
+}
+
+#[test]
+fn permissions_say_what_does_not_work_without_them() {
+    let with = |change: fn(&mut Permissions)| {
+        let mut readings = good();
+        change(&mut readings.permissions);
+        readings
+    };
+    let net_raw_only = with(|p| p.capabilities = 1 << 13);
+    expect_one(&net_raw_only, "emulated networks", Verdict::Missing, "root");
+    expect_one(
+        &with(|p| p.tun = Err("no such file".into())),
+        "emulated networks",
+        Verdict::Missing,
+        "modprobe tun",
+    );
+    expect_one(
+        &with(|p| p.refused_calls = vec![("memfd_create", "not permitted".into())]),
+        "system calls",
+        Verdict::Broken,
+        "seccomp",
+    );
+    expect_one(&with(|p| p.open_files = Some(64)), "open files", Verdict::Slower, "ulimit -n");
+    expect_one(
+        &with(|p| p.locked_bytes = Some(65_536)),
+        "locked memory",
+        Verdict::Slower,
+        "ulimit -l",
+    );
+    expect_one(&with(|p| p.shm_free = Ok(4096)), "/dev/shm", Verdict::Slower, "remount");
+    expect_one(&with(|p| p.shm_free = Err("no".into())), "/dev/shm", Verdict::Slower, "1777");
+}
+
+#[test]
+fn missing_verbs_library_and_taken_port_name_their_remedies() {
+    let verbs = Verbs { folder: Err("none near".into()), loaded: None };
+    expect_one(&Readings { verbs, ..good() }, "verbs library", Verdict::Missing, "make verbs");
+    let verbs = Verbs { folder: Ok("/x".into()), loaded: Some(Err("GLIBC_2.38".into())) };
+    expect_one(&Readings { verbs, ..good() }, "loading it", Verdict::Missing, "make verbs");
+    let taken = Readings { roce_port: RocePort::Taken, ..good() };
+    expect_one(&taken, "UDP port 4791", Verdict::Missing, "--carrier fairway");
+    assert_eq!(complaints(&Readings { roce_port: RocePort::Shared, ..good() }), []);
+}
+
+#[test]
+fn peer_that_does_not_answer_is_broken() {
+    let peer = PeerReading { host: "storage1".into(), result: Err("no answer".into()) };
+    let readings = Readings { peer: Some(peer), ..good() };
+    expect_one(&readings, "storage1", Verdict::Broken, "4820 to 4823");
+}
+
+#[test]
+fn peer_is_judged_by_its_paths_and_packets() {
+    assert_eq!(complaints(&with_peer(connection())), []);
+    let report = text(&judge(&with_peer(connection())));
+    for words in ["set up in 3.0 ms", "16 of 16", "30.0 us at least, 40.0 us in the median of 3"] {
+        assert!(report.contains(words), "no '{words}' in: {report}");
+    }
+    let short = Connection { mtu: 1360, ..connection() };
+    expect_one(&with_peer(short), "path MTU", Verdict::Slower, "4236");
+    let vanish = Connection { long_packets: Some(false), ..connection() };
+    expect_one(&with_peer(vanish), "path MTU", Verdict::Broken, "--mtu 1024");
+    let fewer = Connection { answered: 12, silent_ports: vec![4823], ..connection() };
+    expect_one(&with_peer(fewer), "paths", Verdict::Slower, "UDP ports 4823 of 192.0.2.7");
+    let none = Connection { answered: 0, ..connection() };
+    expect_one(&with_peer(none), "paths", Verdict::Broken, "firewalls");
+}
