@@ -25,7 +25,7 @@ INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
 .PHONY: run test lint bench soak order-check canaries fuzz replay miri loom sanitizers deny \
-	minimum docs interop policies verbs install-rvma install-verbs clean
+	minimum docs book interop policies verbs install-rvma install-verbs clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
 	$(CARGO) build --release --package fairway-cli --package xtask
@@ -93,6 +93,10 @@ minimum:   ## Everything compiles with the oldest Rust that is supported (needs 
 
 docs:      ## The documentation of all crates, warnings denied.
 	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps
+
+book:      ## docs/ as a book in target/book (needs cargo install mdbook, and python3 for the diagrams).
+	python3 docs/diagrams/draw.py
+	mdbook build
 
 policies:  ## The examples of policies as modules (needs clang, lld, and rustup target add wasm32-unknown-unknown).
 	for name in aimd p2c; do $(CLANG) --target=wasm32 -O2 -nostdlib -ffreestanding -Wall -Wextra \
