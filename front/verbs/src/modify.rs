@@ -29,13 +29,12 @@ fn mtu_bytes(code: c_int) -> Result<u32> {
 }
 
 /// Refuses values out of range.
-fn check(context: &Context, attr: &ibv_qp_attr, mask: c_int) -> Result<()> {
+fn check(attr: &ibv_qp_attr, mask: c_int) -> Result<()> {
     let read_depth = READ_DEPTH_MAX;
     let given = |flag: c_int| mask & flag != 0;
-    let device_mtu = context.device().device.mtu();
     let wrong = given(IBV_QP_PORT) && attr.port_num != 1
         || given(IBV_QP_PKEY_INDEX) && attr.pkey_index != 0
-        || given(IBV_QP_PATH_MTU) && mtu_bytes(attr.path_mtu)? > device_mtu
+        || given(IBV_QP_PATH_MTU) && mtu_bytes(attr.path_mtu).is_err()
         || given(IBV_QP_DEST_QPN) && attr.dest_qp_num > 0xff_ffff
         || given(IBV_QP_TIMEOUT) && attr.timeout > 31
         || given(IBV_QP_RETRY_CNT) && attr.retry_cnt > 7
@@ -97,15 +96,18 @@ fn explain_missing_gid() {
 
 fn ready_to_receive(pair: &QueuePair, context: &Context, kept: &ibv_qp_attr) -> Result<Change> {
     let rnr_timer = RnrTimer::from_code(kept.min_rnr_timer);
+    let device_mtu = context.device().device.mtu();
     let (peer, mtu) = if pair.transport == Transport::Ud {
-        (Peer::default(), context.device().device.mtu())
+        (Peer::default(), device_mtu)
     } else {
         if kept.ah_attr.is_global == 0 {
             explain_missing_gid();
         }
         let address = ah::resolve(context, &pair.carrier, &kept.ah_attr)?;
         let peer = Peer { address, queue_pair: Qpn::new(kept.dest_qp_num) };
-        (peer, mtu_bytes(kept.path_mtu)?)
+        // A path MTU above the interface's is allowed, as with soft-RoCE and mlx5: packets are no
+        // longer than the interface's MTU then, at the peer as well if it has the same MTU.
+        (peer, mtu_bytes(kept.path_mtu)?.min(device_mtu))
     };
     let expected = Psn::new(kept.rq_psn);
     let read_depth = kept.max_dest_rd_atomic;
@@ -173,7 +175,7 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
         if !transitions::allowed(pair.transport, from, to, mask) {
             return Err(EINVAL);
         }
-        check(context, attr, mask)?;
+        check(attr, mask)?;
         if mask & IBV_QP_AV != 0 {
             query::gid(context.device(), usize::from(attr.ah_attr.grh.sgid_index))?;
         }

@@ -1,0 +1,39 @@
+//! Programs of two hosts whose interfaces have an MTU of 1500 bytes. The hosts are network
+//! namespaces, which need the superuser and the `ip` tool.
+
+mod common;
+#[allow(dead_code)] // Some of it is used here.
+#[path = "../../../crates/softnic/tests/verbs_roce/namespaces.rs"]
+mod namespaces;
+
+use common::{Running, alone, command, compile, free_port, skip};
+use namespaces::Namespaces;
+
+/// Packets of RDMA have 1024 bytes there, and both programs ask for 4096.
+#[test]
+fn path_mtu_above_that_of_the_interface_is_cut_to_it() {
+    let Some(program) = compile("exchange") else { return };
+    let _alone = alone();
+    let Some(hosts) = Namespaces::new("mtu") else {
+        return skip("network namespaces need the superuser and the ip tool");
+    };
+    for carrier in ["roce", "fairway"] {
+        let port = free_port();
+        let half = || {
+            let mut half = command(&program);
+            half.env("FAIRWAY_DEVICES", "wire").env("FAIRWAY_CARRIER", carrier);
+            half.args(["-g", "0", "-m", "4096", "-n", "40", "-p", &port.to_string()]);
+            half
+        };
+        let server = hosts.inside(1, || Running::server(half()));
+        server.listens(&format!("tcp {port}"));
+        let client = hosts.inside(0, || {
+            let mut client = half();
+            client.arg("10.77.0.2");
+            Running::start(client)
+        });
+        let text = client.outcome().succeeded();
+        server.outcome().succeeded();
+        assert!(text.contains("40 operations each way"), "{carrier}: {text}");
+    }
+}
