@@ -251,7 +251,8 @@ fn limits(slot: u8) -> Limits {
         completions: 1 << 24,
         receive_queues: QUEUE_PAIRS + (1 << 12),
         sends: 1 << 19,
-        receives: 1 << 19,
+        // A record takes memory once it is used; until then it takes address space only.
+        receives: 1 << 21,
         pending: 1 << 14,
         kept: 1 << 10,
         read_depth: READ_DEPTH_MAX,

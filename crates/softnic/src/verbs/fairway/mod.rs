@@ -120,7 +120,9 @@ const LIMITS: Limits = Limits {
     flows: 1 << 14,
 };
 const MESSAGES: u32 = 1 << 17;
-const RECEIVES: u32 = 1 << 20;
+/// Room for 512 shared receive queues of 4096 receives each. A record takes memory (less than 300
+/// bytes) once it is used; until then it takes address space only.
+const RECEIVES: u32 = 1 << 21;
 
 /// How long memory is waited for that is given back while peers read it.
 const RELEASE: Duration = Duration::from_secs(10);
