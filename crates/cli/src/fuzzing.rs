@@ -57,5 +57,5 @@ pub fn quantities(input: &[u8]) {
         2 => rate(text).err(),
         _ => duration(text).err(),
     };
-    assert!(refused.is_none_or(|error| !error.is_empty()));
+    assert!(refused.is_none_or(|error| !error.to_string().is_empty()));
 }

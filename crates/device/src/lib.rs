@@ -3,9 +3,10 @@
 //! **What it is.** The values of the contract between a protocol and its caller that are the same
 //! for Unified Bus (`engine`) and RoCEv2 (`roce`): [`Device`], which both implement, verdicts,
 //! placements, names of segments and completion queues, access rights, ranges of registered memory,
-//! errors of set-up. And the parts that both are built from:
-//! pools of records, lists through them, a heap of deadlines, the table of segments with its access
-//! check, completion queues, the driver of callers with memory of their own ([`drive`]), what one source address may take, a seeded random number generator.
+//! errors of set-up. And the parts that both are built from: pools of records, lists through them,
+//! a heap of deadlines, the table of segments with its access check, completion queues, quotas of
+//! source addresses, a seeded random number generator; and [`drive`], the driver of callers with
+//! memory of their own.
 //!
 //! **May import:** `wire`.
 //!

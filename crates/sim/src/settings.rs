@@ -21,7 +21,7 @@ use links::LinkSettings;
 use names::{FAIRWAY_ONLY, PLANES, TOPOLOGIES, usual_bytes, usual_nodes};
 use program::ProgramSettings;
 use streams::StreamSettings;
-use values::{marking, one_of, three};
+use values::{marking, one_of, set, three};
 
 /// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -594,11 +594,6 @@ impl Settings {
             _ => traffic::in_pieces(&traffic::permutation(nodes, bytes, seed), self.pieces),
         })
     }
-}
-
-fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
-    *place = value?;
-    Some(())
 }
 
 #[cfg(test)]

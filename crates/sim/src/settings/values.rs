@@ -33,3 +33,9 @@ pub(super) fn marking(text: &str) -> Option<Marking> {
         _ => None,
     }
 }
+
+/// Puts a value into its place; `None` if it is no good.
+pub(super) fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
+    *place = value?;
+    Some(())
+}
