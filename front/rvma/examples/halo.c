@@ -14,7 +14,7 @@ enum { N = 12, STEPS = 20, PROCESSES = 8, DIRECTIONS = 6, BUFFERS = 2, FACE = N 
 typedef double Grid[N + 2][N + 2][N + 2];
 
 static struct {
-    struct addr_in address[PROCESSES];
+    RVMA_Addr address[PROCESSES];
     double result[2 * N][2 * N][2 * N];
     atomic_int ready, done;
 } *job;
@@ -84,7 +84,8 @@ static void run(int me)
     TRY(RVMA_Init(&init));
     TRY(RVMA_Local_addr(&job->address[me]));
     for (int d = 0; d < DIRECTIONS; d++) {
-        windows[d] = RVMA_Init_window((void *)(intptr_t)d, NULL, sizeof incoming[d][0], EPOCH_BYTES);
+        windows[d] = RVMA_Init_window((void *)(intptr_t)d, NULL, sizeof incoming[d][0],
+                                      RVMA_EPOCH_BYTES);
         for (int b = 0; b < BUFFERS; b++)
             TRY(RVMA_Post_buffer(incoming[d][b], sizeof incoming[d][b], NULL, windows[d]));
     }

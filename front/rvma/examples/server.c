@@ -16,13 +16,13 @@ static void *const QUESTION_BOX = (void *)0x11FF0011;
 static void *const ANSWER_BOX = (void *)0x11FF0031;
 
 struct question {
-    struct addr_in from;
+    RVMA_Addr from;
     int64_t number; /* from 1; 0 is a hole */
     int64_t value;
 };
 
 static struct {
-    struct addr_in server;
+    RVMA_Addr server;
     atomic_int ready, done;
 } *job;
 
@@ -60,7 +60,7 @@ static void serve(void)
     RVMA_Win_options stream = {.struct_size = sizeof stream, .flags = RVMA_WIN_STREAM};
     init();
     TRY(RVMA_Local_addr(&job->server));
-    RVMA_Win window = RVMA_Init_window_opts(QUESTION_BOX, NULL, BATCH, EPOCH_OPS, &stream);
+    RVMA_Win window = RVMA_Init_window_opts(QUESTION_BOX, NULL, BATCH, RVMA_EPOCH_OPS, &stream);
     for (int b = 0; b < BUFFERS; b++)
         TRY(RVMA_Post_buffer(buffers[b], sizeof buffers[b], NULL, window));
     meet(&job->ready, CLIENTS + 1);
@@ -95,7 +95,7 @@ static void ask(int client)
     void *complete = NULL;
     init();
     /* One epoch: all the answers, each at the place of its question. */
-    RVMA_Win window = RVMA_Init_window(ANSWER_BOX, NULL, sizeof answers, EPOCH_BYTES);
+    RVMA_Win window = RVMA_Init_window(ANSWER_BOX, NULL, sizeof answers, RVMA_EPOCH_BYTES);
     TRY(RVMA_Post_buffer(answers, sizeof answers, &complete, window));
     meet(&job->ready, CLIENTS + 1);
 

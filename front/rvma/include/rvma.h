@@ -2,11 +2,13 @@
  * rvma.h: Remote Virtual Memory Access, in software.
  *
  * The calls of R. E. Grant et al., "RVMA: Remote Virtual Memory Access", section III-C, with their
- * names and argument order, and what a complete library needs besides. A process that wants to be
- * written to makes a *window* (a mailbox with a 64-bit address of its own choice) and posts buffers
- * to it; others put to the address and never learn where the bytes go. When enough has arrived (the
- * *epoch* ends), the address of the buffer is stored where its owner said, and the next posted
- * buffer takes over under the same address.
+ * names and argument order, and what a complete library needs besides. Every name begins with
+ * RVMA_; the paper's names of types (addr_in, key_t, epoch_type) are behind RVMA_PAPER_NAMES.
+ *
+ * A process that wants to be written to makes a *window* (a mailbox with a 64-bit address of its own
+ * choice) and posts buffers to it; others put to the address and never learn where the bytes go.
+ * When enough has arrived (the *epoch* ends), the address of the buffer is stored where its owner
+ * said, and the next posted buffer takes over under the same address.
  *
  * Units.    Sizes and offsets are in bytes, 0 to 4 GiB - 1 for one buffer or operation. Times are in
  *           milliseconds; a negative time-out means for ever, 0 means do not wait.
@@ -40,8 +42,8 @@ extern "C" {
 #define RVMA_VERSION_MINOR 1
 #define RVMA_VERSION_PATCH 0
 
-/* A window's key. As <sys/types.h> has it on Linux; C11 and C++ let it be said twice. */
-typedef int key_t;
+/* A window's key. */
+typedef int RVMA_Key;
 
 /* ---- Results ------------------------------------------------------------------------------- */
 
@@ -57,19 +59,19 @@ typedef enum RVMA_Status {
     RVMA_ERR_CLOSED = 7,      /* the window is closed */
     RVMA_ERR_ADDRESS_USED = 8,/* another window has this address, or is the catch-all */
     RVMA_ERR_NO_EPOCH = 9,    /* the epoch has no buffer, or is not kept any more */
-    /* Nobody's. */
+    /* Of no side in particular. */
     RVMA_ERR_TIMEOUT = 10,    /* it did not happen in time; it may yet */
     RVMA_ERR_RESOURCES = 11,  /* a limit of this process is reached: free or wait for something */
     RVMA_ERR_SYSTEM = 12,     /* the operating system refused */
     RVMA_ERR_CANCELLED = 13,  /* ended by RVMA_Finalize() or RVMA_Win_free() */
     RVMA_ERR_INTERNAL = 14,   /* a bug of the library */
     /* How an operation ended at the other side. */
-    RVMA_ERR_UNREACHABLE = 20,/* nobody answered there, or it refused to connect */
+    RVMA_ERR_UNREACHABLE = 20,/* no answer came from there, or it refused to connect */
     RVMA_ERR_PEER = 21,       /* the peer died or left while the operation was under way */
     RVMA_ERR_NO_MAILBOX = 22, /* no such mailbox, another key, or closed with NACK */
     RVMA_ERR_EPOCH = 23,      /* the epoch that was named is over, or full */
     RVMA_ERR_LENGTH = 24,     /* it leaves the buffer */
-    RVMA_ERR_NO_BUFFER = 25,  /* no buffer is posted, and the mailbox lets nobody wait */
+    RVMA_ERR_NO_BUFFER = 25,  /* no buffer is posted, and the mailbox lets no put wait */
     RVMA_ERR_REFUSED = 26     /* the peer refused for another reason: RVMA_Last_error() */
 } RVMA_Status;
 
@@ -89,24 +91,24 @@ const char *RVMA_Version(void);
 /* ---- Addresses of processes ---------------------------------------------------------------- */
 
 /* Where a process is: an IP address and the port of its first socket (the paper's NID and PID). */
-struct addr_in {
+typedef struct RVMA_Addr {
     uint8_t bytes[16];  /* in network order; IPv4 has the first four, the others are 0 */
     uint32_t scope;     /* interface of a link-local IPv6 address, else 0 */
     uint16_t port;      /* in host order */
     uint8_t version;    /* 4 or 6 */
     uint8_t reserved;   /* 0 */
-};
+} RVMA_Addr;
 
 /* Turns "host:port" or "[IPv6]:port" into an address. Names are looked up, which may block. With
  * RVMA_Init() done, only addresses of the family that it bound to are taken. */
-RVMA_Status RVMA_Resolve(const char *text, struct addr_in *address);
+RVMA_Status RVMA_Resolve(const char *text, RVMA_Addr *address);
 
 /* The address at which others reach this process. If it is bound to no address in particular, the
  * one that packets to the rest of the world have. */
-RVMA_Status RVMA_Local_addr(struct addr_in *address);
+RVMA_Status RVMA_Local_addr(RVMA_Addr *address);
 
 /* Writes an address as RVMA_Resolve() reads it, with a final NUL. 64 bytes are always enough. */
-RVMA_Status RVMA_Addr_string(const struct addr_in *address, char *text, size_t size);
+RVMA_Status RVMA_Addr_string(const RVMA_Addr *address, char *text, size_t size);
 
 /* ---- Beginning and end --------------------------------------------------------------------- */
 
@@ -142,13 +144,13 @@ typedef struct RVMA_window *RVMA_Win;
 #define RVMA_WIN_NULL ((RVMA_Win)0)
 
 /* What an epoch's threshold counts. */
-typedef enum epoch_type {
-    EPOCH_BYTES = 0, /* bytes put */
-    EPOCH_OPS = 1    /* puts */
-} epoch_type;
+typedef enum RVMA_Epoch_type {
+    RVMA_EPOCH_BYTES = 0, /* bytes put */
+    RVMA_EPOCH_OPS = 1    /* puts */
+} RVMA_Epoch_type;
 
 /* As *key of a new window: draw a secret that others can't guess, and store it in *key. */
-#define RVMA_KEY_NEW ((key_t)-1)
+#define RVMA_KEY_NEW ((RVMA_Key)-1)
 
 /* Puts are appended one behind the other, wherever they say they belong (section IV-B). */
 #define RVMA_WIN_STREAM 1u
@@ -165,18 +167,19 @@ typedef struct RVMA_Win_options {
     uint32_t reserved;    /* 0 */
 } RVMA_Win_options;
 
-/* Makes a window that others reach as `virtual_addr`, any 64-bit number. Who puts must name *key;
- * NULL, or a *key of 0, is the key of those who name none. An epoch ends when at least
+/* Makes a window that others reach as `virtual_addr`, any 64-bit number. A put must name *key;
+ * NULL, or a *key of 0, is the key of puts that name none. An epoch ends when at least
  * `epoch_threshold` (1 or more) bytes or puts are in place. NULL if it fails. */
-RVMA_Win RVMA_Init_window(void *virtual_addr, key_t *key, int64_t epoch_threshold, epoch_type type);
+RVMA_Win RVMA_Init_window(void *virtual_addr, RVMA_Key *key, int64_t epoch_threshold,
+                          RVMA_Epoch_type type);
 
 /* The same with options; NULL: none. */
-RVMA_Win RVMA_Init_window_opts(void *virtual_addr, key_t *key, int64_t epoch_threshold,
-                               epoch_type type, const RVMA_Win_options *options);
+RVMA_Win RVMA_Init_window_opts(void *virtual_addr, RVMA_Key *key, int64_t epoch_threshold,
+                               RVMA_Epoch_type type, const RVMA_Win_options *options);
 
 /* Makes the window for puts to addresses that no other window of this process has: one per
  * process. What the last put named is in RVMA_Epoch and RVMA_Record as virtual_addr. */
-RVMA_Win RVMA_Init_catch_all(key_t *key, int64_t epoch_threshold, epoch_type type,
+RVMA_Win RVMA_Init_catch_all(RVMA_Key *key, int64_t epoch_threshold, RVMA_Epoch_type type,
                              const RVMA_Win_options *options);
 
 /* Adds a buffer to the window's bucket. When its epoch has ended, its address is stored in
@@ -284,7 +287,7 @@ typedef struct RVMA_request *RVMA_Request;
 /* Details of a put or get. Begin with RVMA_OP_OPTIONS_INIT: epoch 0 is an epoch. */
 typedef struct RVMA_Op_options {
     uint32_t struct_size; /* sizeof(RVMA_Op_options) */
-    key_t key;            /* the window's key; 0: none */
+    RVMA_Key key;         /* the window's key; 0: none */
     int64_t offset;       /* into the buffer; streams take no notice of it */
     int64_t epoch;        /* the epoch it is for, and no other; or RVMA_EPOCH_ANY */
 } RVMA_Op_options;
@@ -299,35 +302,36 @@ typedef struct RVMA_Op_options {
  * Order: the puts that a process issues to one address of one peer fill its epochs in the order in
  * which they were issued, unless they name an epoch. Within an epoch they may be placed in any
  * order: what overlaps may end as a mixture. */
-RVMA_Status RVMA_Put(void *send_buffer, int64_t size, struct addr_in *dest_addr,
+RVMA_Status RVMA_Put(void *send_buffer, int64_t size, RVMA_Addr *dest_addr,
                      void *virtual_addr);
 
 /* The same with options; NULL: none. */
-RVMA_Status RVMA_Put_opts(const void *send_buffer, int64_t size, const struct addr_in *dest_addr,
+RVMA_Status RVMA_Put_opts(const void *send_buffer, int64_t size, const RVMA_Addr *dest_addr,
                           void *virtual_addr, const RVMA_Op_options *options);
 
 /* Copies `size` bytes from the buffer that the mailbox is filling (as far as it is filled), or of
  * the epoch that is named, if it is kept. Blocks as RVMA_Put() does. */
-RVMA_Status RVMA_Get(void *receive_buffer, int64_t size, struct addr_in *src_addr,
+RVMA_Status RVMA_Get(void *receive_buffer, int64_t size, RVMA_Addr *src_addr,
                      void *virtual_addr);
 
 /* The same with options; NULL: none. */
-RVMA_Status RVMA_Get_opts(void *receive_buffer, int64_t size, const struct addr_in *src_addr,
+RVMA_Status RVMA_Get_opts(void *receive_buffer, int64_t size, const RVMA_Addr *src_addr,
                           void *virtual_addr, const RVMA_Op_options *options);
 
 /* Begins a put and returns (after connecting, on first use; RVMA_ERR_RESOURCES if too many are under
  * way, and none ends within some milliseconds). The buffer is the library's until the
  * operation has ended, which RVMA_Test() and RVMA_Wait_request() tell. If `request` is NULL only
  * RVMA_Flush() does. */
-RVMA_Status RVMA_Iput(const void *send_buffer, int64_t size, const struct addr_in *dest_addr,
+RVMA_Status RVMA_Iput(const void *send_buffer, int64_t size, const RVMA_Addr *dest_addr,
                       void *virtual_addr, const RVMA_Op_options *options, RVMA_Request *request);
 
 /* Begins a get, likewise. */
-RVMA_Status RVMA_Iget(void *receive_buffer, int64_t size, const struct addr_in *src_addr,
+RVMA_Status RVMA_Iget(void *receive_buffer, int64_t size, const RVMA_Addr *src_addr,
                       void *virtual_addr, const RVMA_Op_options *options, RVMA_Request *request);
 
-/* Has the operation ended? If so *done is 1, *request RVMA_REQUEST_NULL, and the result how it
- * ended. If not *done is 0 and the result RVMA_SUCCESS. Of RVMA_REQUEST_NULL: done, with success. */
+/* Asks whether the operation has ended. If it has, *done is set to 1, *request to RVMA_REQUEST_NULL,
+ * and its status is returned. If not, *done is set to 0 and RVMA_SUCCESS is returned. An operation
+ * that is RVMA_REQUEST_NULL has ended with success. */
 RVMA_Status RVMA_Test(RVMA_Request *request, int *done);
 
 /* Waits until it has ended, and returns how. After RVMA_ERR_TIMEOUT it goes on, *request stays, and
@@ -335,8 +339,21 @@ RVMA_Status RVMA_Test(RVMA_Request *request, int *done);
 RVMA_Status RVMA_Wait_request(RVMA_Request *request, int64_t timeout_ms);
 
 /* Waits until every operation that was begun without a request, before this call, has ended.
- * Returns how the first of them ended that failed, since it was last told. */
+ * Returns the status of the first operation that failed since the last call of RVMA_Flush(), or
+ * RVMA_SUCCESS. */
 RVMA_Status RVMA_Flush(int64_t timeout_ms);
+
+/* ---- The paper's own names ----------------------------------------------------------------- */
+
+/* Everything above begins with RVMA_. A program that is written with the names of the paper, which
+ * other headers may use as well, defines RVMA_PAPER_NAMES before it includes this header. */
+#ifdef RVMA_PAPER_NAMES
+typedef RVMA_Key key_t; /* the same type as in <sys/types.h> on Linux */
+#define addr_in RVMA_Addr
+#define epoch_type RVMA_Epoch_type
+#define EPOCH_BYTES RVMA_EPOCH_BYTES
+#define EPOCH_OPS RVMA_EPOCH_OPS
+#endif
 
 #ifdef __cplusplus
 }

@@ -19,11 +19,14 @@ fn the_header_is_plain_c_and_cpp() {
         ("c++", &["-xc++", "-std=c++20", "-include", "sys/ipc.h"]),
         ("c++", &["-xc++", "-std=c++20", "-fno-exceptions", "-fno-rtti"]),
     ];
-    for (compiler, arguments) in dialects {
+    for ((compiler, arguments), names) in
+        dialects.iter().flat_map(|dialect| [(dialect, None), (dialect, Some("-DRVMA_PAPER_NAMES"))])
+    {
         if has(compiler, skipped) {
             output(
                 Command::new(compiler)
-                    .args(arguments)
+                    .args(*arguments)
+                    .args(names)
                     .args(["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I"])
                     .arg(here().join("include"))
                     .arg(here().join("tests/c/header.c")),

@@ -100,7 +100,7 @@ fn mailbox_options(
         0 => Threshold::Bytes(count),
         1 => Threshold::Operations(count),
         other => {
-            return Err(Failure::argument("type", other, "use EPOCH_BYTES or EPOCH_OPS"));
+            return Err(Failure::argument("type", other, "use RVMA_EPOCH_BYTES or RVMA_EPOCH_OPS"));
         }
     };
     let WinOptions { flags, retired, reserved, .. } = *options;

@@ -5,7 +5,7 @@
 static void nothing_works_before_the_beginning(void)
 {
     char bytes[8] = {0};
-    struct addr_in address = {.bytes = {127, 0, 0, 1}, .port = 9, .version = 4};
+    RVMA_Addr address = {.bytes = {127, 0, 0, 1}, .port = 9, .version = 4};
     RVMA_Request request = RVMA_REQUEST_NULL;
     RVMA_Epoch epoch;
     RVMA_Record record = {0};
@@ -15,7 +15,7 @@ static void nothing_works_before_the_beginning(void)
     CHECK(strcmp(RVMA_Last_error(), "") == 0);
     EXPECT(RVMA_ERR_NOT_INIT, RVMA_Finalize());
     EXPECT(RVMA_ERR_NOT_INIT, RVMA_Local_addr(&address));
-    CHECK(RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS) == RVMA_WIN_NULL);
+    CHECK(RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS) == RVMA_WIN_NULL);
     CHECK(RVMA_Last_status() == RVMA_ERR_NOT_INIT);
     EXPECT(RVMA_ERR_NOT_INIT, RVMA_Post_buffer(bytes, 8, NULL, RVMA_WIN_NULL));
     EXPECT(RVMA_ERR_NOT_INIT, RVMA_Put(bytes, 8, &address, BOX(1)));
@@ -45,7 +45,7 @@ static void every_status_has_a_meaning(void)
 
 static void addresses_are_text_and_back(void)
 {
-    struct addr_in address;
+    RVMA_Addr address;
     char text[64];
     OK(RVMA_Resolve("127.0.0.1:4810", &address));
     CHECK(address.version == 4 && address.port == 4810 && address.bytes[0] == 127);
@@ -98,7 +98,7 @@ static void the_environment_fills_in(void)
     OK(RVMA_Init(NULL));
     OK(RVMA_Local_addr(&self));
     CHECK(self.bytes[0] == 127 && self.bytes[3] == 1);
-    struct addr_in other;
+    RVMA_Addr other;
     EXPECT(RVMA_ERR_SYSTEM, RVMA_Resolve("[::1]:9", &other)); /* of the other family */
     OK(RVMA_Finalize());
     unsetenv("RVMA_BIND");
@@ -121,14 +121,14 @@ static void null_and_nonsense_are_refused(void)
     EXPECT(RVMA_ERR_INIT, RVMA_Init(NULL));
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Local_addr(NULL));
 
-    CHECK(RVMA_Init_window(BOX(1), NULL, 0, EPOCH_OPS) == NULL);
+    CHECK(RVMA_Init_window(BOX(1), NULL, 0, RVMA_EPOCH_OPS) == NULL);
     CHECK(RVMA_Last_status() == RVMA_ERR_ARGUMENT);
-    CHECK(RVMA_Init_window(BOX(1), NULL, 1, (epoch_type)2) == NULL);
+    CHECK(RVMA_Init_window(BOX(1), NULL, 1, (RVMA_Epoch_type)2) == NULL);
     RVMA_Win_options options = {.struct_size = sizeof options, .flags = 64};
-    CHECK(RVMA_Init_window_opts(BOX(1), NULL, 1, EPOCH_OPS, &options) == NULL);
-    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS);
+    CHECK(RVMA_Init_window_opts(BOX(1), NULL, 1, RVMA_EPOCH_OPS, &options) == NULL);
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS);
     CHECK(win != NULL);
-    CHECK(RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS) == NULL);
+    CHECK(RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS) == NULL);
     CHECK(RVMA_Last_status() == RVMA_ERR_ADDRESS_USED);
 
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Post_buffer(NULL, 8, NULL, win));
@@ -170,7 +170,7 @@ static void null_and_nonsense_are_refused(void)
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Iput(bytes, 8, &self, BOX(1), &details, &request));
     details.struct_size = 0;
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Get_opts(bytes, 8, &self, BOX(1), &details));
-    struct addr_in nobody = {0};
+    RVMA_Addr nobody = {0};
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Iget(bytes, 8, &nobody, BOX(1), NULL, &request));
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Test(NULL, &done));
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Test(&request, NULL));
@@ -185,7 +185,7 @@ static void null_and_nonsense_are_refused(void)
 
     OK(RVMA_Win_free(win));
     EXPECT(RVMA_ERR_WINDOW, RVMA_Win_free(win));
-    win = RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS); /* its address is free again */
+    win = RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS); /* its address is free again */
     CHECK(win != NULL);
     OK(RVMA_Finalize());
     EXPECT(RVMA_ERR_NOT_INIT, RVMA_Win_free(win));

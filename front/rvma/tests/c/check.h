@@ -41,7 +41,7 @@
 /* A mailbox address. */
 #define BOX(number) ((void *)(uintptr_t)(number))
 
-static struct addr_in self;
+static RVMA_Addr self;
 
 /* An address on loopback of this program's own, and its children's: other programs that run at the
  * same time never get a port that one here has left. */

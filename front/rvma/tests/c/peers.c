@@ -10,7 +10,7 @@
 enum { SIZE = 20000, EPOCHS = 60 };
 
 static struct {
-    struct addr_in server;
+    RVMA_Addr server;
     atomic_int ready, finished, succeed;
 } *job;
 
@@ -63,7 +63,7 @@ static void take_epochs(void)
 {
     static unsigned char buffers[3][SIZE], expected[SIZE];
     start();
-    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, SIZE, EPOCH_BYTES);
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, SIZE, RVMA_EPOCH_BYTES);
     for (int i = 0; i < 3; i++)
         OK(RVMA_Post_buffer(buffers[i], SIZE, NULL, win));
     be_ready();
@@ -117,7 +117,7 @@ static void bytes_arrive_in_spite_of_loss(void)
 static void be_killed(void)
 {
     start();
-    CHECK(RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS) != NULL);
+    CHECK(RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS) != NULL);
     be_ready();
     for (;;)
         pause();
@@ -147,7 +147,7 @@ static void take_one(void)
     char buffer[8];
     RVMA_Epoch epoch;
     start();
-    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS);
     OK(RVMA_Post_buffer(buffer, sizeof buffer, NULL, win));
     be_ready();
     OK(RVMA_Wait(win, &epoch, PATIENCE));
@@ -183,7 +183,7 @@ static void a_peer_that_leaves_is_told_of_and_met_again(void)
     CHECK(status == RVMA_ERR_PEER || status == RVMA_ERR_NO_MAILBOX);
     join(child, 0);
 
-    struct addr_in before = job->server;
+    RVMA_Addr before = job->server;
     atomic_store(&job->finished, 0);
     atomic_store(&job->ready, 0);
     atomic_store(&job->succeed, 1);
@@ -204,12 +204,12 @@ static void nobody_is_there(void)
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     CHECK(bind(silent, (struct sockaddr *)&name, sizeof name) == 0);
     CHECK(getsockname(silent, (struct sockaddr *)&name, &length) == 0);
-    struct addr_in address = {.bytes = {127, 0, 0, 1}, .port = ntohs(name.sin_port), .version = 4};
+    RVMA_Addr address = {.bytes = {127, 0, 0, 1}, .port = ntohs(name.sin_port), .version = 4};
     RVMA_Init_options options = {
         .struct_size = sizeof options, .bind = "127.0.0.1", .connect_timeout_ms = 50};
     OK(RVMA_Init(&options));
     EXPECT(RVMA_ERR_UNREACHABLE, RVMA_Put("x", 1, &address, BOX(1)));
-    struct addr_in v6 = {.bytes = {[15] = 1}, .port = 9, .version = 6};
+    RVMA_Addr v6 = {.bytes = {[15] = 1}, .port = 9, .version = 6};
     EXPECT(RVMA_ERR_ARGUMENT, RVMA_Put("x", 1, &v6, BOX(1)));
     OK(RVMA_Finalize());
     close(silent);
@@ -223,7 +223,7 @@ static void ipv6_will_do(void)
     char buffer[8];
     OK(RVMA_Local_addr(&self));
     CHECK(self.version == 6);
-    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS);
     OK(RVMA_Post_buffer(buffer, sizeof buffer, NULL, win));
     OK(RVMA_Put("v6", 3, &self, BOX(1)));
     CHECK(strcmp(buffer, "v6") == 0);

@@ -7,7 +7,7 @@ enum { SIZE = 1 << 20 };
 int main(int count, char **arguments)
 {
     start();
-    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, 1, RVMA_EPOCH_OPS);
     char *buffer = malloc(SIZE), *source = malloc(SIZE);
     memset(source, 1, SIZE);
     CHECK(count == 2);

@@ -58,7 +58,7 @@ static void every_letter_arrives_once(void)
     static struct letter buffers[BUFFERS][BATCH];
     pthread_t writers[WRITERS], readers[READERS];
     RVMA_Win_options options = {.struct_size = sizeof options, .flags = RVMA_WIN_STREAM};
-    stream = RVMA_Init_window_opts(BOX(1), NULL, BATCH, EPOCH_OPS, &options);
+    stream = RVMA_Init_window_opts(BOX(1), NULL, BATCH, RVMA_EPOCH_OPS, &options);
     for (int i = 0; i < BUFFERS; i++)
         OK(RVMA_Post_buffer(buffers[i], sizeof buffers[i], NULL, stream));
     for (int i = 0; i < READERS; i++)
@@ -84,7 +84,7 @@ static void *come_and_go(void *argument)
     RVMA_Win_options options = {.struct_size = sizeof options, .flags = RVMA_WIN_REFUSE_EMPTY};
     for (int i = 0; i < 50; i++) {
         char buffers[2][64];
-        RVMA_Win win = RVMA_Init_window_opts(BOX(100 + number), NULL, 1, EPOCH_OPS, &options);
+        RVMA_Win win = RVMA_Init_window_opts(BOX(100 + number), NULL, 1, RVMA_EPOCH_OPS, &options);
         CHECK(win != NULL);
         OK(RVMA_Post_buffer(buffers[0], sizeof buffers[0], NULL, win));
         OK(RVMA_Post_buffer(buffers[1], sizeof buffers[1], NULL, win));
@@ -163,7 +163,7 @@ static void the_end_wakes_all(void)
                                        wait_for_all};
     enum { BODIES = sizeof bodies / sizeof bodies[0] };
     pthread_t threads[BODIES];
-    quiet = RVMA_Init_window(BOX(2), NULL, 1, EPOCH_OPS);
+    quiet = RVMA_Init_window(BOX(2), NULL, 1, RVMA_EPOCH_OPS);
     for (int i = 0; i < BODIES; i++)
         CHECK(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0);
     while (atomic_load(&waiting) < BODIES)

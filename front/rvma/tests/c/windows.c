@@ -5,7 +5,7 @@ enum { SIZE = 64 };
 
 static char put_bytes[1024];
 
-static RVMA_Win window(uintptr_t box, int64_t threshold, epoch_type type, uint32_t flags,
+static RVMA_Win window(uintptr_t box, int64_t threshold, RVMA_Epoch_type type, uint32_t flags,
                        uint32_t retired)
 {
     RVMA_Win_options options = {.struct_size = sizeof options, .flags = flags, .retired = retired};
@@ -18,7 +18,7 @@ static void an_epoch_ends_at_its_threshold(void)
 {
     char buffers[3][SIZE] = {{0}};
     void *told[2] = {NULL, NULL};
-    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, SIZE, EPOCH_BYTES);
+    RVMA_Win win = RVMA_Init_window(BOX(1), NULL, SIZE, RVMA_EPOCH_BYTES);
     OK(RVMA_Post_buffer(buffers[0], SIZE, &told[0], win));
     OK(RVMA_Post_buffer(buffers[1], SIZE, &told[1], win));
     CHECK(RVMA_Win_get_epoch(win) == 0);
@@ -56,7 +56,7 @@ static void several_epochs_are_told_in_order(void)
     static char buffers[EPOCHS][SIZE];
     void *last = NULL, *pointers[EPOCHS];
     RVMA_Request requests[2 * EPOCHS];
-    RVMA_Win win = RVMA_Init_window(BOX(2), NULL, 2, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(2), NULL, 2, RVMA_EPOCH_OPS);
     for (int i = 0; i < EPOCHS; i++)
         OK(RVMA_Post_buffer(buffers[i], SIZE, &last, win)); /* one pointer: the newest */
     for (int i = 0; i < 2 * EPOCHS; i++) {
@@ -88,7 +88,7 @@ static void a_record_tells_everything(void)
     RVMA_Record records[2] = {{0}, {0}};
     RVMA_Epoch epoch;
     CHECK(sizeof records[0] == 64 && (uintptr_t)&records[1] % 64 == 0);
-    RVMA_Win win = RVMA_Init_window(BOX(3), NULL, 3, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(3), NULL, 3, RVMA_EPOCH_OPS);
     OK(RVMA_Post_buffer_record(buffers[0], SIZE, &records[0], win));
     OK(RVMA_Post_buffer_record(buffers[1], SIZE, &records[1], win));
     EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait_record(&records[0], 0));
@@ -114,7 +114,7 @@ static void refusals_reach_the_sender(void)
     EXPECT(RVMA_ERR_NO_MAILBOX, RVMA_Get(buffer, 8, &self, BOX(0xdead)));
     CHECK(strstr(RVMA_Last_error(), "0xdead") != NULL);
 
-    RVMA_Win win = window(4, 1, EPOCH_OPS, RVMA_WIN_REFUSE_EMPTY, 0);
+    RVMA_Win win = window(4, 1, RVMA_EPOCH_OPS, RVMA_WIN_REFUSE_EMPTY, 0);
     EXPECT(RVMA_ERR_NO_BUFFER, RVMA_Put(put_bytes, 8, &self, BOX(4)));
     OK(RVMA_Post_buffer(buffer, SIZE, NULL, win));
     EXPECT(RVMA_ERR_LENGTH, RVMA_Put(put_bytes, SIZE + 1, &self, BOX(4)));
@@ -132,10 +132,10 @@ static void refusals_reach_the_sender(void)
 static void keys_are_needed(void)
 {
     char buffers[2][SIZE];
-    key_t drawn = RVMA_KEY_NEW, given = 77;
+    RVMA_Key drawn = RVMA_KEY_NEW, given = 77;
     RVMA_Op_options details = at(0, RVMA_EPOCH_ANY);
-    RVMA_Win secret = RVMA_Init_window(BOX(5), &drawn, 1, EPOCH_OPS);
-    RVMA_Win known = RVMA_Init_window(BOX(6), &given, 1, EPOCH_OPS);
+    RVMA_Win secret = RVMA_Init_window(BOX(5), &drawn, 1, RVMA_EPOCH_OPS);
+    RVMA_Win known = RVMA_Init_window(BOX(6), &given, 1, RVMA_EPOCH_OPS);
     CHECK(secret != NULL && known != NULL);
     CHECK(drawn != RVMA_KEY_NEW && drawn != 0 && given == 77);
     OK(RVMA_Post_buffer(buffers[0], SIZE, NULL, secret));
@@ -157,7 +157,7 @@ static void a_put_waits_for_a_buffer(void)
     char buffer[SIZE];
     RVMA_Request request;
     int done = 1;
-    RVMA_Win win = RVMA_Init_window(BOX(7), NULL, 1, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(7), NULL, 1, RVMA_EPOCH_OPS);
     OK(RVMA_Iput(put_bytes, SIZE, &self, BOX(7), NULL, &request));
     EXPECT(RVMA_ERR_TIMEOUT, RVMA_Wait_request(&request, 20));
     OK(RVMA_Test(&request, &done));
@@ -189,7 +189,7 @@ static void a_stream_is_handed_over_early(void)
 {
     char buffers[2][SIZE];
     RVMA_Epoch epoch;
-    RVMA_Win win = window(8, 1000, EPOCH_OPS, RVMA_WIN_STREAM, 0);
+    RVMA_Win win = window(8, 1000, RVMA_EPOCH_OPS, RVMA_WIN_STREAM, 0);
     OK(RVMA_Post_buffer(buffers[0], SIZE, NULL, win));
     OK(RVMA_Post_buffer(buffers[1], SIZE, NULL, win));
     OK(RVMA_Put("one ", 4, &self, BOX(8)));
@@ -213,7 +213,7 @@ static void the_past_is_kept_and_gone_back_to(void)
 {
     char buffers[5][SIZE], back[SIZE];
     RVMA_Epoch epoch;
-    RVMA_Win win = window(9, 1, EPOCH_OPS, 0, 2);
+    RVMA_Win win = window(9, 1, RVMA_EPOCH_OPS, 0, 2);
     for (int i = 0; i < 5; i++)
         OK(RVMA_Post_buffer(buffers[i], SIZE, NULL, win));
     for (int i = 0; i < 3; i++)
@@ -253,11 +253,11 @@ static void the_catch_all_takes_the_rest(void)
     char buffers[2][SIZE], own[SIZE];
     RVMA_Epoch epoch;
     RVMA_Record record = {0};
-    RVMA_Win rest = RVMA_Init_catch_all(NULL, 1, EPOCH_OPS, NULL);
+    RVMA_Win rest = RVMA_Init_catch_all(NULL, 1, RVMA_EPOCH_OPS, NULL);
     CHECK(rest != NULL);
-    CHECK(RVMA_Init_catch_all(NULL, 1, EPOCH_OPS, NULL) == NULL);
+    CHECK(RVMA_Init_catch_all(NULL, 1, RVMA_EPOCH_OPS, NULL) == NULL);
     CHECK(RVMA_Last_status() == RVMA_ERR_ADDRESS_USED);
-    RVMA_Win win = RVMA_Init_window(BOX(10), NULL, 1, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(10), NULL, 1, RVMA_EPOCH_OPS);
     OK(RVMA_Post_buffer(buffers[0], SIZE, NULL, rest));
     OK(RVMA_Post_buffer_record(buffers[1], SIZE, &record, rest));
     OK(RVMA_Post_buffer(own, SIZE, NULL, win));
@@ -279,7 +279,7 @@ static void a_closed_window_refuses_or_is_silent(void)
 {
     char buffer[SIZE] = {0}, untouched[SIZE] = {0};
     RVMA_Epoch epoch;
-    RVMA_Win win = RVMA_Init_window(BOX(12), NULL, 1, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(12), NULL, 1, RVMA_EPOCH_OPS);
     OK(RVMA_Post_buffer(buffer, SIZE, NULL, win));
     OK(RVMA_Post_buffer(untouched, SIZE, NULL, win));
     OK(RVMA_Put(put_bytes, SIZE, &self, BOX(12)));
@@ -292,7 +292,7 @@ static void a_closed_window_refuses_or_is_silent(void)
     OK(RVMA_Put(put_bytes, SIZE, &self, BOX(12)));
     OK(RVMA_Win_free(win));
 
-    win = window(12, 1, EPOCH_OPS, RVMA_WIN_NO_NACK, 0);
+    win = window(12, 1, RVMA_EPOCH_OPS, RVMA_WIN_NO_NACK, 0);
     OK(RVMA_Post_buffer(untouched, SIZE, NULL, win));
     OK(RVMA_Close_Win(win));
     OK(RVMA_Put(put_bytes, SIZE, &self, BOX(12)));
@@ -304,7 +304,7 @@ static void a_closed_window_refuses_or_is_silent(void)
 static void buffers_may_go_as_soon_as_they_are_back(void)
 {
     /* Under AddressSanitizer any touch of ours after free() ends the test. */
-    RVMA_Win win = window(13, 1, EPOCH_OPS, 0, 0);
+    RVMA_Win win = window(13, 1, RVMA_EPOCH_OPS, 0, 0);
     for (int i = 0; i < 300; i++) {
         char *buffer = malloc(SIZE + i), *source = malloc(SIZE + i);
         void **told = calloc(1, sizeof *told);
@@ -330,7 +330,7 @@ static void buffers_may_go_as_soon_as_they_are_back(void)
 static void empty_and_large_puts(void)
 {
     enum { LARGE = 5 * 1000 * 1000 };
-    RVMA_Win win = RVMA_Init_window(BOX(14), NULL, 2, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(14), NULL, 2, RVMA_EPOCH_OPS);
     unsigned char *buffer = calloc(1, LARGE), *source = malloc(LARGE);
     RVMA_Epoch epoch;
     for (int i = 0; i < LARGE; i++)
@@ -349,7 +349,7 @@ static void more_at_once_than_there_is_room_for(void)
 {
     RVMA_Status status;
     int begun = 0;
-    RVMA_Win win = RVMA_Init_window(BOX(15), NULL, 1, EPOCH_OPS);
+    RVMA_Win win = RVMA_Init_window(BOX(15), NULL, 1, RVMA_EPOCH_OPS);
     /* None can end: no buffer is posted. */
     while ((status = RVMA_Iput(put_bytes, 8, &self, BOX(15), NULL, NULL)) == RVMA_SUCCESS)
         begun++;
