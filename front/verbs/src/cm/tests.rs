@@ -79,6 +79,13 @@ fn layouts() -> String {
         pd,
         qp_type
     );
+    event_layouts(&mut text);
+    values(&mut text);
+    text
+}
+
+/// Events, what they say, and addresses by name.
+fn event_layouts(text: &mut String) {
     layout!(
         text,
         "struct rdma_conn_param",
@@ -124,6 +131,10 @@ fn layouts() -> String {
         ai_connect,
         ai_next
     );
+}
+
+/// The numbers of the header's enumerations.
+fn values(text: &mut String) {
     for (name, value) in [
         ("RDMA_CM_EVENT_CONNECT_REQUEST", RDMA_CM_EVENT_CONNECT_REQUEST),
         ("RDMA_CM_EVENT_REJECTED", RDMA_CM_EVENT_REJECTED),
@@ -137,7 +148,6 @@ fn layouts() -> String {
     ] {
         writeln!(text, "_Static_assert({name} == {value}, {name:?});").expect("a string takes it");
     }
-    text
 }
 
 #[test]
@@ -177,7 +187,7 @@ fn socket_addresses_come_back_and_others_are_refused() {
 }
 
 #[test]
-fn ports_are_taken_once() {
+fn a_port_is_taken_once_per_address_and_space_unless_shared() {
     let [any, one, two] =
         ["0.0.0.0", "127.0.0.1", "127.0.0.2"].map(|ip| ip.parse::<IpAddr>().expect("an address"));
     let port = Port::take(PortSpace::Tcp, one, 0, false).expect("there are free ones");

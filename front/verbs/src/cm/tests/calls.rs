@@ -163,7 +163,7 @@ fn param(private: &'static [u8], responder_resources: u8, initiator_depth: u8) -
 }
 
 #[test]
-fn two_ends_connect_talk_of_it_and_part() {
+fn two_ids_connect_exchange_private_data_and_disconnect() {
     let (server, client) = (Side::new(), Side::new());
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let active = client.resolved(RDMA_PS_TCP, port);
@@ -275,7 +275,7 @@ fn part<const COUNT: usize>(ids: [*mut rdma_cm_id; COUNT]) {
 }
 
 #[test]
-fn the_last_message_is_polled_before_its_sender_is_gone() {
+fn disconnect_waits_until_the_last_message_is_polled() {
     let (server, client) = (Side::new(), Side::new());
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
@@ -290,7 +290,7 @@ fn the_last_message_is_polled_before_its_sender_is_gone() {
 }
 
 #[test]
-fn who_does_not_poll_hears_of_the_end_all_the_same() {
+fn disconnect_is_delivered_to_a_program_that_never_polls() {
     let (server, client) = (Side::new(), Side::new());
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
@@ -298,7 +298,7 @@ fn who_does_not_poll_hears_of_the_end_all_the_same() {
     drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
     drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
     part(ids);
-    // And who does not live to hear of it is not told.
+    // An id that is destroyed before gets no event.
     let (server, client) = (Side::new(), Side::new());
     let again @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
@@ -309,7 +309,7 @@ fn who_does_not_poll_hears_of_the_end_all_the_same() {
 }
 
 #[test]
-fn who_ends_a_connection_himself_does_not_wait_for_his_own_completions() {
+fn disconnect_is_immediate_for_the_side_that_ends_the_connection() {
     let (server, client) = (Side::new(), Side::new());
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
@@ -323,7 +323,7 @@ fn who_ends_a_connection_himself_does_not_wait_for_his_own_completions() {
 }
 
 #[test]
-fn refusals_have_their_reasons() {
+fn rejected_connections_report_the_reason() {
     let (server, client) = (Side::new(), Side::new());
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let refused = client.resolved(RDMA_PS_TCP, port);
@@ -338,7 +338,7 @@ fn refusals_have_their_reasons() {
     let rejected = client.hear(RDMA_CM_EVENT_REJECTED);
     assert_eq!((rejected.status(), rejected.said(3)), (28, b"no\0".to_vec()));
     drop(rejected);
-    // Nobody listens any more.
+    // No id listens any more.
     assert_eq!(unsafe { rdma_destroy_id(listener) }, 0);
     let unheard = client.resolved(RDMA_PS_TCP, port);
     assert_eq!(unsafe { rdma_connect(unheard, null_mut()) }, 0);
@@ -350,7 +350,7 @@ fn refusals_have_their_reasons() {
 }
 
 #[test]
-fn who_was_not_heard_of_is_refused_with_the_listener() {
+fn pending_request_is_rejected_when_its_listener_is_destroyed() {
     let (server, client) = (Side::new(), Side::new());
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let active = client.resolved(RDMA_PS_TCP, port);
@@ -413,7 +413,7 @@ fn datagrams_need_a_queue_pair_and_a_key() {
 }
 
 #[test]
-fn calls_may_wait_for_what_they_begin() {
+fn calls_of_a_synchronous_id_return_after_their_event() {
     let server = Side::new();
     let (listener, port) = server.listen(RDMA_PS_TCP);
     let waiting = std::thread::spawn(move || {
@@ -459,7 +459,7 @@ fn calls_may_wait_for_what_they_begin() {
 }
 
 #[test]
-fn mistakes_have_error_numbers() {
+fn wrong_arguments_fail_with_the_error_number_of_linux() {
     let side = Side::new();
     let id = side.id(RDMA_PS_TCP);
     let mut other = null_mut();
