@@ -1,4 +1,5 @@
-//! The rim between C and Rust: no panic crosses it, and every failure is kept for who asks.
+//! The boundary between C and Rust: no panic crosses it, and every failure is kept for
+//! `RVMA_Last_error`.
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +54,7 @@ fn run<T>(body: impl FnOnce() -> Result<T>) -> std::result::Result<T, Status> {
     })
 }
 
-/// Locks, whatever happened to those who locked before.
+/// Locks, also after a thread has panicked with the lock held.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,7 +11,7 @@
 //! that is looked up, never a pointer that is followed. Whatever C points us to is touched only
 //! while the header says that it is the library's. No lock of ours is taken under the NIC's.
 //!
-//! **Who does what.** `calls` has the exported functions: they check arguments and turn results
+//! **Modules.** `calls` has the exported functions: they check arguments and turn results
 //! into statuses. `library` holds what lives from `RVMA_Init` to `RVMA_Finalize`: `window`s,
 //! `operations`, `peers`, and the `registry` of the application's memory.
 //!

@@ -37,21 +37,21 @@ pub(crate) enum Direction {
 pub(crate) struct Operations {
     jetty: Jetty,
     table: Mutex<Table>,
-    /// Something has ended, or nobody leads any more.
+    /// Notified when an operation has ended, or when no thread leads any more.
     changed: Condvar,
 }
 
 struct Table {
     slots: Slots<Operation>,
-    /// Some thread sleeps on the Jetty. Nobody else takes completions then: that thread would not
+    /// Some thread sleeps on the Jetty. No other takes completions then: the sleeper would not
     /// wake for one that was taken from it.
     led: bool,
     /// Counts operations that have ended.
     ended: u64,
     next_serial: u64,
-    /// The serial numbers of operations under way that nobody has a request for.
+    /// The serial numbers of operations under way that have no request.
     detached: BTreeSet<u64>,
-    /// How the first of those ended that failed, since that was last told.
+    /// The first failure of those since the last `RVMA_Flush`.
     first_failure: Option<Failure>,
     completions: Vec<Completion>,
 }
@@ -65,7 +65,7 @@ struct Operation {
     result: Option<Status>,
 }
 
-/// What an operation was to do, for those who are told that it failed.
+/// What an operation was to do, for the message if it fails.
 #[derive(Clone, Copy, Debug)]
 struct What {
     direction: Direction,
@@ -88,7 +88,7 @@ impl Operations {
         Ok(Operations { jetty, table: Mutex::new(table), changed: Condvar::new() })
     }
 
-    /// Begins an operation; its handle. `detached`: nobody will ask for it.
+    /// Begins an operation; its handle. `detached`: it has no request, and only a flush reports it.
     pub(crate) fn begin(
         &self,
         direction: Direction,
@@ -175,7 +175,7 @@ impl Operations {
             if let Ok(completion) = completion {
                 table.settle(&completion);
             }
-            // Those who wait look at what has ended, and one of them leads if this thread leaves.
+            // Waiting threads look at what has ended, and one of them leads if this thread leaves.
             self.changed.notify_all();
         }
     }
@@ -211,7 +211,8 @@ impl Table {
         }
     }
 
-    /// Runs a turn, unless somebody leads, and takes notice of what has ended; has something?
+    /// Runs a turn, unless some thread leads, and handles completions. Returns whether there were
+    /// any.
     fn take_completions(&mut self, jetty: &Jetty) -> bool {
         if self.led {
             return false;

@@ -27,7 +27,7 @@ pub(crate) struct Registry {
 
 struct Known {
     by_start: BTreeMap<usize, Arc<Registered>>,
-    /// With so many, those that nobody uses go. Twice what was in use then, so that looking for
+    /// With so many, unused ones are dropped. Twice what was in use then, so that looking for
     /// them costs little per registration.
     enough: usize,
 }
@@ -74,8 +74,8 @@ impl Registry {
         }
         known.make_room();
         let first = NonNull::new(start.cast_mut().cast::<u8>()).unwrap_or(NonNull::dangling());
-        // SAFETY: nobody touches the bytes but on behalf of operations and epochs, while which last
-        // they are there, as the caller vouches.
+        // SAFETY: the bytes are touched only for operations and epochs, and as the caller vouches,
+        // they are there while those last.
         let memory = unsafe { Memory::from_raw(first, length) };
         let segment = self.context.register(memory, Rights::NONE)?;
         let registered = Arc::new(Registered { start: address, length, segment });

@@ -149,12 +149,12 @@ thread_local! {
         const { RefCell::new((Status::Success, [0; TEXT_BYTES])) };
 }
 
-/// Keeps a failure for those who ask afterwards.
+/// Keeps a failure for `RVMA_Last_status` and `RVMA_Last_error`.
 pub(crate) fn remember(failure: &Failure) {
     let mut text = [0; TEXT_BYTES];
     let kept = failure.text.bytes().filter(|byte| *byte != 0).take(TEXT_BYTES - 1);
     text.iter_mut().zip(kept).for_each(|(to, byte)| *to = byte);
-    // In a thread that is ending nobody will ask.
+    // A thread that is ending makes no further call.
     let _ = LAST.try_with(|last| *last.borrow_mut() = (failure.status, text));
 }
 

@@ -14,7 +14,7 @@ use crate::registry::Lease;
 use crate::status::{Failure, Result, Status};
 use crate::types::{EPOCH_EARLY, EpochInfo};
 
-/// Ended epochs remembered for an owner who does not ask; the oldest go first.
+/// Ended epochs remembered until the program asks for them; the oldest are dropped first.
 const UNTOLD_MAX: usize = 4096;
 /// No single sleep is longer: a net under notices that were missed.
 const NAP: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ pub(crate) struct Window {
     context: Context,
     nack: bool,
     freed: AtomicBool,
-    /// Counts what those who wait for an epoch have to look at anew.
+    /// Counts the changes after which calls that wait for an epoch look again.
     changes: AtomicU64,
     state: Mutex<State>,
 }
@@ -134,7 +134,7 @@ impl Window {
     pub(crate) fn free(&self) {
         let mut state = lock(&self.state);
         self.freed.store(true, Ordering::Release);
-        // Takes its buffers back, and wakes those who wait.
+        // Takes its buffers back, and wakes waiting calls.
         drop(state.mailbox.take());
         state.posted.clear();
         state.untold.clear();
@@ -187,7 +187,7 @@ impl Window {
     }
 }
 
-/// Sleeps until `stirred`, or for a while: whoever calls looks again. Fails when the time is over.
+/// Sleeps until `stirred`, or for a while: the caller looks again. Fails when the time is over.
 pub(crate) fn sleep(
     context: &Context,
     deadline: Deadline,

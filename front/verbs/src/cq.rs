@@ -333,7 +333,7 @@ pub(crate) unsafe extern "C" fn modify(_cq: *mut ibv_cq, attr: *mut ibv_modify_c
     status(|| if unsafe { (*attr).attr_mask } & !MODERATE != 0 { Err(EINVAL) } else { Ok(()) })
 }
 
-/// When a completion was fetched, if anybody wants to know.
+/// When a completion was fetched, if the program asked for stamps.
 pub(crate) fn stamps(reading: &Reading) -> Option<(u64, u64)> {
     reading.stamped.then(|| (query::monotonic_ns(), query::wall_ns()))
 }

@@ -1,5 +1,5 @@
-//! What all contexts of one device share: its carrier, opened when it is first needed, and who is
-//! to hear of what happens on it.
+//! What all contexts of one device share: its carrier, opened when it is first needed, and the
+//! objects that receive its events.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -37,7 +37,7 @@ pub(crate) struct DeviceState {
     numbers: AtomicU32,
 }
 
-/// Who gets management datagrams: the connection manager.
+/// The receiver of management datagrams: the connection manager.
 pub(crate) trait ManagementListener: Send + Sync {
     /// A datagram came.
     fn management(&self, datagram: &Management<'_>) -> Routed;
@@ -228,7 +228,7 @@ impl DeviceState {
 
 impl Listener for DeviceState {
     fn completion(&self, queue: CompletionQueueId) {
-        // Under the lock: who removes a queue knows afterwards that no event of it is to come.
+        // Under the lock: once a queue has been removed, no event of it is to come.
         let queues = read(&self.queues);
         let events = queues.get(&queue);
         if let Some((events, channel)) = events.and_then(|at| Some((at, at.channel.as_ref()?))) {
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_got_a_number_anew_is_not_removed_with_what_had_it() {
+    fn reused_number_survives_removal_of_its_former_object() {
         let mut all = HashMap::new();
         let (old, new) = (Arc::new('a'), Arc::new('b'));
         all.insert(5, Arc::clone(&old));

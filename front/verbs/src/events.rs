@@ -79,7 +79,7 @@ impl<T> EventQueue<T> {
         if descriptor < 0 {
             return Err(last_error());
         }
-        // SAFETY: just opened, and nobody else's.
+        // SAFETY: just opened, and no other owner has it.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok(EventQueue { descriptor, events: Mutex::default() })
     }

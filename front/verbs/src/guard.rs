@@ -110,7 +110,7 @@ pub(crate) fn object<T>(body: impl FnOnce() -> Result<*mut T>) -> *mut T {
     })
 }
 
-/// Locks, whatever happened to those who locked before.
+/// Locks, also after a thread has panicked with the lock held.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_is_waited_for() {
+    fn wait_returns_once_every_delivered_event_is_acknowledged() {
         let unacked = std::sync::Arc::new(UnackedEvents::default());
         unacked.wait();
         unacked.deliver();

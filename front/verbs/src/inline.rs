@@ -53,7 +53,7 @@ impl InlineRing {
         let request =
             MemoryRequest { domain, address: 0, length: bytes as u64, rights: Rights::NONE };
         let region = carrier.register(foreign, &request).inspect_err(|_| {
-            // SAFETY: mapped above, and nobody knows of it.
+            // SAFETY: mapped above, and not registered.
             unsafe { libc::munmap(memory, bytes) };
         })?;
         Ok(InlineRing {

@@ -54,7 +54,7 @@ unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
             let held = std::mem::take(&mut *lock(&context.held));
             for pair in held.pairs {
                 context.device_state.remove_pair(pair.value());
-                // It may be gone already; and there is nobody left to tell.
+                // It may be gone already, and no caller is left to be told.
                 let _ = carrier.destroy_queue_pair(pair);
             }
             for segment in held.segments {

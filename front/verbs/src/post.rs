@@ -108,7 +108,7 @@ unsafe fn work(qp: &QueuePair, wr: &ibv_send_wr) -> Result<Work> {
     })
 }
 
-/// A datagram to whom an address handle leads.
+/// A datagram to the address that a handle names.
 pub(crate) fn datagram(
     qp: &QueuePair,
     ah: Option<&ibv_ah>,

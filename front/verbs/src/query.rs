@@ -46,7 +46,7 @@ fn device_attr(device: &DeviceHandle) -> ibv_device_attr {
     attr.max_mr_size = u64::MAX;
     // Every page size from 4 KiB: we do not care.
     attr.page_size_cap = !0xfff;
-    // Nobody's: as soft-RoCE says.
+    // No vendor's: the number that soft-RoCE has.
     attr.vendor_id = 0xff_ffff;
     attr.max_qp = limits.queue_pairs as c_int;
     attr.max_qp_wr = DEPTH_MAX as c_int;

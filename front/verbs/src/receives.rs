@@ -15,7 +15,7 @@ use crate::guard::{EINVAL, ENOMEM, Errno, Result, set_errno, uncancelled};
 use crate::inline::BATCH;
 use crate::keys::LastKey;
 
-/// Turns `sg_list` into ranges. What is not registered becomes a range that nobody may use, so that
+/// Turns `sg_list` into ranges. What is not registered becomes a range without rights, so that
 /// the request completes with a protection error, as with hardware.
 pub(crate) unsafe fn scatter(
     (device_state, carrier, last): (&DeviceState, &dyn Carrier, &mut LastKey),

@@ -175,7 +175,7 @@ extern "C" fn ibv_export_buf_dmabuf_fd() -> c_int {
     -1
 }
 
-/// Drivers read it; nobody writes it.
+/// Drivers read it; it is never written.
 #[unsafe(no_mangle)]
 static verbs_allow_disassociate_destroy: u8 = 0;
 

@@ -1,7 +1,7 @@
 //! The devices as files: what programs look for under `/sys/class/infiniband`,
 //! `/sys/class/infiniband_verbs` and `/dev/infiniband`.
 //!
-//! Nobody but root could put them there. So a private folder holds a copy of what a kernel would
+//! Only root could put them there. So a private folder holds a copy of what a kernel would
 //! show (`tree`), and the C library's functions that take a path (`preload`) look there instead,
 //! for these paths and no others.
 
@@ -47,7 +47,7 @@ fn redirected(path: &CStr) -> Option<CString> {
     if let Some(number) = file {
         let number = std::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
         if number.is_some_and(|number: usize| number < tree.devices()) {
-            // A character device that everybody may open.
+            // A character device that every user may open.
             return Some(c"/dev/null".to_owned());
         }
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_has_what_programs_read() {
+    fn device_tree_has_the_files_that_programs_read() {
         let read = |path: &str| {
             let path = CString::new(path).expect("no zero byte");
             let place = redirected(&path).expect("it is ours");

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_programs_do_is_allowed() {
+    fn usual_state_changes_are_allowed_and_incomplete_ones_refused() {
         for (transport, mask) in [(Transport::Rc, INIT), (Transport::Ud, INIT_UD)] {
             let mask = mask | IBV_QP_STATE;
             assert!(allowed(transport, IBV_QPS_RESET, IBV_QPS_INIT, mask));

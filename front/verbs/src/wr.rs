@@ -29,7 +29,7 @@ struct Open {
     flags: c_uint,
     work: Work,
     local: ScatterList,
-    /// A datagram that does not know yet whom it is for.
+    /// A datagram whose destination has not been set yet.
     unaddressed: bool,
 }
 

@@ -93,7 +93,7 @@ fn four_ranks_of_open_mpi() {
     for carrier in CARRIERS {
         let mut ranks = over_ucx("mpirun", carrier, "rc_verbs,ud_verbs,self");
         ranks
-            // In containers everybody is root.
+            // In containers every user is root.
             .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
             .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
             .args(["--oversubscribe", "-n", "4", "--mca", "mpi_yield_when_idle", "1"])

@@ -38,8 +38,8 @@ pub unsafe extern "C" fn RVMA_Wait_ptr(
         if notification_ptr.is_null() || !notification_ptr.is_aligned() {
             return Err(Failure::argument("notification_ptr", "that", "point to a pointer"));
         }
-        // SAFETY: the header asks for a notification pointer; whoever stores to one does so
-        // atomically.
+        // SAFETY: the header asks for a notification pointer; every thread that stores to one does
+        // so atomically.
         let pointer = unsafe { AtomicPtr::from_ptr(notification_ptr) };
         wait_until(timeout_ms, || pointer.load(Ordering::Acquire) != old)
     })

@@ -175,7 +175,7 @@ fn param(note: &Note, private_data: *const c_void) -> rdma_param {
     }
 }
 
-/// Who connects to an id whose calls wait gets a queue of its own, too.
+/// The new id of a request to an id whose calls wait gets a queue of its own, too.
 unsafe fn adopt(note: &Note) -> Result<()> {
     let waits = note.listener.as_ref().is_some_and(|core| lock(&core.inner).is_synchronous);
     let id = note.core.id();

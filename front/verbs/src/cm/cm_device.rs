@@ -1,4 +1,5 @@
-//! A device's connection manager at work: its datagrams, its clock, and who hears of what happens.
+//! A device's connection manager at work: its datagrams, its timers, and the
+//! ids that receive its events.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -56,7 +57,7 @@ pub(super) struct State {
     timer: Option<Instant>,
 }
 
-/// Who listens for a service.
+/// The ids that listen for a service.
 struct Listening {
     listener: ListenerId,
     cores: Vec<Arc<Core>>,
@@ -181,7 +182,7 @@ impl CmDevice {
             self.keep_time(&mut state);
             result
         };
-        // Without the lock: who is of this process hears of it within the call.
+        // Without the lock: a peer in this process receives the datagram within the call.
         for Transmit { to, bytes } in to_send {
             // What can't be sent is lost, and repeated.
             let _ = self.carrier.send_management(to, &bytes);
@@ -352,7 +353,7 @@ pub(super) fn listen(
 ) -> Result<()> {
     let at: Vec<Arc<CmDevice>> = match address.ip().is_unspecified() {
         false => vec![CmDevice::at(address.ip())?],
-        // Of a device that does not open nobody can want anything.
+        // A device that can not be opened is left out: no peer can reach it.
         true => {
             device::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
         }

@@ -1,11 +1,11 @@
 //! The news that a peer has left waits until the program has polled what came from it before.
 //!
 //! Completions and connection events reach a program by two ways. A kernel's connection manager is
-//! slow enough that nobody notices; here both come from the same socket within microseconds, and a
-//! program that looks for events after it has polled would remove its queue pair with the last
-//! message unread, as libfabric does. So the event is told once the queue pair has no completions
-//! that are not polled, or after [`PATIENCE`] to programs that never poll. Who has ended the
-//! connection himself waits for the answer, and is told at once.
+//! slow enough that no program notices; here both come from the same socket within microseconds,
+//! and a program that looks for events after it has polled would remove its queue pair with the
+//! last message unread, as libfabric does. So the event is told once the queue pair has no
+//! completions that are not polled, or after [`PATIENCE`] to programs that never poll. A program
+//! that has ended the connection itself waits for the answer, and gets the event at once.
 
 use std::sync::{Arc, Mutex};
 
@@ -75,7 +75,7 @@ fn follow(note: Note) -> Option<Note> {
     }
 }
 
-/// When somebody's patience ends.
+/// The time at which the first deferred event is delivered in any case.
 pub(super) fn earliest() -> Option<Instant> {
     if after_poll::waiting() == 0 {
         return None;

@@ -274,7 +274,7 @@ unsafe extern "C" fn rdma_get_request(
     })
 }
 
-/// Gives who connects the queue pair that `rdma_create_ep` was told of.
+/// Gives the id of a request the queue pair that `rdma_create_ep` described.
 unsafe fn equip(
     id: *mut rdma_cm_id,
     pd: *mut ibv_pd,

@@ -25,7 +25,7 @@ use crate::guard::{EINVAL, Result, UnackedEvents, lock};
 pub(super) struct Id {
     pub(super) base: rdma_cm_id,
     pub(super) core: Arc<Core>,
-    /// What `rdma_create_ep` was given for the queue pairs of those who connect.
+    /// What `rdma_create_ep` was given for the queue pairs of incoming connections.
     pub(super) template: Option<Template>,
 }
 

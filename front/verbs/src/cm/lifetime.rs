@@ -62,7 +62,7 @@ unsafe fn destroy(id: *mut rdma_cm_id) {
     super::deferred_disconnect::forget(&core);
     let orphans = lock(&core.inner).queue.take(|note| Arc::ptr_eq(note.owner(), &core));
     for note in orphans {
-        // Somebody asked, and the program has not heard of it.
+        // A request that the program has not received yet.
         if note.listener.is_some() {
             unsafe { destroy(note.core.id()) };
         }

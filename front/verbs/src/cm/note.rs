@@ -17,9 +17,9 @@ pub(super) const PRIVATE_MAX: usize = 224;
 /// Something a program is to be told.
 #[derive(Clone)]
 pub(super) struct Note {
-    /// Whom it is about; for a request the new id.
+    /// The id that it is about; for a request the new id.
     pub(super) core: Arc<Core>,
-    /// Whom was asked.
+    /// The listening id of a request.
     pub(super) listener: Option<Arc<Core>>,
     pub(super) kind: c_int,
     pub(super) status: c_int,

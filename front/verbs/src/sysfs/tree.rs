@@ -55,7 +55,7 @@ impl Tree {
     /// Writes the counters as they are now.
     pub(super) fn refresh(&self) {
         for device in &self.devices {
-            // Whoever reads finds the old numbers, if the disk is full.
+            // A reader finds the old numbers, if the disk is full.
             let _ = write_counters(&port(&self.root, device), device);
         }
     }
@@ -138,7 +138,7 @@ fn collect(folder: &Path, entries: &mut Vec<(CString, bool)>) -> io::Result<()> 
 fn write(devices: Vec<&'static DeviceHandle>) -> io::Result<Tree> {
     let (parent, prefix) = (std::env::temp_dir(), name());
     let process = std::process::id();
-    // What can't be swept away is somebody else's.
+    // What can't be removed belongs to another user.
     let _ = sweep(&parent, &prefix);
     let root = make_root(&parent, &format!("{prefix}{process}"))?;
     for folder in ["sys/class/infiniband", "sys/class/infiniband_verbs", "dev/infiniband"] {

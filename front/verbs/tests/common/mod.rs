@@ -61,7 +61,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// A TCP port that nobody uses.
+/// A TCP port that no program uses.
 pub fn free_port() -> u16 {
     launch::free_port().expect("a socket")
 }
@@ -100,7 +100,7 @@ fn collect(number: usize, stream: Option<impl Read + Send + 'static>, to: Sender
         if let Some(mut stream) = stream {
             let _ = stream.read_to_end(&mut bytes);
         }
-        // Nobody waits if the test has failed meanwhile.
+        // No thread waits if the test has failed meanwhile.
         let _ = to.send((number, String::from_utf8_lossy(&bytes).into_owned()));
     });
 }

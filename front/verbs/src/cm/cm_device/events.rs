@@ -147,7 +147,7 @@ fn answered(cm_device: &CmDevice, core: &Arc<Core>, reply: &ServiceReply) -> Not
     note
 }
 
-// ---- who asks ----
+// ---- requests ----
 
 /// The header's number for so many bytes of a packet.
 pub(in super::super) fn mtu_code(bytes: u32) -> u8 {
@@ -168,7 +168,7 @@ fn requested(
         })
         .flatten();
     let Some((core, listening)) = found else {
-        // Nobody listens at this address; and nobody has to be told here.
+        // No id listens at this address, and no program is told.
         let reason = if fits { Reason::INVALID_SERVICE } else { Reason::INVALID_MTU };
         let no_private = [0; Reject::PRIVATE_LEN];
         let _ = state.manager.reject(now(), connection, reason, &no_private);
@@ -240,7 +240,7 @@ fn takes_all(core: &Core, asked: IpAddr) -> bool {
     })
 }
 
-/// An id for somebody who asks, and the id that was asked; `None` if nobody listens where he asks.
+/// A new id for a request, and the listening id; `None` if no id listens at its address.
 fn newcomer(
     cm_device: &CmDevice,
     state: &mut State,
@@ -254,7 +254,7 @@ fn newcomer(
     let listening = state.services.get(&service).filter(|found| found.listener == listener)?;
     let asked = plain(header.destination);
     let local = |core: &Arc<Core>| lock(&core.inner).local.map(|local| plain(local.ip()));
-    // Who listens at this very address comes before who listens at all.
+    // An id that listens at this very address comes before those of the wildcard address.
     let exact = listening.cores.iter().find(|core| local(core) == Some(asked));
     let any = || listening.cores.iter().find(|core| takes_all(core, asked));
     let asked_core = Arc::clone(exact.or_else(any)?);
@@ -278,7 +278,7 @@ fn newcomer(
     // the lock that is held here; and only its program changes these two fields.
     let (channel, context) = unsafe { ((*parent).channel, (*parent).context) };
     let id = Id::make(Arc::clone(&core), channel, context, ps);
-    // SAFETY: just made, and nobody else's yet.
+    // SAFETY: just made, and no other reference to it exists yet.
     unsafe { (*id.cast::<Id>()).show() };
     state.cores.insert(connection, Arc::clone(&core));
     Some((core, asked_core))
