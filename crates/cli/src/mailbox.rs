@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fairway_softnic::{
     ChannelId, Completion, CompletionKind, Context, Error, Jetty, JettyOptions, Limits, Memory,
-    Peer, Post, Rights, Segment, Status,
+    Peer, Rights, Segment, Status,
 };
 
 use crate::failure::Failure;
@@ -232,7 +232,7 @@ impl Mailbox {
         if completion.kind != CompletionKind::Receive {
             let mut state = self.state();
             if completion.kind == CompletionKind::Send {
-                state.give_back(completion.id);
+                state.give_back(completion.id.value());
             }
             if completion.status != Status::Success {
                 state.failed = Some(completion.status);
@@ -242,11 +242,11 @@ impl Mailbox {
         let mut mail = None;
         if completion.status == Status::Success {
             let mut bytes = vec![0; completion.bytes as usize];
-            self.inbox.read_at(completion.id * self.slot_bytes, &mut bytes)?;
+            self.inbox.read_at(completion.id.value() * self.slot_bytes, &mut bytes)?;
             let peer = self.jetty.peer_of(completion);
             mail = Some(Mail { peer, sender: completion.remote_jetty.value(), bytes });
         }
-        self.offer(completion.id)?;
+        self.offer(completion.id.value())?;
         Ok(mail)
     }
 

@@ -3,16 +3,17 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use crate::completion::WrId;
 use crate::record::EpochRecord;
 
 /// An epoch of a mailbox is over, and its buffer is the application's again (but for those that the
-/// mailbox keeps, [`MailboxOptions::retired`], which are only to be read).
+/// mailbox keeps, [`crate::MailboxOptions::retired`], which are only to be read).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
     /// Its number, from 0.
     pub epoch: u64,
     /// The number given with the buffer.
-    pub id: u64,
+    pub id: WrId,
     /// Where the buffer begins in its segment.
     pub offset: u64,
     /// Length of the buffer in bytes.
@@ -34,7 +35,7 @@ pub struct Epoch {
     pub extent: u32,
 }
 
-/// Where the end of an epoch is stored, in memory of somebody else; see [`Mailbox::post_noted`].
+/// Where the end of an epoch is stored, in memory of somebody else; see [`crate::Mailbox::post_noted`].
 #[derive(Clone, Copy, Debug)]
 pub struct EpochNote {
     /// Receives the address of the buffer's first byte, after everything else; may be null.

@@ -384,7 +384,8 @@ impl fmt::Display for Error {
                 write!(f, "{outstanding} operations of the Jetty are under way: drain it first")
             }
             Error::Failed { operation, status } => {
-                write!(f, "the {operation} ended as {status:?}: check key, rights and peer")
+                let (cause, remedy) = crate::completion::explanation(*status);
+                write!(f, "the {operation} failed because {cause}: {remedy}")
             }
             Error::Unreliable { operation, length, packet } => write!(
                 f,

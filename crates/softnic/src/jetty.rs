@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use fairway_engine::policy::Share;
 use fairway_engine::wire::JettyId;
-use fairway_engine::{Completion, JettyState, ReceiveRequest, WorkRequest};
+use fairway_engine::{JettyState, ReceiveRequest, WorkRequest};
 
 use crate::batch::Batch;
+use crate::blocking::Lanes;
+use crate::completion::{Completion, WrId};
 use crate::core::What;
 use crate::error::Error;
-use crate::next::Next;
+use crate::next::NextCompletion;
 use crate::peer::Peer;
 use crate::post::{Operation, Post};
 use crate::segment::{LocalSlice, Segment};
@@ -22,7 +24,8 @@ const POLL_MAX: usize = 256;
 
 /// An endpoint of the application.
 ///
-/// Operations are posted with the methods of [`Post`]. All methods may be called from any thread.
+/// Its methods post operations (they are those of [`Post`]), or post one and wait for its end
+/// ([`Jetty::write_all`] and the like). All methods may be called from any thread.
 /// Dropping a Jetty drops its posted receives; operations in flight still finish.
 pub struct Jetty {
     handle: Arc<Handle>,
@@ -30,11 +33,12 @@ pub struct Jetty {
     id: JettyId,
     /// The requests of a batch, kept so that batches allocate nothing in the long run.
     requests: Mutex<Vec<WorkRequest>>,
+    lanes: Lanes,
 }
 
 impl Jetty {
     pub(crate) fn new(handle: Arc<Handle>, index: usize, id: JettyId) -> Self {
-        Jetty { handle, index, id, requests: Mutex::new(Vec::new()) }
+        Jetty { handle, index, id, requests: Mutex::new(Vec::new()), lanes: Lanes::default() }
     }
 
     /// The number that peers send to.
@@ -81,9 +85,13 @@ impl Jetty {
     ///
     /// # Errors
     /// As for [`Post`]'s operations; or the memory can't be written.
-    pub fn post_receive<'a>(&self, local: impl Into<LocalSlice<'a>>, id: u64) -> Result<(), Error> {
+    pub fn post_receive<'a>(
+        &self,
+        local: impl Into<LocalSlice<'a>>,
+        id: impl Into<WrId>,
+    ) -> Result<(), Error> {
         let local = local.into().range(&self.handle, true)?;
-        let request = ReceiveRequest { id, local };
+        let request = ReceiveRequest { id: id.into().value(), local };
         self.handle.shared.with(|core| core.post_receive(self.id, &request))
     }
 
@@ -177,6 +185,15 @@ impl Jetty {
         self.id
     }
 
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Endpoints for operations that are waited for one by one.
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
     pub(crate) fn belongs_to(&self, handle: &Arc<Handle>) -> bool {
         Arc::ptr_eq(&self.handle, handle)
     }
@@ -196,13 +213,13 @@ impl Jetty {
         self.handle
             .shared
             .wait_for("completion", Some(timeout), what, |core| core.take_completion(self.index))
+            .map(Completion::from)
     }
 
-    /// The next completion, as a future for whatever executor. The background thread drives the
-    /// NIC meanwhile.
-    #[allow(clippy::should_implement_trait)] // It is no iterator: it waits.
-    pub fn next(&self) -> Next<'_> {
-        Next::new(&self.handle.shared, self.index)
+    /// The next completion, as a future for any executor. The background thread drives the NIC
+    /// meanwhile.
+    pub fn next_completion(&self) -> NextCompletion<'_> {
+        NextCompletion::new(&self.handle.shared, self.index)
     }
 
     /// The connection a completion came over, while it lasts.

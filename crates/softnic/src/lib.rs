@@ -45,7 +45,8 @@
 //! ```
 //!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
-//! `fairway-port`, `fairway-ring`, `fairway-sandbox`, `libc`, `crc32fast`.
+//! `fairway-port`, `fairway-ring`, `fairway-sandbox`, `libc`, `crc32fast`; `tokio` behind the
+//! feature of that name.
 //!
 //! **Invariants.** No protocol decision is made here: the engine says what to send and where to
 //! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
@@ -62,8 +63,10 @@
 
 mod addresses;
 mod batch;
+mod blocking;
 mod builder;
 mod clock;
+mod completion;
 mod connect;
 mod context;
 mod control;
@@ -83,6 +86,7 @@ mod key;
 mod mailbox;
 mod memory;
 mod next;
+mod operations;
 mod options;
 mod order;
 mod outside;
@@ -102,6 +106,8 @@ mod shared;
 mod signals;
 pub mod stats;
 mod target;
+#[cfg(feature = "tokio")]
+mod tokio;
 mod turn;
 pub mod verbs;
 mod vigil;
@@ -109,6 +115,7 @@ mod word;
 
 pub use batch::Batch;
 pub use builder::Builder;
+pub use completion::{Completion, OperationError, WrId};
 pub use context::Context;
 pub use counters::{Counters, NicCounters};
 pub use epoch::{Epoch, EpochNote};
@@ -117,9 +124,9 @@ pub use event::Event;
 pub use fairway_engine::control::{ProcessorStats, TraceEntry, TraceRecord};
 pub use fairway_engine::wire::{ServiceMode, Tag};
 pub use fairway_engine::{
-    ChannelId, Completion, CompletionKind, Counters as EngineCounters, Dispatch, DropReason,
-    ExceptionMode, FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold,
-    Usage, WhenEmpty, policy, wire,
+    ChannelId, CompletionKind, Counters as EngineCounters, Dispatch, DropReason, ExceptionMode,
+    FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
+    policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
 pub use fairway_sandbox::{
@@ -132,7 +139,7 @@ pub use jetty::Jetty;
 pub use key::{KeyError, RemoteSlice, SegmentKey};
 pub use mailbox::{MailTo, Mailbox};
 pub use memory::Memory;
-pub use next::Next;
+pub use next::NextCompletion;
 pub use options::{GroupOptions, JettyOptions, MailboxOptions};
 pub use order::Order;
 pub use peer::{PathStats, Peer, PeerStats};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fairway_engine::{MailboxId, RemoteMailbox};
 
+use crate::completion::WrId;
 use crate::core::What;
 use crate::error::Error;
 use crate::record::EpochRecord;
@@ -68,7 +69,11 @@ impl Mailbox {
     ///
     /// # Errors
     /// The range leaves its segment, or can't be written; the mailbox is closed; or a limit.
-    pub fn post<'a>(&self, buffer: impl Into<LocalSlice<'a>>, id: u64) -> Result<(), Error> {
+    pub fn post<'a>(
+        &self,
+        buffer: impl Into<LocalSlice<'a>>,
+        id: impl Into<WrId>,
+    ) -> Result<(), Error> {
         self.post_telling(buffer.into(), id, Telling::Queue)
     }
 
@@ -79,7 +84,7 @@ impl Mailbox {
     pub fn post_recorded<'a>(
         &self,
         buffer: impl Into<LocalSlice<'a>>,
-        id: u64,
+        id: impl Into<WrId>,
         record: &Arc<EpochRecord>,
     ) -> Result<(), Error> {
         self.post_telling(buffer.into(), id, Telling::Record(record.clone()))
@@ -96,14 +101,19 @@ impl Mailbox {
     pub unsafe fn post_noted<'a>(
         &self,
         buffer: impl Into<LocalSlice<'a>>,
-        id: u64,
+        id: impl Into<WrId>,
         note: EpochNote,
     ) -> Result<(), Error> {
         self.post_telling(buffer.into(), id, Telling::Note(note))
     }
 
-    fn post_telling(&self, buffer: LocalSlice<'_>, id: u64, telling: Telling) -> Result<(), Error> {
-        let range = buffer.range(&self.handle, true)?;
+    fn post_telling(
+        &self,
+        buffer: LocalSlice<'_>,
+        id: impl Into<WrId>,
+        telling: Telling,
+    ) -> Result<(), Error> {
+        let (id, range) = (id.into().value(), buffer.range(&self.handle, true)?);
         self.handle.shared.with(|core| core.post_buffer(self.id, id, range, telling))
     }
 

@@ -5,27 +5,26 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
-use fairway_engine::Completion;
-
+use crate::completion::Completion;
 use crate::core::{Wake, What};
 use crate::shared::Shared;
 
-/// The next completion of a Jetty; see [`crate::Jetty::next`].
+/// The next completion of a Jetty; see [`crate::Jetty::next_completion`].
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Next<'a> {
+pub struct NextCompletion<'a> {
     shared: &'a Shared,
     jetty: usize,
     /// The number of our interest, if we left one.
     interest: Option<u64>,
 }
 
-impl<'a> Next<'a> {
+impl<'a> NextCompletion<'a> {
     pub(crate) fn new(shared: &'a Shared, jetty: usize) -> Self {
-        Next { shared, jetty, interest: None }
+        NextCompletion { shared, jetty, interest: None }
     }
 }
 
-impl Future for Next<'_> {
+impl Future for NextCompletion<'_> {
     type Output = Completion;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Completion> {
@@ -40,7 +39,7 @@ impl Future for Next<'_> {
             })
         });
         match completion {
-            Ok(completion) => Poll::Ready(completion),
+            Ok(completion) => Poll::Ready(completion.into()),
             Err(number) => {
                 self.interest = Some(number);
                 // Nobody of ours polls while the task sleeps.
@@ -51,7 +50,7 @@ impl Future for Next<'_> {
     }
 }
 
-impl Drop for Next<'_> {
+impl Drop for NextCompletion<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.interest {
             self.shared.with(|core| core.interests.remove(number));
@@ -59,8 +58,8 @@ impl Drop for Next<'_> {
     }
 }
 
-impl fmt::Debug for Next<'_> {
+impl fmt::Debug for NextCompletion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Next").field("jetty", &self.jetty).finish_non_exhaustive()
+        f.debug_struct("NextCompletion").field("jetty", &self.jetty).finish_non_exhaustive()
     }
 }

@@ -26,6 +26,32 @@ impl Default for JettyOptions {
     }
 }
 
+impl JettyOptions {
+    /// With [this number](JettyOptions::number).
+    #[must_use]
+    pub fn number(self, number: u32) -> Self {
+        JettyOptions { number: Some(number), ..self }
+    }
+
+    /// With room for [so many completions](JettyOptions::depth).
+    #[must_use]
+    pub fn depth(self, depth: u32) -> Self {
+        JettyOptions { depth: depth, ..self }
+    }
+
+    /// With [this secret](JettyOptions::token).
+    #[must_use]
+    pub fn token(self, token: u32) -> Self {
+        JettyOptions { token: token, ..self }
+    }
+
+    /// With this answer to [failures](JettyOptions::exception).
+    #[must_use]
+    pub fn exception(self, exception: ExceptionMode) -> Self {
+        JettyOptions { exception: exception, ..self }
+    }
+}
+
 /// What a group is to be like.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupOptions {
@@ -35,6 +61,26 @@ pub struct GroupOptions {
     pub dispatch: Dispatch,
     /// The secret that peers have to name to send to it.
     pub token: u32,
+}
+
+impl GroupOptions {
+    /// With [this number](GroupOptions::number).
+    #[must_use]
+    pub fn number(self, number: u32) -> Self {
+        GroupOptions { number: Some(number), ..self }
+    }
+
+    /// With this [choice of members](GroupOptions::dispatch).
+    #[must_use]
+    pub fn dispatch(self, dispatch: Dispatch) -> Self {
+        GroupOptions { dispatch: dispatch, ..self }
+    }
+
+    /// With [this secret](GroupOptions::token).
+    #[must_use]
+    pub fn token(self, token: u32) -> Self {
+        GroupOptions { token: token, ..self }
+    }
 }
 
 /// What a mailbox is to be like.
@@ -52,7 +98,7 @@ pub struct MailboxOptions {
     pub steering: Steering,
     /// What becomes of a put for which no buffer is posted: it waits, or is refused.
     pub when_empty: WhenEmpty,
-    /// How many buffers of epochs that are done are kept for [`Mailbox::rewind`] and for gets.
+    /// How many buffers of epochs that are done are kept for [`crate::Mailbox::rewind`] and for gets.
     pub retired: u32,
     /// Are puts that come after the end refused, or dropped without a word?
     pub nack: bool,
@@ -69,6 +115,50 @@ impl Default for MailboxOptions {
             retired: 0,
             nack: true,
         }
+    }
+}
+
+impl MailboxOptions {
+    /// At [this address](MailboxOptions::address).
+    #[must_use]
+    pub fn address(self, address: u64) -> Self {
+        MailboxOptions { address: Some(address), ..self }
+    }
+
+    /// With [this secret](MailboxOptions::key).
+    #[must_use]
+    pub fn key(self, key: u32) -> Self {
+        MailboxOptions { key: key, ..self }
+    }
+
+    /// With epochs that [end so](MailboxOptions::threshold).
+    #[must_use]
+    pub fn threshold(self, threshold: Threshold) -> Self {
+        MailboxOptions { threshold: threshold, ..self }
+    }
+
+    /// With this side [choosing places](MailboxOptions::steering).
+    #[must_use]
+    pub fn steering(self, steering: Steering) -> Self {
+        MailboxOptions { steering: steering, ..self }
+    }
+
+    /// With this fate of puts [without a buffer](MailboxOptions::when_empty).
+    #[must_use]
+    pub fn when_empty(self, when_empty: WhenEmpty) -> Self {
+        MailboxOptions { when_empty: when_empty, ..self }
+    }
+
+    /// With [so many buffers kept](MailboxOptions::retired).
+    #[must_use]
+    pub fn retired(self, retired: u32) -> Self {
+        MailboxOptions { retired: retired, ..self }
+    }
+
+    /// With or without [refusals after the end](MailboxOptions::nack).
+    #[must_use]
+    pub fn nack(self, nack: bool) -> Self {
+        MailboxOptions { nack: nack, ..self }
     }
 }
 

@@ -15,7 +15,6 @@ use crate::jetty::Jetty;
 use crate::key::{RemoteSlice, SegmentKey};
 use crate::memory::Memory;
 use crate::peer::Peer;
-use crate::post::Post;
 use crate::same_host::Mapped;
 use crate::segment::Segment;
 use crate::word::{AtomicOp, RemoteWord};

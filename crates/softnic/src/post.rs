@@ -4,6 +4,7 @@ use fairway_engine::wire::BYPASS_BYTES;
 use fairway_engine::{LocalRange, Work, WorkRequest};
 use std::sync::Arc;
 
+use crate::completion::WrId;
 use crate::error::Error;
 use crate::key::RemoteSlice;
 use crate::mailbox::MailTo;
@@ -56,7 +57,7 @@ pub trait Post<'a> {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         remote: impl Into<RemoteSlice>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let work = Work::Write { remote: remote.into().range() };
         self.post(Operation::new(peer, local, work, id))
@@ -73,7 +74,7 @@ pub trait Post<'a> {
         local: impl Into<LocalSlice<'a>>,
         remote: impl Into<RemoteSlice>,
         notify: Notify,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let (remote, target) = (remote.into().range(), notify.to.target()?);
         let work = Work::WriteImmediate { remote, target, immediate: notify.immediate };
@@ -89,7 +90,7 @@ pub trait Post<'a> {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         remote: impl Into<RemoteSlice>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let work = Work::Read { remote: remote.into().range() };
         self.post(Operation::new(peer, local, work, id))
@@ -105,7 +106,7 @@ pub trait Post<'a> {
         peer: &Peer,
         to: impl Into<To>,
         local: impl Into<LocalSlice<'a>>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let work = Work::Send { target: to.into().target()? };
         self.post(Operation::new(peer, local, work, id))
@@ -120,7 +121,7 @@ pub trait Post<'a> {
         peer: &Peer,
         notify: Notify,
         local: impl Into<LocalSlice<'a>>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let target = notify.to.target()?;
         let work = Work::SendImmediate { target, immediate: notify.immediate };
@@ -136,7 +137,7 @@ pub trait Post<'a> {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         to: impl Into<MailTo>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let to = to.into();
         let work = Work::Put { mailbox: to.mailbox(), offset: to.offset, epoch: to.epoch };
@@ -153,7 +154,7 @@ pub trait Post<'a> {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         from: impl Into<MailTo>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let from = from.into();
         let work = Work::Get { mailbox: from.mailbox(), offset: from.offset, epoch: from.epoch };
@@ -170,7 +171,7 @@ pub trait Post<'a> {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         remote: impl Into<RemoteSlice>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let work = Work::Load { remote: remote.into().range() };
         self.post(Operation::new(peer, local, work, id))
@@ -185,7 +186,7 @@ pub trait Post<'a> {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         remote: impl Into<RemoteSlice>,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let work = Work::Store { remote: remote.into().range() };
         self.post(Operation::new(peer, local, work, id))
@@ -201,10 +202,10 @@ pub trait Post<'a> {
         peer: &Peer,
         word: impl Into<RemoteWord>,
         operation: AtomicOp,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let work = word.into().work(operation)?;
-        self.post(Operation { peer, local: None, work, id, order: None })
+        self.post(Operation { peer, local: None, work, id: id.into(), order: None })
     }
 
     /// The word becomes `new` if it is `expected`.
@@ -217,7 +218,7 @@ pub trait Post<'a> {
         word: impl Into<RemoteWord>,
         expected: u64,
         new: u64,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         self.atomic(peer, word, AtomicOp::CompareSwap { expected, new }, id)
     }
@@ -231,7 +232,7 @@ pub trait Post<'a> {
         peer: &Peer,
         word: impl Into<RemoteWord>,
         value: u64,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         self.atomic(peer, word, AtomicOp::Swap(value), id)
     }
@@ -245,7 +246,7 @@ pub trait Post<'a> {
         peer: &Peer,
         word: impl Into<RemoteWord>,
         value: u64,
-        id: u64,
+        id: impl Into<WrId>,
     ) -> Result<(), Error> {
         self.atomic(peer, word, AtomicOp::Add(value), id)
     }
@@ -257,13 +258,18 @@ pub struct Operation<'p, 'a> {
     peer: &'p Peer,
     local: Option<LocalSlice<'a>>,
     work: Work,
-    id: u64,
+    id: WrId,
     order: Option<Order>,
 }
 
 impl<'p, 'a> Operation<'p, 'a> {
-    fn new(peer: &'p Peer, local: impl Into<LocalSlice<'a>>, work: Work, id: u64) -> Self {
-        Operation { peer, local: Some(local.into()), work, id, order: None }
+    fn new(
+        peer: &'p Peer,
+        local: impl Into<LocalSlice<'a>>,
+        work: Work,
+        id: impl Into<WrId>,
+    ) -> Self {
+        Operation { peer, local: Some(local.into()), work, id: id.into(), order: None }
     }
 
     /// Whom it is about.
@@ -272,7 +278,7 @@ impl<'p, 'a> Operation<'p, 'a> {
     }
 
     /// The caller's number for it.
-    pub fn id(&self) -> u64 {
+    pub fn id(&self) -> WrId {
         self.id
     }
 
@@ -302,6 +308,7 @@ impl<'p, 'a> Operation<'p, 'a> {
         order.check(&work, u64::from(local.length), peer.mtu())?;
         let channel = peer.channel();
         let order = order.request(&work);
+        let id = id.value();
         Ok(WorkRequest { id, channel, work, local, signaled: true, order })
     }
 }

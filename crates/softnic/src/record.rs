@@ -106,7 +106,7 @@ impl EpochRecord {
         self.bytes.store(epoch.bytes, order);
         self.epoch.store(epoch.epoch, order);
         self.operations.store(epoch.operations, order);
-        self.id.store(epoch.id, order);
+        self.id.store(epoch.id.value(), order);
         self.address.store(epoch.address, order);
         self.cancelled.store(epoch.cancelled, order);
         self.flags.store(if epoch.early { EARLY } else { 0 }, order);

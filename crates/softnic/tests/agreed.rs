@@ -18,9 +18,9 @@ fn unreliable_messages_need_the_agreement_of_both_sides() {
         let refused = loose.write(&pair.client.peer, &local, remote.key(), 1).unwrap_err();
         assert!(matches!(refused, Error::NotAgreed), "{refused}");
         pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 2).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
         pair.client.jetty.store(&pair.client.peer, local.slice(0..8), remote.key(), 3).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
     }
 }
 
@@ -35,7 +35,7 @@ fn loads_and_stores_need_the_agreement_of_both_sides() {
     assert!(matches!(loaded, Err(Error::NotAgreed)), "{loaded:?}");
     let loose = pair.client.jetty.ordered(Order::unreliable());
     loose.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
 }
 
 /// A peer that guesses a segment's key loses its connection; another peer keeps its own.
@@ -73,7 +73,7 @@ fn peer_that_guesses_keys_loses_its_connection() {
 
     let local = honest.filled(64, 2);
     honest.jetty.write(&honest.peer, &local, secret.key(), 1).unwrap();
-    honest.succeed();
+    let _ = honest.succeed();
 }
 
 /// Uses wrong keys for a segment until the connection ends, or so many; how many.
@@ -139,5 +139,5 @@ fn connections_of_one_address_share_its_guesses() {
     assert_eq!(guess(&other, &secret, 1000), 41);
     let local = one.filled(64, 2);
     one.jetty.write(&one.peer, &local, secret.key(), 1).unwrap();
-    one.succeed();
+    let _ = one.succeed();
 }

@@ -61,7 +61,7 @@ fn main() {
         while done.len() < 23 {
             done.push(client.jetty.wait(PATIENCE).unwrap());
         }
-        server.jetty.wait(PATIENCE).unwrap();
+        let _ = server.jetty.wait(PATIENCE).unwrap();
     };
     (0..200).for_each(&mut round);
     let before = ALLOCATIONS.load(Ordering::Relaxed);

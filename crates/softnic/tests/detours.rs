@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, builder, content, side};
 use fairway_softnic::port::{Doorbell, Relay, RelayConfig};
-use fairway_softnic::{Builder, Event, LongPackets, Post};
+use fairway_softnic::{Builder, Event, LongPackets};
 
 /// A side whose paths of these numbers lose everything.
 fn dead(paths: &[u32], engines: usize) -> Builder {
@@ -32,7 +32,7 @@ fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
         let local = pair.client.filled(1 << 20, 1);
         let remote = pair.server.open_segment(1 << 20);
         pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
         assert_eq!(content(&remote), content(&local), "{forward:?} {backward:?}");
         let first = pair.client.context.local_addrs()[0];
         assert_eq!(pair.server.peer.address(), first, "the peer is known by its first port");
@@ -129,6 +129,6 @@ fn set_up_asks_from_ports_of_its_own_when_all_paths_of_the_first_ports_are_dead(
     let local = client.filled(1 << 20, 1);
     let remote = server.open_segment(1 << 20);
     client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
-    client.succeed();
+    let _ = client.succeed();
     assert_eq!(content(&remote), content(&local));
 }

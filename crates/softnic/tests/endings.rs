@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, Pair, builder, bytes, content, dead_after, side};
 use fairway_softnic::{
-    Builder, Context, Error, Event, JettyOptions, Memory, Post, Rights, SegmentKey, Status,
+    Builder, Context, Error, Event, JettyOptions, Memory, Rights, SegmentKey, Status,
 };
 
 fn mortal() -> Builder {
@@ -99,7 +99,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
         .map(|_| {
             let completion = client.wait();
             assert_eq!(completion.status, Status::PeerDead);
-            completion.id
+            completion.id.value()
         })
         .collect();
     ids.sort_unstable();
@@ -158,7 +158,7 @@ fn a_killed_process_is_noticed() {
     let client = side(context, peer);
     let local = client.open_segment(1 << 20);
     client.jetty.read(&client.peer, &local, key, 1).unwrap();
-    client.succeed();
+    let _ = client.succeed();
     assert_eq!(content(&local), bytes(1 << 20, 7), "a passive process was read");
     child.kill().unwrap();
     child.wait().unwrap();
@@ -214,7 +214,7 @@ fn a_segment_dropped_during_operations_lives_until_they_end() {
         } else {
             // Ours is wanted back: that waits for the read.
             let memory = mine.into_memory().unwrap();
-            client.succeed();
+            let _ = client.succeed();
             let again = client.context.register(memory, Rights::NONE).unwrap();
             assert_eq!(again.hash(0..2 << 20).unwrap(), hash);
         }

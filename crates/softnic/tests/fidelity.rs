@@ -5,7 +5,7 @@ mod common;
 use std::time::Instant;
 
 use common::{PATIENCE, Pair, builder};
-use fairway_softnic::{Context, Delay, Fidelity, Post, Spec};
+use fairway_softnic::{Context, Delay, Fidelity, Spec};
 
 const ROOM: usize = 1 << 16;
 const SIZE: usize = 300_000;
@@ -28,7 +28,7 @@ fn exercise(pair: &Pair) {
     let (from, to) = (pair.client.filled(SIZE, 1), pair.server.open_segment(SIZE));
     for id in 0..WRITES {
         pair.client.jetty.write(&pair.client.peer, &from, to.key(), id).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
     }
 }
 

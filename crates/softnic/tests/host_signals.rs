@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, builder};
 use fairway_softnic::{
-    Completion, Context, Error, HostPressure, HostResource, Jetty, JettyOptions, Memory, Post,
-    Rights, Segment, Status,
+    Completion, Context, Error, HostPressure, HostResource, Jetty, JettyOptions, Memory, Rights,
+    Segment, Status,
 };
 
 #[test]
@@ -25,7 +25,7 @@ fn a_hint_is_a_store_into_shared_memory() {
     let handled = || client.context.scheduler_stats().unwrap().collected;
     let turn = |id| {
         client.jetty.write(&client.peer, &from, to.key(), id).unwrap();
-        client.succeed();
+        let _ = client.succeed();
     };
     turn(0);
     words.atomic_u64(8).unwrap().store(7, Ordering::Release);
@@ -69,7 +69,7 @@ fn the_host_is_watched() {
     let (from, to) = (pair.client.filled(100_000, 1), pair.server.open_segment(100_000));
     for id in 0..20 {
         pair.client.jetty.write(&pair.client.peer, &from, to.key(), id).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
     }
     let begun = Instant::now();
     let signals = loop {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{PATIENCE, Pair, builder, bytes, content};
-use fairway_softnic::{Builder, Notify, Post};
+use fairway_softnic::{Builder, Notify};
 
 fn worse(spec: &str, seed: u64) -> Builder {
     builder().emulate(spec.parse().unwrap(), seed)
@@ -30,7 +30,7 @@ fn exercise(spec: &str) {
             let notify = Notify::new(server.jetty.number(), id);
             client.jetty.send_immediate(&client.peer, notify, local, id).unwrap();
         }
-        let mut ids: Vec<u64> = (0..42).map(|_| client.succeed().id).collect();
+        let mut ids: Vec<u64> = (0..42).map(|_| client.succeed().id.value()).collect();
         ids.sort_unstable();
         assert!(ids.into_iter().eq((0..40).chain(1000..1002)), "{spec}, seed {seed}");
         let data = content(&mine);
@@ -40,7 +40,10 @@ fn exercise(spec: &str) {
             let sent = received.immediate.unwrap() as usize;
             assert!(!std::mem::replace(&mut seen[sent], true), "send {sent} came twice");
             let expected = &data[sent * 1000..sent * 1000 + 900];
-            assert!(inbox.compare(received.id * 1000, expected).unwrap(), "{spec}, seed {seed}");
+            assert!(
+                inbox.compare(received.id.value() * 1000, expected).unwrap(),
+                "{spec}, seed {seed}"
+            );
         }
         assert_eq!(content(&put), data, "{spec}, seed {seed}");
         assert_eq!(content(&fetched), content(&theirs), "{spec}, seed {seed}");
@@ -85,7 +88,7 @@ fn a_dead_path_is_left_out() {
     let remote = pair.server.open_segment(4 << 20);
     for round in 0..8 {
         pair.client.jetty.write(&pair.client.peer, &local, remote.key(), round).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
     }
     assert_eq!(content(&remote), content(&local));
     let stats = pair.client.peer.stats();
@@ -102,11 +105,11 @@ fn a_narrow_link_is_shared_by_readers_and_writers() {
     let remote = pair.server.open_segment(2 << 20);
     let back = pair.client.open_segment(2 << 20);
     pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 0).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     pair.client.jetty.read(&pair.client.peer, &back, remote.key(), 1).unwrap();
     pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 2).unwrap();
-    pair.client.succeed();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
+    let _ = pair.client.succeed();
     assert!(back.compare(0, &data).unwrap() && remote.compare(0, &data).unwrap());
 }
 

@@ -67,7 +67,11 @@ fn puts_fill_buffer_after_buffer_under_one_address() {
         }
         for number in 0..25 {
             let done = next(&mailbox);
-            assert_eq!((done.epoch, done.id, done.operations), (number, number, 4), "{round}");
+            assert_eq!(
+                (done.epoch, done.id.value(), done.operations),
+                (number, number, 4),
+                "{round}"
+            );
             let mut expected = Vec::new();
             for put in number * 4..number * 4 + 4 {
                 let from = (put * 10_000) as usize;
@@ -78,7 +82,7 @@ fn puts_fill_buffer_after_buffer_under_one_address() {
         }
         assert_eq!(mailbox.epoch(), 25);
         for _ in 0..100 {
-            pair.client.succeed();
+            let _ = pair.client.succeed();
         }
     }
 }
@@ -116,7 +120,7 @@ fn the_end_of_an_epoch_is_stored_in_one_cache_line() {
     assert_eq!((seen.address, seen.cancelled, seen.early), (ADDRESS, 0, false));
     // Told of otherwise, so the queue only has the last one.
     let last = next(&mailbox);
-    assert_eq!((last.epoch, last.id), (2, 13));
+    assert_eq!((last.epoch, last.id.value()), (2, 13));
     drop(mailbox);
     let seen = foreign.get().unwrap();
     assert_eq!((seen.epoch, seen.id), (1, 12));
@@ -196,7 +200,7 @@ fn what_cannot_be_taken_is_refused_or_waits() {
     jetty.put(peer, data.slice(0..10), to().offset(91), 3).unwrap();
     assert_eq!(pair.client.wait().status, Status::RemoteLength);
     jetty.put(peer, data.slice(0..10), to().offset(90).epoch(0), 4).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     assert_eq!(next(&mailbox).bytes, 10);
     jetty.put(peer, data.slice(0..10), to().epoch(0), 5).unwrap();
     assert_eq!(pair.client.wait().status, Status::RemoteEpoch);
@@ -206,10 +210,10 @@ fn what_cannot_be_taken_is_refused_or_waits() {
     jetty.put(peer, data.slice(0..10), to(), 6).unwrap();
     assert!(matches!(jetty.wait(SHORT), Err(Error::Timeout { .. })), "it waits");
     mailbox.post(shelf.slice(100..200), 1).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     mailbox.close(false).unwrap();
     jetty.put(peer, data.slice(0..10), to(), 7).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     let silent = mailbox.post(shelf.slice(0..10), 2).unwrap_err();
     assert!(matches!(silent, Error::MailboxClosed));
 }
@@ -224,7 +228,7 @@ fn an_epoch_ends_early_and_can_be_gone_back_to() {
     let put = |length: u64| {
         let client = &pair.client;
         client.jetty.put(&client.peer, data.slice(0..length), to(), 0).unwrap();
-        client.succeed();
+        let _ = client.succeed();
     };
     put(300);
     assert_eq!(mailbox.increment_epoch().unwrap(), 0);
@@ -236,18 +240,18 @@ fn an_epoch_ends_early_and_can_be_gone_back_to() {
     put(10);
     assert!(matches!(mailbox.rewind(4), Err(Error::EpochNotKept)));
     let back = mailbox.rewind(2).unwrap();
-    assert_eq!((back.epoch, back.id, back.bytes), (1, 1, 1000));
+    assert_eq!((back.epoch, back.id.value(), back.bytes), (1, 1, 1000));
     assert!(shelf.compare(1000, &bytes(1000, 4)).unwrap(), "its bytes are there");
     assert_eq!(mailbox.epoch(), 1);
     mailbox.post(shelf.slice(5000..6000), 77).unwrap();
     put(1000);
     let again = next(&mailbox);
-    assert_eq!((again.epoch, again.id), (1, 77));
+    assert_eq!((again.epoch, again.id.value()), (1, 77));
     // A get reads the retired one.
     let Side { jetty, peer, .. } = &pair.client;
     let landing = pair.client.open_segment(100);
     jetty.get(peer, landing.slice(0..100), to().offset(50).epoch(1), 5).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     assert!(landing.compare(0, &bytes(1000, 4)[50..150]).unwrap());
 }
 
@@ -260,9 +264,9 @@ fn the_catch_all_takes_what_no_other_mailbox_has() {
     let Side { jetty, peer, .. } = &pair.client;
     let data = pair.client.filled(100, 1);
     jetty.put(peer, data.slice(0..10), MailTo::new(1, KEY), 0).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     jetty.put(peer, data.slice(0..10), MailTo::new(2, KEY), 1).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     let done = next(&mailbox);
     assert_eq!((done.operations, done.address), (2, 2));
 }

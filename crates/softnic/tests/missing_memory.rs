@@ -6,7 +6,7 @@ mod common;
 mod pages;
 
 use common::{Pair, Side, content};
-use fairway_softnic::{AtomicOp, Error, Memory, Post, Rights, Segment, Status};
+use fairway_softnic::{AtomicOp, Error, Memory, Rights, Segment, Status};
 use pages::{Pages, in_child};
 
 const LENGTH: usize = 1 << 20;
@@ -48,16 +48,24 @@ fn operations_on_missing_memory_of_a_peer_end_with_remote_access() {
             let remote = register(server, &pages);
             let local = client.filled(LENGTH, 3);
             client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
-            client.succeed();
+            let _ = client.succeed();
             pages.take_away(4096);
             for length in LENGTHS {
                 let part = || local.slice(0..length);
                 client.jetty.write(&client.peer, part(), remote.key().at(1 << 19), 2).unwrap();
                 let ended = client.wait();
-                assert_eq!((ended.id, ended.status), (2, Status::RemoteAccess), "write {length}");
+                assert_eq!(
+                    (ended.id.value(), ended.status),
+                    (2, Status::RemoteAccess),
+                    "write {length}"
+                );
                 client.jetty.read(&client.peer, part(), remote.key().at(1 << 19), 3).unwrap();
                 let ended = client.wait();
-                assert_eq!((ended.id, ended.status), (3, Status::RemoteAccess), "read {length}");
+                assert_eq!(
+                    (ended.id.value(), ended.status),
+                    (3, Status::RemoteAccess),
+                    "read {length}"
+                );
                 demand_others_go_on(&pair);
             }
             // Part of it is there.
@@ -69,7 +77,7 @@ fn operations_on_missing_memory_of_a_peer_end_with_remote_access() {
             client.jetty.atomic(&client.peer, word, AtomicOp::Add(1), 6).unwrap();
             assert_eq!(client.wait().status, Status::RemoteAccess);
             client.jetty.write(&client.peer, local.slice(0..4096), remote.key(), 7).unwrap();
-            client.succeed();
+            let _ = client.succeed();
             demand_others_go_on(&pair);
             assert!(server.context.counters().nic.memory_gone > 0);
         }
@@ -85,16 +93,24 @@ fn operations_with_missing_memory_of_their_own_end_with_local_memory() {
             let pages = kind(LENGTH);
             let (local, remote) = (register(client, &pages), server.open_segment(LENGTH));
             client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
-            client.succeed();
+            let _ = client.succeed();
             pages.take_away(0);
             for length in LENGTHS {
                 let part = || local.slice(5000..5000 + length);
                 client.jetty.write(&client.peer, part(), remote.key(), 2).unwrap();
                 let ended = client.wait();
-                assert_eq!((ended.id, ended.status), (2, Status::LocalMemory), "write {length}");
+                assert_eq!(
+                    (ended.id.value(), ended.status),
+                    (2, Status::LocalMemory),
+                    "write {length}"
+                );
                 client.jetty.read(&client.peer, part(), remote.key(), 3).unwrap();
                 let ended = client.wait();
-                assert_eq!((ended.id, ended.status), (3, Status::LocalMemory), "read {length}");
+                assert_eq!(
+                    (ended.id.value(), ended.status),
+                    (3, Status::LocalMemory),
+                    "read {length}"
+                );
                 demand_others_go_on(&pair);
             }
             let mut bytes = [0; 100];
@@ -125,9 +141,9 @@ fn a_receive_without_memory_fails_at_both_ends() {
             ] {
                 client.jetty.send(&client.peer, server.jetty.number(), &local, id).unwrap();
                 let ended = client.wait();
-                assert_eq!((ended.id, ended.status), (id, status), "{length}");
+                assert_eq!((ended.id.value(), ended.status), (id, status), "{length}");
                 let ended = server.wait();
-                assert_eq!((ended.id, ended.status), (received, how), "{length}");
+                assert_eq!((ended.id.value(), ended.status), (received, how), "{length}");
             }
             demand_others_go_on(&pair);
         }

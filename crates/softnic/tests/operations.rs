@@ -16,7 +16,7 @@ fn writes_of_every_size_arrive() {
         let remote = pair.server.open_segment(size + 32);
         pair.client.jetty.write(&pair.client.peer, &local, remote.key().at(16), 9).unwrap();
         let completion = pair.client.succeed();
-        assert_eq!((completion.id, completion.kind), (9, CompletionKind::Write));
+        assert_eq!((completion.id.value(), completion.kind), (9, CompletionKind::Write));
         assert_eq!(completion.bytes as usize, size);
         let all = content(&remote);
         assert_eq!(all[16..16 + size], content(&local), "{size} bytes");
@@ -57,7 +57,7 @@ fn sends_find_their_receives_in_order() {
         }
         // In turn, because messages of different sizes may overtake each other.
         let received = pair.server.succeed();
-        assert_eq!((received.id, received.kind), (id as u64, CompletionKind::Receive));
+        assert_eq!((received.id.value(), received.kind), (id as u64, CompletionKind::Receive));
         assert_eq!(u64::from(received.bytes), length);
         assert_eq!(received.immediate, (id % 2 == 1).then_some(!0 - id as u64));
         assert_eq!(received.remote_jetty.value(), pair.client.jetty.number());
@@ -79,7 +79,7 @@ fn a_write_with_immediate_data_tells_the_other_side() {
     let client = &pair.client;
     client.jetty.write_immediate(&client.peer, &local, remote.key(), notify, 1).unwrap();
     let told = pair.server.succeed();
-    assert_eq!((told.id, told.kind), (77, CompletionKind::ReceiveWrite));
+    assert_eq!((told.id.value(), told.kind), (77, CompletionKind::ReceiveWrite));
     assert_eq!((told.immediate, told.bytes), (Some(0xfeed), 100_000));
     // The bytes were there before the completion.
     assert_eq!(content(&remote), content(&local));
@@ -116,9 +116,9 @@ fn a_passive_target_is_served() {
     let client = &pair.client;
     for round in 0..20 {
         client.jetty.write(&client.peer, &local, remote.key(), round).unwrap();
-        client.succeed();
+        let _ = client.succeed();
         client.jetty.read(&client.peer, &back, remote.key(), round).unwrap();
-        client.succeed();
+        let _ = client.succeed();
         assert_eq!(content(&back), content(&local));
     }
     let now = pair.server.context.counters().nic;
@@ -157,14 +157,14 @@ fn batches_unsignaled_operations_and_polling() {
     while done.len() < 100 {
         done.push(client.wait());
     }
-    let mut ids: Vec<u64> = done.iter().map(|completion| completion.id).collect();
+    let mut ids: Vec<u64> = done.iter().map(|completion| completion.id.value()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..100).map(|i| i * 10 + 9).collect::<Vec<_>>());
     // Unsignaled ones may still be under way.
     let flush = pair.client.open_segment(1);
     while content(&remote) != content(&local) {
         client.jetty.read(&client.peer, &flush, remote.key(), 0).unwrap();
-        client.succeed();
+        let _ = client.succeed();
     }
 }
 
@@ -177,7 +177,7 @@ fn one_path_many_paths_and_more_paths_than_sockets() {
         let local = pair.client.filled(8 << 20, 11);
         let remote = pair.server.open_segment(8 << 20);
         pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
         assert_eq!(remote.hash(0..8 << 20).unwrap(), local.hash(0..8 << 20).unwrap());
         let stats = pair.client.peer.stats();
         assert_eq!(stats.paths.len(), paths as usize * stats.channels);
@@ -193,9 +193,9 @@ fn different_numbers_of_sockets_still_meet() {
     let local = pair.client.filled(4 << 20, 12);
     let remote = pair.server.open_segment(4 << 20);
     pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     pair.server.jetty.write(&pair.server.peer, &remote, local.key(), 1).unwrap();
-    pair.server.succeed();
+    let _ = pair.server.succeed();
     assert_eq!(remote.hash(0..4 << 20).unwrap(), local.hash(0..4 << 20).unwrap());
     for side in [&pair.client, &pair.server] {
         assert_eq!(side.context.counters().nic.wrong_source, 0);
@@ -208,7 +208,7 @@ fn ipv6_works_too() {
     let local = pair.client.filled(1 << 20, 13);
     let remote = pair.server.open_segment(1 << 20);
     pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     assert_eq!(content(&remote), content(&local));
 }
 
@@ -220,7 +220,7 @@ fn small_and_odd_packets_add_up() {
         let local = pair.client.filled(200_003, 14);
         let remote = pair.server.open_segment(200_003);
         pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
-        pair.client.succeed();
+        let _ = pair.client.succeed();
         assert_eq!(content(&remote), content(&local), "mtu {mtu}");
     }
 }
@@ -260,7 +260,7 @@ fn a_context_can_be_its_own_peer() {
     let side = common::side(context, peer);
     let (one, two) = (side.filled(300_000, 1), side.open_segment(300_000));
     side.jetty.write(&side.peer, &one, two.key(), 1).unwrap();
-    side.succeed();
+    let _ = side.succeed();
     assert_eq!(content(&two), content(&one));
     side.jetty.post_receive(&two, 2).unwrap();
     side.jetty.send(&side.peer, side.jetty.number(), one.slice(0..10), 3).unwrap();

@@ -104,8 +104,8 @@ fn flags_follow_data(mode: ServiceMode, flag: Flag, seed: u64) -> Pair {
                 raise(client, Order::strict(mode), flag, (&values, &word), round);
             }
             if round >= AHEAD {
-                client.succeed();
-                client.succeed();
+                let _ = client.succeed();
+                let _ = client.succeed();
             }
         }
     });
@@ -156,7 +156,7 @@ fn without_a_stash_nothing_is_lost() {
             .unwrap();
     }
     for _ in 0..200 {
-        client.succeed();
+        let _ = client.succeed();
     }
     assert_eq!(content(&remote), content(&local));
     assert_eq!(server.context.counters().nic.placed_late, 0);
@@ -179,7 +179,7 @@ fn a_fence_keeps_writes_behind_reads() {
         fenced.write(&client.peer, mine.slice(range), place, slot).unwrap();
     }
     for _ in 0..200 {
-        client.succeed();
+        let _ = client.succeed();
     }
     assert!(content(&back) == before, "a read saw what was written after it");
     assert_eq!(content(&remote), content(&mine));
@@ -196,7 +196,7 @@ fn completions_come_in_order_if_asked() {
         let length = if id % 6 == 0 { 300_000 } else { 10 };
         in_order.write(&client.peer, local.slice(0..length), remote.key(), id).unwrap();
     }
-    let ids: Vec<u64> = (0..60).map(|_| client.succeed().id).collect();
+    let ids: Vec<u64> = (0..60).map(|_| client.succeed().id.value()).collect();
     assert_eq!(ids, (0..60).collect::<Vec<_>>());
 }
 
@@ -243,7 +243,7 @@ fn unreliable_messages_arrive_at_most_once_and_are_never_repeated() {
         let Some(sent @ 0..100) = received.immediate else { break };
         assert!(!std::mem::replace(&mut seen[sent as usize], true), "{sent} came twice");
         let expected = &content(&outbox)[sent as usize * 1000..][..1000];
-        assert!(inbox.compare(received.id * 1000, expected).unwrap());
+        assert!(inbox.compare(received.id.value() * 1000, expected).unwrap());
     }
     let arrived = seen.iter().filter(|seen| **seen).count();
     assert!((20..100).contains(&arrived), "{arrived} of 100 arrived");
@@ -302,7 +302,7 @@ fn a_batch_keeps_order() {
     }
     assert!(remote.compare(0, &content(&local)).unwrap(), "the flag came before the data");
     for _ in 0..51 {
-        client.succeed();
+        let _ = client.succeed();
     }
 }
 
@@ -324,7 +324,7 @@ fn writes_overlap(pair: &Pair, mode: ServiceMode) {
         model[to..to + length].copy_from_slice(&source[from..from + length]);
     }
     for _ in 0..120 {
-        client.succeed();
+        let _ = client.succeed();
     }
     assert!(content(&remote) == model, "{mode:?}: not what one after the other leaves");
 }

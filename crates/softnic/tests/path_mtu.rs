@@ -125,11 +125,11 @@ fn demand_that_both_directions_carry_data(network: &Network, pair: &Pair) {
         let local = client.filled(1 << 20, 1);
         let remote = server.open_segment(1 << 20);
         client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
-        client.succeed();
+        let _ = client.succeed();
         assert_eq!(content(&remote), content(&local));
         let fetched = client.filled(1 << 20, 2);
         client.jetty.read(&client.peer, &fetched, remote.key(), 2).unwrap();
-        client.succeed();
+        let _ = client.succeed();
         assert_eq!(content(&fetched), content(&local));
     };
     network.inside(CLIENT, || move_data(client));

@@ -11,7 +11,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, builder, content};
-use fairway_softnic::{Notify, Post};
+use fairway_softnic::Notify;
 
 /// The smallest executor there is.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -46,7 +46,7 @@ fn completions_can_be_awaited() {
     block_on(async {
         for id in 0..50 {
             client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
-            assert_eq!(client.jetty.next().await.id, id);
+            assert_eq!(client.jetty.next_completion().await.id, id);
         }
     });
     assert_eq!(content(&remote), content(&local));
@@ -64,7 +64,7 @@ fn two_tasks_play_ping_pong() {
             let (mut received, mut sent) = (0, 0);
             for round in 0..200 {
                 while received < round + u64::from(!first) {
-                    let completion = side.jetty.next().await;
+                    let completion = side.jetty.next_completion().await;
                     if completion.immediate.is_some() {
                         assert_eq!(completion.immediate, Some(received));
                         received += 1;
@@ -77,7 +77,7 @@ fn two_tasks_play_ping_pong() {
                 side.jetty.send_immediate(&side.peer, notify, local, 1000).unwrap();
             }
             while received < 200 || sent < 200 {
-                let completion = side.jetty.next().await;
+                let completion = side.jetty.next_completion().await;
                 match completion.immediate {
                     Some(_) => received += 1,
                     None => sent += 1,
@@ -98,13 +98,13 @@ fn a_future_that_is_dropped_leaves_nothing_behind() {
     let client = &pair.client;
     let waker = Waker::noop();
     for _ in 0..100 {
-        let mut future = pin!(client.jetty.next());
+        let mut future = pin!(client.jetty.next_completion());
         let polled = future.as_mut().poll(&mut TaskContext::from_waker(waker));
         assert!(polled.is_pending());
     }
     let local = client.filled(100, 1);
     client.jetty.write(&client.peer, &local, local.key(), 1).unwrap();
-    assert_eq!(block_on(client.jetty.next()).id, 1);
+    assert_eq!(block_on(client.jetty.next_completion()).id, 1);
 }
 
 #[test]
@@ -145,13 +145,13 @@ fn several_threads_wait_at_once() {
             jetties.push(jetty.clone());
             scope.spawn(move || {
                 let received = jetty.wait(PATIENCE).unwrap();
-                assert_eq!((received.id, received.bytes), (1, 100));
+                assert_eq!((received.id.value(), received.bytes), (1, 100));
                 drop(room);
             });
         }
         for jetty in jetties {
             client.jetty.send(&client.peer, jetty.number(), &local, 1).unwrap();
-            client.succeed();
+            let _ = client.succeed();
         }
     });
 }
@@ -178,7 +178,7 @@ fn without_a_background_thread_the_application_drives() {
         );
         let remote = bytes.unwrap();
         side.jetty.write(&side.peer, &local, remote.key(), 1).unwrap();
-        side.succeed();
+        let _ = side.succeed();
         assert_eq!(content(&remote), content(&local));
         stop.store(true, Ordering::Release);
         worker.join().unwrap();
@@ -203,7 +203,7 @@ fn several_threads_wait_without_a_background_thread() {
             server.jetty.send(&server.peer, number, &local, 1).unwrap();
         }
         for _ in 0..4 {
-            server.succeed();
+            let _ = server.succeed();
         }
     });
 }
@@ -240,7 +240,7 @@ fn a_sleeper_is_woken_by_what_another_thread_received() {
             server.jetty.post_receive(&room, id).unwrap();
             client.jetty.send(&client.peer, server.jetty.number(), &local, id).unwrap();
             assert_eq!(server.succeed().id, id);
-            client.succeed();
+            let _ = client.succeed();
         }
         done.store(true, Ordering::Release);
         // Far less than 200 keep-alive intervals: nobody slept through his completion.

@@ -145,7 +145,7 @@ fn read_only_memory_is_only_read() {
     assert!(matches!(into, Err(Error::ReadOnly)));
     let local = client.open_segment(5000);
     client.jetty.read(&client.peer, &local, exposed.key(), 1).unwrap();
-    client.succeed();
+    let _ = client.succeed();
     assert_eq!(content(&local), [9; 5000]);
     std::fs::remove_file(path).unwrap();
 }

@@ -9,7 +9,7 @@ use fairway_softnic::wire::{
     Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, SETUP_LEN, Setup,
     SetupMessage, Tpn, decode, encode, encode_setup,
 };
-use fairway_softnic::{Context, Event, Post, Status, wire};
+use fairway_softnic::{Context, Event, Status, wire};
 
 /// Waits until the context has counted something.
 fn until(context: &Context, counted: impl Fn(&fairway_softnic::Counters) -> bool) {
@@ -32,7 +32,7 @@ fn noise_is_counted_and_does_no_harm() {
     let local = pair.client.filled(1 << 20, 1);
     let remote = pair.server.open_segment(1 << 20);
     pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
-    pair.client.succeed();
+    let _ = pair.client.succeed();
     assert_eq!(content(&remote), content(&local));
 }
 

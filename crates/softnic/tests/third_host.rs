@@ -24,9 +24,7 @@ use fairway_softnic::wire::{
     Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void, encode,
     encode_setup,
 };
-use fairway_softnic::{
-    Builder, Context, Event, JettyOptions, Memory, Post, Rights, SegmentKey, Status,
-};
+use fairway_softnic::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 use forger::Forger;
 
 const CLIENT: usize = 0;
@@ -278,11 +276,11 @@ fn demand_that_data_passes(network: &Network, Pair { client, server }: &Pair) {
     let local = client.filled(1 << 20, 1);
     network.inside(CLIENT, || {
         client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
-        client.succeed();
+        let _ = client.succeed();
         assert_eq!(content(&remote), content(&local));
         let fetched = client.open_segment(1 << 20);
         client.jetty.read(&client.peer, &fetched, remote.key(), 2).unwrap();
-        client.succeed();
+        let _ = client.succeed();
         assert_eq!(content(&fetched), content(&local));
     });
     assert!(client.peer.is_alive() && server.peer.is_alive());
@@ -578,7 +576,7 @@ fn flood_of_questions_from_forged_addresses_keeps_nobody_out() {
             let bytes = Memory::from_vec(vec![7; 1 << 20]);
             let local = late.context.register(bytes, Rights::NONE).unwrap();
             late.jetty.write(&late.peer, &local, remote.key(), 1).unwrap();
-            late.succeed();
+            let _ = late.succeed();
         });
         assert_eq!(content(&remote), [7; 1 << 20]);
     });

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Pair, Side, builder, bytes, content};
 use fairway_softnic::{
-    AtomicOp, CompletionKind, Error, Memory, Post, Rights, Segment, SegmentKey, Status, wire,
+    AtomicOp, CompletionKind, Error, Memory, Rights, Segment, SegmentKey, Status, wire,
 };
 
 fn lossy(seed: u64) -> Pair {
@@ -39,7 +39,7 @@ fn every_operator_changes_the_word_and_brings_the_old_value() {
         for place in [key.at(8).word64(), key.at(20).word32()] {
             client.jetty.atomic(&client.peer, place, operation, 3).unwrap();
             let done = client.succeed();
-            assert_eq!((done.id, done.kind), (3, CompletionKind::Atomic));
+            assert_eq!((done.id.value(), done.kind), (3, CompletionKind::Atomic));
             assert_eq!(done.value, before, "{operation:?}");
         }
         assert_eq!(word.load(Ordering::SeqCst), after, "{operation:?}");
@@ -49,7 +49,7 @@ fn every_operator_changes_the_word_and_brings_the_old_value() {
     // The longer word goes on where the shorter wraps.
     for place in [key.at(8).word64(), key.at(20).word32()] {
         client.jetty.fetch_add(&client.peer, place, 1, 4).unwrap();
-        client.succeed();
+        let _ = client.succeed();
     }
     assert_eq!(word.load(Ordering::SeqCst), 1 << 32);
     assert_eq!(half.load(Ordering::SeqCst), 0);
@@ -169,7 +169,7 @@ fn atomics_are_refused_where_they_do_not_belong() {
     for (word, status) in cases {
         client.jetty.fetch_add(&client.peer, word, 1, 9).unwrap();
         let done = client.wait();
-        assert_eq!((done.id, done.status), (9, status), "{word:?}");
+        assert_eq!((done.id.value(), done.status), (9, status), "{word:?}");
     }
     assert_eq!(content(&fine), [0; 64]);
     assert_eq!(content(&closed), [0; 64]);
@@ -264,12 +264,12 @@ fn words_are_loaded_and_stored_whole() {
         });
         for round in 0..5000 {
             client.jetty.load(&client.peer, local.slice(0..8), remote.key(), 1).unwrap();
-            client.succeed();
+            let _ = client.succeed();
             let seen = local.atomic_u64(0).unwrap().load(Ordering::Relaxed);
             assert!(whole(seen), "a torn load: {seen:x}");
             local.write_at(8, &[round as u8; 8]).unwrap();
             client.jetty.store(&client.peer, local.slice(8..16), remote.key().at(8), 1).unwrap();
-            client.succeed();
+            let _ = client.succeed();
         }
         done.store(true, Ordering::Relaxed);
     });

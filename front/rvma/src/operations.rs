@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use fairway_softnic::{Completion, Context, Error, Jetty, JettyOptions, MailTo, Peer, Post};
+use fairway_softnic::{Completion, Context, Error, Jetty, JettyOptions, MailTo, Peer};
 
 use crate::guard::{Deadline, lock};
 use crate::registry::Lease;
@@ -228,7 +228,7 @@ impl Table {
 
     fn settle(&mut self, completion: &Completion) {
         self.ended += 1;
-        let handle = completion.id as usize;
+        let handle = completion.id.value() as usize;
         let status = Status::of_completion(completion.status);
         let Some(operation) = self.slots.get_mut(handle) else { return };
         operation.result = Some(status);

@@ -5,9 +5,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{
-    Context, JettyOptions, Memory, Peer, Post, Rights, Segment, SegmentKey, Status,
-};
+use fairway_softnic::{Context, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -195,7 +193,7 @@ impl Client {
                     return Err(self.lost(completion.status));
                 }
                 in_flight -= 1;
-                done += completion.id;
+                done += completion.id.value();
                 last = Instant::now();
             }
             bar.set_position(done);

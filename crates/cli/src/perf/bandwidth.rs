@@ -156,7 +156,7 @@ impl Flow {
         completion: &Completion,
         now: Instant,
     ) -> Result<(), Failure> {
-        let slot = completion.id as u32;
+        let slot = completion.id.value() as u32;
         self.done += 1;
         self.in_flight -= 1;
         session.compare(slot, completion)?;

@@ -386,7 +386,7 @@ impl Lane<'_> {
         if completion.kind == CompletionKind::Receive {
             return Ok(());
         }
-        let since = self.flow.posted_at[completion.id as usize];
+        let since = self.flow.posted_at[completion.id.value() as usize];
         if counts && self.times.len() < TIMES_MAX {
             let time = now.saturating_duration_since(since).as_nanos();
             self.times.push(u32::try_from(time).unwrap_or(u32::MAX));

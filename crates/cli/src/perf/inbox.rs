@@ -27,7 +27,7 @@ impl Arrival {
     /// What the completion of a receive says.
     pub(super) fn of(completion: &Completion) -> Self {
         Arrival {
-            buffer: completion.id as u32,
+            buffer: completion.id.value() as u32,
             bytes: u64::from(completion.bytes),
             immediate: completion.immediate.unwrap_or_default(),
             sender: completion.remote_jetty.value(),
@@ -79,7 +79,7 @@ impl PutBox {
     pub(super) fn poll(&mut self, out: &mut Vec<Arrival>) {
         if self.records.is_empty() {
             self.mailbox.poll(&mut self.epochs);
-            out.extend(self.epochs.drain(..).map(|epoch| arrival(epoch.id, epoch.bytes)));
+            out.extend(self.epochs.drain(..).map(|epoch| arrival(epoch.id.value(), epoch.bytes)));
             return;
         }
         self.context.poll();

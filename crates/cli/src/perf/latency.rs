@@ -128,7 +128,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
             for completion in self.completions.drain(..) {
                 self.session.succeeded(&completion)?;
                 if completion.kind == CompletionKind::Receive {
-                    answered = Some((start.elapsed(), completion.id as u32));
+                    answered = Some((start.elapsed(), completion.id.value() as u32));
                 } else {
                     completed = true;
                 }

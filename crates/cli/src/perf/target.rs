@@ -285,7 +285,7 @@ impl<'a> Session<'a> {
         }
         match completion.kind {
             CompletionKind::Send | CompletionKind::Put => {
-                self.offer((completion.id & !ANSWER) as u32)
+                self.offer((completion.id.value() & !ANSWER) as u32)
             }
             _ => self.arrived(Arrival::of(completion)),
         }

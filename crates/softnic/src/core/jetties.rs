@@ -110,12 +110,12 @@ impl Core {
     pub(crate) fn take_completions(
         &mut self,
         index: usize,
-        out: &mut Vec<Completion>,
+        out: &mut Vec<crate::completion::Completion>,
         max: usize,
     ) -> usize {
         for count in 0..max {
             match self.take_completion(index) {
-                Some(completion) => out.push(completion),
+                Some(completion) => out.push(completion.into()),
                 None => return count,
             }
         }

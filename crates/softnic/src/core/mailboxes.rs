@@ -105,7 +105,7 @@ impl Core {
         if let Some(record) = self.mailboxes.get(mailbox) {
             // What came after it is as if it had never been.
             let known = record.kept.iter().find(|(number, _)| *number == done.id);
-            epoch.id = known.map_or(epoch.id, |(_, id)| *id);
+            epoch.id = known.map_or(epoch.id, |(_, id)| (*id).into());
             record.posted.retain(|number, _| *number < done.id);
             record.done.retain(|(number, _)| *number < done.id);
             record.kept.retain(|(number, _)| *number < done.id);
@@ -141,7 +141,7 @@ impl Core {
             let mut epoch = self.epoch_of(&done);
             let Some(record) = self.mailboxes.get(done.mailbox) else { continue };
             let Some(posted) = record.posted.remove(&done.id) else { continue };
-            epoch.id = posted.id;
+            epoch.id = posted.id.into();
             record.kept.push_back((done.id, posted.id));
             while record.kept.len() > record.retired {
                 record.kept.pop_front();
@@ -158,7 +158,7 @@ impl Core {
         let LocalRange { offset, length, .. } = done.buffer;
         Epoch {
             epoch: done.epoch,
-            id: done.id,
+            id: done.id.into(),
             offset,
             length,
             pointer: self.memories.address_of(&done.buffer).unwrap_or_default(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort};
 
-use crate::{Completion, Context, Event, Jetty, Memory, Peer, Post, Rights, Status, TraceEntry};
+use crate::{Completion, Context, Event, Jetty, Memory, Peer, Rights, Status, TraceEntry};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

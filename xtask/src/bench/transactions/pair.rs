@@ -175,9 +175,9 @@ impl<'a> Flow<'a> {
                 return Err(io::Error::other(format!("an operation ended with {completion:?}")));
             }
             self.done += 1;
-            if let Some(start) = self.starts.get(completion.id as usize % STARTS) {
+            if let Some(start) = self.starts.get(completion.id.value() as usize % STARTS) {
                 let time = now.duration_since(*start).as_nanos();
-                self.times.push((completion.id, u32::try_from(time).unwrap_or(u32::MAX)));
+                self.times.push((completion.id.value(), u32::try_from(time).unwrap_or(u32::MAX)));
             }
         }
         Ok(())

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use fairway_softnic::port::mtu_towards;
 use fairway_softnic::{
-    Context, Error, Jetty, JettyOptions, LongPackets, Memory, PathStats, Peer, Post, Rights,
-    Segment, Status, To,
+    Context, Error, Jetty, JettyOptions, LongPackets, Memory, PathStats, Peer, Rights, Segment,
+    Status, To,
 };
 
 use crate::doctor::readings::{Connection, PeerReading};

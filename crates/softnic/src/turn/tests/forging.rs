@@ -14,7 +14,7 @@ use fairway_engine::wire::{
 use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 
 use super::{PATIENCE, pattern};
-use crate::{Context, Event, JettyOptions, Memory, Post, Rights, SegmentKey, Status};
+use crate::{Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 
 /// The Jetty that forged messages go to.
 const JETTY: u32 = 1001;

@@ -1,0 +1,117 @@
+//! Operations for programs that run on tokio; behind the feature `tokio`.
+//!
+//! The context's background thread drives the NIC and wakes the tasks, so a context needs its
+//! progress thread ([`Builder::progress_thread`](crate::Builder::progress_thread)). Tokio is used
+//! for time-outs, and for a thread on which to wait for a connection.
+//! [`Jetty::next_completion`] is a future for any executor, and needs no feature.
+//!
+//! A future that is dropped before its end gives up waiting, and not the operation: that may still
+//! be carried out, and its memory stays registered until it has ended.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::completion::Completion;
+use crate::context::Context;
+use crate::error::Error;
+use crate::jetty::Jetty;
+use crate::key::RemoteSlice;
+use crate::peer::Peer;
+use crate::post::Post;
+use crate::segment::LocalSlice;
+use crate::word::{AtomicOp, RemoteWord};
+
+impl Context {
+    /// As [`Context::connect`], without blocking the task's thread.
+    ///
+    /// # Errors
+    /// As [`Context::connect`]; or [`Error::ShutDown`] if the runtime ends meanwhile.
+    pub async fn connect_async(
+        &self,
+        server: SocketAddr,
+        timeout: Duration,
+    ) -> Result<Peer, Error> {
+        let context = self.clone();
+        let connecting = ::tokio::task::spawn_blocking(move || context.connect(server, timeout));
+        connecting.await.unwrap_or(Err(Error::ShutDown))
+    }
+}
+
+impl Jetty {
+    /// As [`Jetty::write_all`], for tasks of tokio.
+    ///
+    /// # Errors
+    /// As [`Jetty::write_all`].
+    pub async fn write_all_async<'a>(
+        &self,
+        peer: &Peer,
+        local: impl Into<LocalSlice<'a>>,
+        remote: impl Into<RemoteSlice>,
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        self.complete_async(timeout, |lane| Post::write(lane, peer, local, remote, 0))
+            .await
+            .map(drop)
+    }
+
+    /// As [`Jetty::read_exact`], for tasks of tokio.
+    ///
+    /// # Errors
+    /// As [`Jetty::read_exact`].
+    pub async fn read_exact_async<'a>(
+        &self,
+        peer: &Peer,
+        local: impl Into<LocalSlice<'a>>,
+        remote: impl Into<RemoteSlice>,
+        timeout: Duration,
+    ) -> Result<(), Error> {
+        self.complete_async(timeout, |lane| Post::read(lane, peer, local, remote, 0))
+            .await
+            .map(drop)
+    }
+
+    /// As [`Jetty::update`], for tasks of tokio.
+    ///
+    /// # Errors
+    /// As [`Jetty::update`].
+    pub async fn update_async(
+        &self,
+        peer: &Peer,
+        word: impl Into<RemoteWord>,
+        operation: AtomicOp,
+        timeout: Duration,
+    ) -> Result<u64, Error> {
+        let post = |lane: &Jetty| Post::atomic(lane, peer, word, operation, 0);
+        Ok(self.complete_async(timeout, post).await?.value)
+    }
+
+    /// The next completion, or [`Error::Timeout`].
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub async fn wait_async(&self, timeout: Duration) -> Result<Completion, Error> {
+        within(timeout, self.next_completion()).await
+    }
+
+    async fn complete_async(
+        &self,
+        timeout: Duration,
+        post: impl FnOnce(&Jetty) -> Result<(), Error>,
+    ) -> Result<Completion, Error> {
+        let lane = self.lanes().take(self.handle())?;
+        if let Err(error) = post(&lane) {
+            self.lanes().give_back(lane);
+            return Err(error);
+        }
+        // If this future is dropped here, the lane goes with it.
+        let done = lane.wait_async(timeout).await?;
+        self.lanes().give_back(lane);
+        Ok(done.result()?)
+    }
+}
+
+async fn within<T>(timeout: Duration, future: impl Future<Output = T>) -> Result<T, Error> {
+    let ended = ::tokio::time::timeout(timeout, future).await;
+    ended.map_err(|_| Error::Timeout { awaited: "completion", waited: timeout })
+}
