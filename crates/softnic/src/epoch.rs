@@ -35,7 +35,8 @@ pub struct Epoch {
     pub extent: u32,
 }
 
-/// Where the end of an epoch is stored, in memory of somebody else; see [`crate::Mailbox::post_noted`].
+/// Where the end of an epoch is stored, in memory of the caller; see
+/// [`crate::Mailbox::post_noted`].
 #[derive(Clone, Copy, Debug)]
 pub struct EpochNote {
     /// Receives the address of the buffer's first byte, after everything else; may be null.

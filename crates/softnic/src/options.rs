@@ -98,7 +98,8 @@ pub struct MailboxOptions {
     pub steering: Steering,
     /// What becomes of a put for which no buffer is posted: it waits, or is refused.
     pub when_empty: WhenEmpty,
-    /// How many buffers of epochs that are done are kept for [`crate::Mailbox::rewind`] and for gets.
+    /// How many buffers of epochs that are done are kept for [`crate::Mailbox::rewind`] and for
+    /// gets.
     pub retired: u32,
     /// Are puts that come after the end refused, or dropped without a word?
     pub nack: bool,
