@@ -1,6 +1,6 @@
 //! Every capacity of the engine, by name; and the timing profile.
 
-use fairway_wire::Duration;
+use fairway_wire::{Duration, JettyId, TokenId};
 
 /// What the headers of a data packet count for, in windows, rates and credit, in bytes: as much as
 /// the largest of ours take.
@@ -75,6 +75,20 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Panics if a limit is outside the range that its documentation gives.
+    pub(crate) fn assert_in_range(&self) {
+        assert!(self.window_packets.is_power_of_two(), "window_packets: a power of two");
+        assert!((128..=32_768).contains(&self.window_packets), "window_packets: 128 to 32,768");
+        assert!((1..=65_536).contains(&self.channels), "channels: 1 to 65,536");
+        assert!((1..=256).contains(&self.message_slots), "message_slots: 1 to 256");
+        assert!((1..=256).contains(&self.read_slots), "read_slots: 1 to 256");
+        assert!((1..=256).contains(&self.paths), "paths: 1 to 256");
+        assert!(self.segments <= TokenId::MAX && self.jetties <= JettyId::MAX, "20-bit names");
+        assert!(self.mailboxes <= 65_536, "mailboxes: at most 65,536");
+        assert!(self.completion_queues < 65_536, "completion_queues: below 65,536");
+        assert!((1..=16).contains(&self.engines), "engines: 1 to 16");
+    }
+
     /// Packets beyond the last acknowledged one that a channel of such a NIC can track: what is
     /// told to the peer at set-up as its `remote_window`. One bitmap block less than the window,
     /// because a window that begins inside a block ends inside one too.

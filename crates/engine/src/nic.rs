@@ -2,8 +2,7 @@
 
 use crate::api::{
     ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution, PlacementToken,
-    PostError, ReceiveRequest, Received, SegmentId, SegmentRequest, SetupError, Transmit, Verdict,
-    Work, WorkRequest,
+    Received, SegmentId, SegmentRequest, SetupError, Transmit, Verdict,
 };
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState};
@@ -13,11 +12,10 @@ use crate::deadlines::Deadlines;
 use crate::flow::Flows;
 use crate::held::HeldPool;
 use crate::in_sequence::Sequencing;
-use crate::jetty::{Jetty, Receive, ReceiveSource};
+use crate::jetty::{Jetty, ReceiveSource};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
-use crate::message::Message;
 use crate::order::{Initiator, Keyed};
 use crate::pool::{NONE, Pool};
 use crate::puts::Puts;
@@ -29,7 +27,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, Instant, JettyId, Packet, ServiceMode, TokenId, Tpn};
+use fairway_wire::{Cna, Instant, JettyId, Packet, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -81,16 +79,7 @@ impl Nic {
     /// # Panics
     /// If a limit is outside the range its documentation gives.
     pub fn new(cna: Cna, limits: &Limits, profile: &Profile, seed: u64) -> Nic {
-        assert!(limits.window_packets.is_power_of_two(), "window_packets: a power of two");
-        assert!((128..=32_768).contains(&limits.window_packets), "window_packets: 128 to 32,768");
-        assert!((1..=65_536).contains(&limits.channels), "channels: 1 to 65,536");
-        assert!((1..=256).contains(&limits.message_slots), "message_slots: 1 to 256");
-        assert!((1..=256).contains(&limits.read_slots), "read_slots: 1 to 256");
-        assert!((1..=256).contains(&limits.paths), "paths: 1 to 256");
-        assert!(limits.segments <= TokenId::MAX && limits.jetties <= JettyId::MAX, "20-bit names");
-        assert!(limits.mailboxes <= 65_536, "mailboxes: at most 65,536");
-        assert!(limits.completion_queues < 65_536, "completion_queues: below 65,536");
-        assert!((1..=16).contains(&limits.engines), "engines: 1 to 16");
+        limits.assert_in_range();
         let ring = || Ring::new(limits.channels);
         let rings = || (0..limits.engines).map(|_| ring()).collect();
         let shared = Shared {
@@ -171,133 +160,6 @@ impl Nic {
     /// `Missing` if it is not registered.
     pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
         self.shared.segments.deregister(segment)
-    }
-
-    // ---- commands ----
-
-    /// Takes on an operation.
-    ///
-    /// # Errors
-    /// See [`PostError`]: nothing has happened then, and the same request may be tried again.
-    pub fn post(
-        &mut self,
-        now: Instant,
-        jetty: JettyId,
-        request: &WorkRequest,
-    ) -> Result<(), PostError> {
-        self.shared.flows.now = now;
-        let is_atomic = matches!(request.work, Work::Atomic { .. });
-        let bypasses = matches!(request.work, Work::Load { .. } | Work::Store { .. });
-        let local = request.local;
-        if !is_atomic {
-            match self.shared.segments.holds(local.segment.number(), local.offset, local.length) {
-                None => return Err(PostError::NoSegment),
-                Some(false) => return Err(PostError::OutOfBounds),
-                Some(true) => {}
-            }
-        }
-        let kept = self.kept_for_answers();
-        let group = request.channel.index() as u32;
-        let leads = |channel: &Channel| channel.leader == request.channel;
-        if !self.open_ref(request.channel).is_some_and(leads) {
-            return Err(PostError::NoChannel);
-        }
-        let chosen = match bypasses {
-            // The window of stores is the leader's.
-            true => group,
-            false => self.shared.channels.choose(group, u64::from(self.shared.profile.group_slack)),
-        };
-        let shared = &mut self.shared;
-        let channel = channel_at(&mut self.entries, chosen).ok_or(PostError::NoChannel)?;
-        if channel.state != ChannelState::Open {
-            return Err(PostError::NoChannel);
-        }
-        request::check(request, channel.mtu)?;
-        let agreed = match bypasses {
-            true => channel.may_bypass,
-            false => channel.datagrams.is_some() || request.order.mode != ServiceMode::Uno,
-        };
-        if !agreed {
-            return Err(PostError::NotAgreed);
-        }
-        let endpoint = *shared.posting_jetty(jetty)?;
-        if shared.messages.capacity() - shared.messages.in_use() <= kept {
-            return Err(PostError::TooManyMessages);
-        }
-        shared.initiator.prepare(&mut shared.messages, jetty, group, &request.order)?;
-        if !shared.queue(endpoint.send_queue).reserve() {
-            return Err(PostError::CompletionQueueFull);
-        }
-        let message = Message::of(request, chosen, jetty, endpoint.transaction, channel.mtu);
-        if message.is_open_put() && !shared.puts.prepare(&shared.messages, &message) {
-            shared.queue(endpoint.send_queue).unreserve();
-            return Err(PostError::TooManyPuts);
-        }
-        let index = shared.messages.take(message).ok_or(PostError::TooManyMessages)?;
-        let endpoint = &mut shared.jetties[jetty.value() as usize];
-        endpoint.transaction = endpoint.transaction.wrapping_add(1);
-        endpoint.outstanding += 1;
-        shared.channels.give(chosen, shared.messages[index].local.length);
-        if !is_atomic {
-            shared.segments.hold(local.segment.number());
-        }
-        if shared.messages[index].is_open_put() {
-            shared.puts.number(&mut shared.messages, index);
-        }
-        let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];
-        let planted = bugs.into_iter().find(|bug| shared.is_planted(*bug));
-        channel.last_used = now;
-        let share = channel.share_per_jetty();
-        if shared.initiator.post(&mut shared.messages, index, share, planted) {
-            shared.counters.gated += 1;
-            return Ok(());
-        }
-        if shared.messages[index].bypasses() {
-            channel.post_bypass(shared, index);
-        } else {
-            channel.let_in(shared, Some(index));
-        }
-        Ok(())
-    }
-
-    /// Posts a receive to a Jetty.
-    ///
-    /// # Errors
-    /// See [`PostError`].
-    pub fn post_receive(
-        &mut self,
-        jetty: JettyId,
-        request: &ReceiveRequest,
-    ) -> Result<(), PostError> {
-        let local = request.local;
-        let shared = &mut self.shared;
-        match shared.segments.holds(local.segment.number(), local.offset, local.length) {
-            None => return Err(PostError::NoSegment),
-            Some(false) => return Err(PostError::OutOfBounds),
-            Some(true) => {}
-        }
-        let queue = shared.receiving_jetty(jetty)?.receive_queue;
-        if shared.shares_receives(jetty) {
-            return Err(PostError::NotReady);
-        }
-        if shared.receives.is_exhausted() {
-            return Err(PostError::TooManyReceives);
-        }
-        if !shared.queue(queue).reserve() {
-            return Err(PostError::CompletionQueueFull);
-        }
-        let receive = Receive {
-            id: request.id,
-            offset: local.offset,
-            segment: local.segment.number(),
-            length: local.length,
-            next: None,
-            sequence: 0,
-        };
-        let index = shared.receives.add(receive).ok_or(PostError::TooManyReceives)?;
-        shared.segments.hold(local.segment.number());
-        shared.add_receive(jetty, index);
-        Ok(())
     }
 
     // ---- inputs ----
@@ -587,6 +449,7 @@ mod laws;
 mod mailboxes;
 mod missing;
 mod opened;
+mod post;
 mod queues;
 mod request;
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl Channel {
         message.next_index = 0;
         message.outcome = Outcome::Open;
         message.learned = false;
-        self.let_in(shared, Some(index));
+        self.enlist(shared, index);
     }
 
     fn try_again(&mut self, shared: &mut Shared, index: u32) {
@@ -212,7 +212,7 @@ impl Channel {
             // It counts as issued at once, so that this ends.
             shared.puts.issue(&mut shared.messages, next);
             if shared.messages[next].channel == self.index() {
-                self.let_in(shared, Some(next));
+                self.enlist(shared, next);
             } else {
                 shared.initiator.open(&mut shared.messages, next);
             }
@@ -259,7 +259,7 @@ impl Channel {
                 self.slotted[usize::from(slot)] = next;
                 let message = &mut shared.messages[next];
                 (message.slot, message.has_slot) = (slot, true);
-                self.let_in(shared, Some(next));
+                self.enlist(shared, next);
             }
         }
     }
@@ -288,7 +288,7 @@ impl Channel {
         } else {
             (message.request_slot, message.has_request) = (slot, true);
         }
-        self.let_in(shared, Some(index));
+        self.enlist(shared, index);
     }
 
     /// One that waits for a slot may have one of the last now.
@@ -297,13 +297,6 @@ impl Channel {
             && let Some(slot) = self.read_slots.take()
         {
             self.grant_read_slot(shared, index, slot);
-        }
-    }
-
-    /// A message gets its turn to send.
-    pub(crate) fn let_in(&mut self, shared: &mut Shared, message: Option<u32>) {
-        if let Some(index) = message {
-            self.enlist(shared, index);
         }
     }
 

@@ -215,33 +215,50 @@ impl Channel {
         true
     }
 
-    fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
-        let message = &shared.messages[index];
-        let packet_index = message.next_index;
+    /// Have the window, the peer and the pools room for the next new packet of a message, which
+    /// has `bytes` bytes, headers included?
+    #[inline]
+    fn has_room(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
         let psn = self.tp.next;
-        let payload = message.payload(packet_index, self.mtu);
-        let bytes = payload + HEADER_BYTES;
-        let window = self.policy.congestion.window_bytes();
         let flight = u64::from(self.tp.flight);
+        let window = self.policy.congestion.window_bytes();
         if flight > 0 && flight + u64::from(bytes) > window {
             self.window_limited = true;
-            return None;
+            return false;
         }
-        let used = psn.distance_from(self.tp.oldest) as u32;
-        if used >= self.send.capacity() || self.tp.edge.distance_from(psn) <= 0 {
-            return None;
+        if self.psns_in_use() >= self.send.capacity() || self.tp.edge.distance_from(psn) <= 0 {
+            return false;
         }
         if !self.send.admit(psn, &mut shared.send_blocks) {
             if !self.in_starved {
                 self.in_starved = true;
                 shared.starved.push(self.index());
             }
-            return None;
+            return false;
         }
         if flight > 0 && self.needs_path(shared, index) && !self.policy.path.has_room(&self.views) {
             self.window_limited = true;
+            return false;
+        }
+        true
+    }
+
+    /// Packets from the oldest that is not acknowledged up to the next one.
+    fn psns_in_use(&self) -> u32 {
+        self.tp.next.distance_from(self.tp.oldest) as u32
+    }
+
+    fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
+        let message = &shared.messages[index];
+        let packet_index = message.next_index;
+        let psn = self.tp.next;
+        let payload = message.payload(packet_index, self.mtu);
+        let bytes = payload + HEADER_BYTES;
+        if !self.has_room(shared, index, bytes) {
             return None;
         }
+        let window = self.policy.congestion.window_bytes();
+        let is_last_psn = self.psns_in_use() + 1 >= self.send.capacity();
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.next = psn.next();
         *self.send.record(psn, &mut shared.send_blocks) = Sent {
@@ -256,7 +273,7 @@ impl Channel {
         self.launch(shared, psn, path, now);
         self.spend(shared, now, bytes, true);
         let idle = last && self.sending.is_empty();
-        let full = u64::from(self.tp.flight + bytes) > window || used + 1 >= self.send.capacity();
+        let full = u64::from(self.tp.flight + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         // A record that is used again is another message's.
         if self.chunk.owner != index || packet_index == 0 {

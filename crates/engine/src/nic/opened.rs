@@ -21,7 +21,7 @@ impl Nic {
                 return;
             };
             if let Some(channel) = channel_at(&mut self.entries, shared.messages[index].channel) {
-                channel.let_in(shared, Some(index));
+                channel.enlist(shared, index);
             }
         }
     }

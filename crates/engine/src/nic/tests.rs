@@ -4,7 +4,7 @@
 use super::*;
 use crate::api::{
     AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, JettyState, LocalRange,
-    OrderRequest, RemoteRange, Rights, Status, Work,
+    OrderRequest, PostError, ReceiveRequest, RemoteRange, Rights, Status, Work, WorkRequest,
 };
 use crate::control::CongestionProcessor;
 use crate::policy::PolicySpec;

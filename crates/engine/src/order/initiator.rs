@@ -261,20 +261,10 @@ impl Initiator {
         message.serial = record.serial;
         record.serial = record.serial.wrapping_add(1);
         let numbered = is_numbered(order.mode, order.tag);
-        if (numbered || order.receive_in_order)
-            && let Some(at) = self.sequences.find(&Key::of(group, jetty))
-        {
-            let sequences = &mut self.sequences[at];
-            if numbered {
-                message.sequence = sequences.order;
-                sequences.order = sequences.order.wrapping_add(1);
-                sequences.has_other_tags |= !in_memory_order;
-                may_be_held |= sequences.has_other_tags && planted != Some(Canary::ForgetStrict);
-            }
-            if order.receive_in_order {
-                message.receive_sequence = sequences.receive;
-                sequences.receive = sequences.receive.wrapping_add(1);
-            }
+        if numbered || order.receive_in_order {
+            let follows_others = Self::number(&mut self.sequences, message, numbered);
+            may_be_held |=
+                in_memory_order && follows_others && planted != Some(Canary::ForgetStrict);
         }
         let is_fenced = order.fence && planted != Some(Canary::IgnoreFence);
         message.waits_for_reads = is_fenced && !record.reads.is_empty();
@@ -315,6 +305,24 @@ impl Initiator {
         }
         message.place = MessagePlace::Gated;
         true
+    }
+
+    /// Gives a new operation its numbers at the target. True if it is ordered there after operations
+    /// of other tags than its own.
+    fn number(sequences: &mut Keyed<Sequences>, message: &mut Message, numbered: bool) -> bool {
+        let key = Key::of(message.group(), message.jetty);
+        let Some(at) = sequences.find(&key) else { return false };
+        let sequences = &mut sequences[at];
+        if numbered {
+            message.sequence = sequences.order;
+            sequences.order = sequences.order.wrapping_add(1);
+            sequences.has_other_tags |= message.order.tag != Tag::Mo;
+        }
+        if message.order.receive_in_order {
+            message.receive_sequence = sequences.receive;
+            sequences.receive = sequences.receive.wrapping_add(1);
+        }
+        numbered && sequences.has_other_tags
     }
 
     /// A message that was told "too early" waits until everything before it is done. True if it

@@ -1,0 +1,172 @@
+//! Commands: operations and receives that the caller posts.
+
+use super::{Nic, channel_at, request};
+use crate::api::{LocalRange, PostError, ReceiveRequest, Work, WorkRequest};
+use crate::canary::Canary;
+use crate::channel::{Channel, ChannelState};
+use crate::jetty::Receive;
+use crate::message::Message;
+use crate::shared::Shared;
+use fairway_wire::{Instant, JettyId, ServiceMode};
+
+impl Nic {
+    /// Takes on an operation.
+    ///
+    /// # Errors
+    /// See [`PostError`]: nothing has happened then, and the same request may be tried again.
+    pub fn post(
+        &mut self,
+        now: Instant,
+        jetty: JettyId,
+        request: &WorkRequest,
+    ) -> Result<(), PostError> {
+        self.shared.flows.now = now;
+        if has_local_memory(&request.work) {
+            self.shared.check_local(&request.local)?;
+        }
+        let kept = self.kept_for_answers();
+        let chosen = self.choose_channel(request)?;
+        let shared = &mut self.shared;
+        let channel = channel_at(&mut self.entries, chosen).ok_or(PostError::NoChannel)?;
+        check_channel(channel, request)?;
+        let index = shared.take_on(channel, jetty, request, kept)?;
+        let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];
+        let planted = bugs.into_iter().find(|bug| shared.is_planted(*bug));
+        channel.last_used = now;
+        let share = channel.share_per_jetty();
+        if shared.initiator.post(&mut shared.messages, index, share, planted) {
+            shared.counters.gated += 1;
+            return Ok(());
+        }
+        if shared.messages[index].bypasses() {
+            channel.post_bypass(shared, index);
+        } else {
+            channel.enlist(shared, index);
+        }
+        Ok(())
+    }
+
+    /// The channel of the group that an operation is to go by.
+    fn choose_channel(&mut self, request: &WorkRequest) -> Result<u32, PostError> {
+        let leads = |channel: &Channel| channel.leader == request.channel;
+        if !self.open_ref(request.channel).is_some_and(leads) {
+            return Err(PostError::NoChannel);
+        }
+        let group = request.channel.index() as u32;
+        if bypasses(&request.work) {
+            // The window of stores is the leader's.
+            return Ok(group);
+        }
+        Ok(self.shared.channels.choose(group, u64::from(self.shared.profile.group_slack)))
+    }
+
+    /// Posts a receive to a Jetty.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub fn post_receive(
+        &mut self,
+        jetty: JettyId,
+        request: &ReceiveRequest,
+    ) -> Result<(), PostError> {
+        let local = request.local;
+        let shared = &mut self.shared;
+        shared.check_local(&local)?;
+        let queue = shared.receiving_jetty(jetty)?.receive_queue;
+        if shared.shares_receives(jetty) {
+            return Err(PostError::NotReady);
+        }
+        if shared.receives.is_exhausted() {
+            return Err(PostError::TooManyReceives);
+        }
+        if !shared.queue(queue).reserve() {
+            return Err(PostError::CompletionQueueFull);
+        }
+        let receive = Receive {
+            id: request.id,
+            offset: local.offset,
+            segment: local.segment.number(),
+            length: local.length,
+            next: None,
+            sequence: 0,
+        };
+        let index = shared.receives.add(receive).ok_or(PostError::TooManyReceives)?;
+        shared.segments.hold(local.segment.number());
+        shared.add_receive(jetty, index);
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Does a request name memory that is registered here?
+    fn check_local(&self, local: &LocalRange) -> Result<(), PostError> {
+        match self.segments.holds(local.segment.number(), local.offset, local.length) {
+            None => Err(PostError::NoSegment),
+            Some(false) => Err(PostError::OutOfBounds),
+            Some(true) => Ok(()),
+        }
+    }
+
+    /// Makes a message of a request, with everything that it will need until it has completed.
+    /// `kept`: records of messages that are kept for answers to peers.
+    #[inline]
+    fn take_on(
+        &mut self,
+        channel: &Channel,
+        jetty: JettyId,
+        request: &WorkRequest,
+        kept: u32,
+    ) -> Result<u32, PostError> {
+        let endpoint = *self.posting_jetty(jetty)?;
+        if self.messages.capacity() - self.messages.in_use() <= kept {
+            return Err(PostError::TooManyMessages);
+        }
+        let (order, group) = (&request.order, request.channel.index() as u32);
+        self.initiator.prepare(&mut self.messages, jetty, group, order)?;
+        if !self.queue(endpoint.send_queue).reserve() {
+            return Err(PostError::CompletionQueueFull);
+        }
+        let (chosen, mtu) = (channel.index(), channel.mtu);
+        let message = Message::of(request, chosen, jetty, endpoint.transaction, mtu);
+        let is_put = message.is_open_put();
+        if is_put && !self.puts.prepare(&self.messages, &message) {
+            self.queue(endpoint.send_queue).unreserve();
+            return Err(PostError::TooManyPuts);
+        }
+        let index = self.messages.take(message).ok_or(PostError::TooManyMessages)?;
+        let endpoint = &mut self.jetties[jetty.value() as usize];
+        endpoint.transaction = endpoint.transaction.wrapping_add(1);
+        endpoint.outstanding += 1;
+        self.channels.give(chosen, self.messages[index].local.length);
+        if has_local_memory(&request.work) {
+            self.segments.hold(request.local.segment.number());
+        }
+        if is_put {
+            self.puts.number(&mut self.messages, index);
+        }
+        Ok(index)
+    }
+}
+
+/// Is the local range of a request memory? An atomic has none.
+fn has_local_memory(work: &Work) -> bool {
+    !matches!(work, Work::Atomic { .. })
+}
+
+/// Is it a load or a store, which bypasses the transport?
+fn bypasses(work: &Work) -> bool {
+    matches!(work, Work::Load { .. } | Work::Store { .. })
+}
+
+/// May such a request go by this channel?
+fn check_channel(channel: &Channel, request: &WorkRequest) -> Result<(), PostError> {
+    if channel.state != ChannelState::Open {
+        return Err(PostError::NoChannel);
+    }
+    request::check(request, channel.mtu)?;
+    let is_agreed = match bypasses(&request.work) {
+        true => channel.may_bypass,
+        false => channel.datagrams.is_some() || request.order.mode != ServiceMode::Uno,
+    };
+    if is_agreed { Ok(()) } else { Err(PostError::NotAgreed) }
+}
