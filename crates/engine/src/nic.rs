@@ -5,7 +5,7 @@ use crate::api::{
     Received, SegmentId, SegmentRequest, SetupError, Transmit, Verdict,
 };
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState};
+use crate::channel::{Channel, ChannelState, Silence};
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -202,8 +202,7 @@ impl Nic {
         if channel.state != ChannelState::Open {
             return shared.drop(DropReason::NoChannel);
         }
-        channel.last_heard = now;
-        channel.unanswered_probes = 0;
+        channel.silence = Silence::new(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.last_used = now;
         }
@@ -357,7 +356,7 @@ impl Nic {
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
                 channel.in_ready = false;
-                if core::mem::take(&mut channel.round_over) {
+                if channel.round.take_end() {
                     channel.mark_ready(&mut self.shared);
                 }
             }

@@ -4,11 +4,12 @@ use super::{Channel, Timer, Why};
 use crate::api::{DropReason, Verdict};
 use crate::canary::Canary;
 use crate::control::TraceEntry;
-use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
-use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, SACK_BITS, Sack};
+use fairway_wire::{
+    Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Msn, Psn, SACK_BITS, Sack,
+};
 
 /// What one acknowledgement has changed so far.
 #[derive(Default)]
@@ -20,6 +21,40 @@ struct Gain {
     paths: [u64; 4],
     /// Packets that were called lost, and had not been sent again.
     revoked: u32,
+}
+
+/// Running counts of the peer, modulo 256, as its acknowledgements have brought them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PeerReports {
+    marks: u8,
+    duplicates: u8,
+    /// The newest message whose start the peer knows.
+    learned: Option<Msn>,
+}
+
+impl PeerReports {
+    /// Packets with a congestion mark, and duplicates, that an acknowledgement reports anew.
+    fn count(&mut self, ack: &Ack) -> (u32, u32) {
+        (
+            Self::advance(&mut self.marks, ack.marks),
+            Self::advance(&mut self.duplicates, ack.duplicates),
+        )
+    }
+
+    /// An acknowledgement that was overtaken does not turn a count back.
+    fn advance(count: &mut u8, to: u8) -> u32 {
+        let new = to.wrapping_sub(*count);
+        if new >= 128 {
+            return 0;
+        }
+        *count = to;
+        u32::from(new)
+    }
+
+    /// True if the peer has not reported before that it knows where this message starts.
+    fn learns(&mut self, message: Msn) -> bool {
+        self.learned.replace(message) != Some(message)
+    }
 }
 
 impl Channel {
@@ -41,7 +76,7 @@ impl Channel {
         let gap = self.tp.receive.end().distance_from(self.tp.receive.base());
         // A peer keeps its answers until it knows that they have arrived, and has room for as many
         // as we may have questions, twice.
-        let every = shared.profile.acknowledge_every.min(self.reads.len() as u32);
+        let every = shared.profile.acknowledge_every.min(self.read_slots.count());
         if asked
             || self.owed.unacknowledged >= every
             || gap > shared.profile.reorder_tolerance as i32
@@ -246,12 +281,11 @@ impl Channel {
     }
 
     fn note_learned(&mut self, shared: &mut Shared, ack: &Ack) {
-        if !ack.flags.contains(AckFlags::LEARNED) || self.peer_learned == Some(ack.learned) {
+        if !ack.flags.contains(AckFlags::LEARNED) || !self.peer_reports.learns(ack.learned) {
             return;
         }
-        self.peer_learned = Some(ack.learned);
-        for &index in &self.slotted {
-            if index != NONE && shared.messages[index].number == ack.learned {
+        for index in self.message_slots.owners() {
+            if shared.messages[index].number == ack.learned {
                 let message = &mut shared.messages[index];
                 message.learned = message.next_index > 0;
             }
@@ -389,29 +423,20 @@ impl Channel {
         rtt: Option<Duration>,
         gain: &Gain,
     ) {
-        let marked = ack.marks.wrapping_sub(self.peer_marks);
-        let duplicates = ack.duplicates.wrapping_sub(self.peer_duplicates);
-        // An acknowledgement that was overtaken must not turn the counters back.
-        if marked < 128 {
-            self.peer_marks = ack.marks;
-        }
-        if duplicates < 128 {
-            self.peer_duplicates = ack.duplicates;
-        }
-        if (1..128).contains(&duplicates) {
+        let (marked_packets, duplicates) = self.peer_reports.count(ack);
+        if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
             self.tail_was_hasty();
-            self.policy.congestion.on_spurious(now, u32::from(duplicates));
-            self.trace(shared, now, || TraceEntry::Spurious { packets: u32::from(duplicates) });
+            self.policy.congestion.on_spurious(now, duplicates);
+            self.trace(shared, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
             // Called lost, and here before it was sent again: undone as RFC 4015 has it.
             self.policy.congestion.on_spurious(now, gain.revoked);
         }
-        if gain.packets == 0 && rtt.is_none() && !(1..128).contains(&marked) {
+        if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
         }
-        let marked_packets = if marked < 128 { u32::from(marked) } else { 0 };
         self.views[usize::from(path)].marked += u64::from(marked_packets);
         if marked_packets > 0 || rtt.is_some() {
             let news = PathAck { now, acked_packets: 0, marked_packets, rtt };

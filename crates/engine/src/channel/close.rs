@@ -7,7 +7,7 @@ use crate::message::{MessagePlace, Outcome};
 use crate::pool::NONE;
 use crate::shared::Shared;
 use alloc::boxed::Box;
-use fairway_wire::{Close, Duration, Instant, Tag};
+use fairway_wire::{Ack, Close, Duration, Instant, Tag};
 
 /// A close is said this often before the channel goes without an answer.
 const CLOSES: u32 = 5;
@@ -15,6 +15,22 @@ const CLOSES: u32 = 5;
 const CLOSE_INTERVAL: Duration = Duration::from_ms(20);
 /// How long we repeat our answer to a peer's close: longer than it keeps asking.
 const LINGER: Duration = Duration::from_ms(200);
+
+/// What is left to be said while a channel is closed from here.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    /// How often the close is still to be sent.
+    repeats: u32,
+    /// Acknowledges what came before the close, and leaves before it by this path.
+    last_word: Option<Box<(Ack, u8)>>,
+}
+
+impl Closing {
+    /// The acknowledgement that leaves before the close, once, and its path.
+    pub(super) fn take_last_word(&mut self) -> Option<(Ack, u8)> {
+        self.last_word.take().map(|last_word| *last_word)
+    }
+}
 
 impl Channel {
     /// Closes from this side: what is pending is flushed.
@@ -29,19 +45,20 @@ impl Channel {
         let owes = self.owed.due || self.owed.unacknowledged > 0;
         if owes && !draining {
             let path = self.owed.path;
-            self.last_word = Some(Box::new((self.take_ack(shared, now, false), path)));
+            let ack = self.take_ack(shared, now, false);
+            self.closing.last_word = Some(Box::new((ack, path)));
         }
         self.flush(shared, Status::Flushed);
-        self.closes_left = CLOSES;
+        self.closing.repeats = CLOSES;
         self.say_close(shared, now);
-        if let Some(last_word) = &self.last_word {
+        if let Some(last_word) = &self.closing.last_word {
             // Behind it, if the path keeps order.
             self.owed.path = last_word.1;
         }
     }
 
     fn say_close(&mut self, shared: &mut Shared, now: Instant) {
-        self.closes_left -= 1;
+        self.closing.repeats -= 1;
         self.owed.close = true;
         // Successive tries take different paths, in case one is dead.
         self.owed.path = self.choose_path(shared, now, 0, None);
@@ -51,7 +68,7 @@ impl Channel {
 
     pub(crate) fn close_timer(&mut self, shared: &mut Shared, now: Instant) {
         match self.state {
-            ChannelState::Closing if self.closes_left > 0 => self.say_close(shared, now),
+            ChannelState::Closing if self.closing.repeats > 0 => self.say_close(shared, now),
             ChannelState::Closing => self.closed(shared),
             ChannelState::Lingering => self.state = ChannelState::Gone,
             ChannelState::Open | ChannelState::Gone => {}

@@ -9,6 +9,37 @@ use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{Instant, Tag};
 
+/// A round of the flows of a channel, in which each has one turn.
+#[derive(Debug)]
+pub(crate) struct Round {
+    /// Flows that have had their turn, and have more to send.
+    spent: List,
+    began: Instant,
+    /// The round before has ended, and another channel has not had its turn since.
+    has_ended: bool,
+}
+
+impl Round {
+    pub(super) fn new(now: Instant) -> Round {
+        Round { spent: List::default(), began: now, has_ended: false }
+    }
+
+    /// Does a flow wait for the next round?
+    pub(super) fn has_spent(&self) -> bool {
+        !self.spent.is_empty()
+    }
+
+    /// Every flow has had its turn: it is another channel's.
+    pub(super) fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// True once, after a round has ended.
+    pub(crate) fn take_end(&mut self) -> bool {
+        core::mem::take(&mut self.has_ended)
+    }
+}
+
 impl Channel {
     /// A message that has something to send gets in line: in the channel's queue, or behind others
     /// of its flow.
@@ -109,7 +140,7 @@ impl Channel {
             (FlowPlace::Open, Gate::Paced) => record.place = FlowPlace::Paced,
             (FlowPlace::Open, _) => {
                 record.place = FlowPlace::Spent;
-                self.spent.push_back(&mut shared.flows.spent(), flow);
+                self.round.spent.push_back(&mut shared.flows.spent(), flow);
             }
             _ => {}
         }
@@ -118,8 +149,8 @@ impl Channel {
 
     /// Every flow that could has had its turn: the next round begins.
     pub(crate) fn begin_round(&mut self, shared: &mut Shared, now: Instant) {
-        self.round_began = now;
-        let mut spent = core::mem::take(&mut self.spent);
+        self.round.began = now;
+        let mut spent = core::mem::take(&mut self.round.spent);
         while let Some(flow) = spent.pop_front(&mut shared.flows.spent()) {
             if shared.is_planted(Canary::ForgetSpent) && !spent.is_empty() {
                 continue;
@@ -151,8 +182,8 @@ impl Channel {
     fn expire_flow(&mut self, shared: &mut Shared, flow: u32, now: Instant) {
         // Another bug was found while flows could end in every round.
         let bugs = [Canary::EndInRound, Canary::BeginSpent];
-        let may_end = self.spent.is_empty()
-            || shared.flows.get(flow).last_sent.is_before(self.round_began)
+        let may_end = self.round.spent.is_empty()
+            || shared.flows.get(flow).last_sent.is_before(self.round.began)
             || bugs.into_iter().any(|bug| shared.is_planted(bug));
         shared.flows.expire(flow, now, may_end);
     }
@@ -167,7 +198,7 @@ impl Channel {
         match shared.flows.get(flow).place {
             FlowPlace::Open => return,
             FlowPlace::Paced => {}
-            FlowPlace::Spent => self.spent.unlink(&mut shared.flows.spent(), flow),
+            FlowPlace::Spent => self.round.spent.unlink(&mut shared.flows.spent(), flow),
         }
         self.reopen(shared, flow);
     }
@@ -183,7 +214,7 @@ impl Channel {
 
     /// Forgets the flows of a channel whose messages are all being flushed.
     pub(crate) fn forget_flows(&mut self, shared: &mut Shared) {
-        self.spent = List::default();
+        self.round.spent = List::default();
         shared.flows.forget_channel(self.index());
     }
 }

@@ -32,14 +32,17 @@ mod trace;
 mod transmit;
 mod trimmed;
 
+use acknowledge::PeerReports;
 pub(crate) use bypass::BypassState;
+use close::Closing;
 use credit::CreditState;
+use flow::Round;
 pub(crate) use paths::{Path, PathSet};
 use probe::{Echoes, Probing};
 use refuse::{KeyBudget, RetryBurst};
 pub(crate) use replay::Datagrams;
-pub(crate) use slots::Slots;
-pub(crate) use timers::Timer;
+use slots::SlotTable;
+pub(crate) use timers::{Silence, Timer};
 
 use crate::api::{ChannelConfig, ChannelId};
 use crate::limits::Limits;
@@ -52,7 +55,7 @@ use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::{PathView, PolicySet};
-use fairway_wire::{Ack, Cna, Duration, Instant, Msn, Psn, Refusal, Route, Tpn};
+use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Refusal, Route, Tpn};
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
@@ -75,6 +78,22 @@ pub(crate) struct TpChannel {
 }
 
 const _: () = assert!(size_of::<TpChannel>() == 56);
+
+impl TpChannel {
+    fn new(config: &ChannelConfig, limits: &Limits) -> TpChannel {
+        TpChannel {
+            receive: ReceiveWindow::new(config.remote_first_psn, limits.window_packets),
+            remote: config.remote,
+            remote_tpn: config.remote_tpn,
+            next: config.first_psn,
+            oldest: config.first_psn,
+            edge: config.first_psn.plus(config.remote_window),
+            flight: 0,
+            next_message: config.first_message,
+            echo: config.remote_first_psn,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChannelState {
@@ -172,12 +191,7 @@ pub(crate) struct Channel {
     pub(crate) trimmed: trimmed::Trimmed,
     /// Messages with something to send, in turn.
     pub(crate) sending: List,
-    /// Flows that have had their turn in this round, and have more to send.
-    pub(crate) spent: List,
-    /// When the present round of flows began.
-    pub(crate) round_began: Instant,
-    /// A round has ended: it is another channel's turn.
-    pub(crate) round_over: bool,
+    pub(crate) round: Round,
     pub(crate) awaiting_slot: List,
     pub(crate) awaiting_read_slot: List,
     pub(crate) awaiting_receiver: List,
@@ -185,12 +199,9 @@ pub(crate) struct Channel {
     /// PSNs to be resent.
     pub(crate) lost: List,
     /// Slots of our messages at the peer.
-    pub(crate) message_slots: Slots,
-    /// Which of our messages has a message slot.
-    pub(crate) slotted: Box<[u32]>,
-    /// Read slots: which of our reads has one.
-    pub(crate) read_slots: Slots,
-    pub(crate) reads: Box<[u32]>,
+    pub(crate) message_slots: SlotTable,
+    /// Slots of those of our messages that await an answer.
+    pub(crate) read_slots: SlotTable,
     /// Arrivals by the slot the peer chose.
     pub(crate) arrivals: Box<[u32]>,
     /// Answers to the peer's reads that are on their way.
@@ -228,17 +239,11 @@ pub(crate) struct Channel {
     /// Round trips out of band: what we ask, if we do, and what the peer asks.
     pub(crate) probing: Option<Box<Probing>>,
     pub(crate) echoes: Echoes,
-    pub(crate) peer_marks: u8,
-    pub(crate) peer_duplicates: u8,
-    pub(crate) peer_learned: Option<Msn>,
-    pub(crate) last_heard: Instant,
+    peer_reports: PeerReports,
+    pub(crate) silence: Silence,
     /// When an operation was last posted to the channel, or a packet of one of the peer's arrived.
     pub(crate) last_used: Instant,
-    /// Keep-alives sent since.
-    pub(crate) unanswered_probes: u32,
-    pub(crate) closes_left: u32,
-    /// What came before we closed is acknowledged before the peer hears of that, and by which path.
-    pub(crate) last_word: Option<Box<(Ack, u8)>>,
+    closing: Closing,
     pub(crate) timers: [Instant; Timer::COUNT],
     pub(crate) armed: u16,
     pub(crate) in_ready: bool,
@@ -259,19 +264,8 @@ impl Channel {
         let is_spent = config.policy.congestion.allowance_bytes() != u64::MAX;
         let credit = CreditState::new(is_spent);
         let probing = Probing::new(config.policy.probe, paths);
-        let none = |count: u32| alloc::vec![NONE; count as usize].into_boxed_slice();
         Box::new(Channel {
-            tp: TpChannel {
-                receive: ReceiveWindow::new(config.remote_first_psn, limits.window_packets),
-                remote: config.remote,
-                remote_tpn: config.remote_tpn,
-                next: config.first_psn,
-                oldest: config.first_psn,
-                edge: config.first_psn.plus(config.remote_window),
-                flight: 0,
-                next_message: config.first_message,
-                echo: config.remote_first_psn,
-            },
+            tp: TpChannel::new(&config, limits),
             id,
             leader: config.leader.unwrap_or(id),
             engine: config.engine,
@@ -282,19 +276,15 @@ impl Channel {
             owed: Owed::default(),
             trimmed: trimmed::Trimmed::default(),
             sending: List::default(),
-            spent: List::default(),
-            round_began: now,
-            round_over: false,
+            round: Round::new(now),
             awaiting_slot: List::default(),
             awaiting_read_slot: List::default(),
             awaiting_receiver: List::default(),
             retry_burst: RetryBurst::default(),
             lost: List::default(),
-            message_slots: Slots::new(slots),
-            slotted: none(slots),
-            read_slots: Slots::new(reads),
-            reads: none(reads),
-            arrivals: none(limits.message_slots),
+            message_slots: SlotTable::new(slots),
+            read_slots: SlotTable::new(reads),
+            arrivals: alloc::vec![NONE; limits.message_slots as usize].into_boxed_slice(),
             responses: 0,
             views: alloc::vec![PathView { usable: true, ..PathView::default() }; paths],
             paths: alloc::vec![Path::new(now); paths],
@@ -319,14 +309,10 @@ impl Channel {
             keys: KeyBudget::default(),
             probing,
             echoes: Echoes::default(),
-            peer_marks: 0,
-            peer_duplicates: 0,
-            peer_learned: None,
-            last_heard: now,
+            peer_reports: PeerReports::default(),
+            silence: Silence::new(now),
             last_used: now,
-            unanswered_probes: 0,
-            last_word: None,
-            closes_left: 0,
+            closing: Closing::default(),
             timers: [Instant::ZERO; Timer::COUNT],
             armed: 0,
             in_ready: false,
@@ -347,13 +333,13 @@ impl Channel {
     /// How many operations of one Jetty may be under way that the target may have to hold, with
     /// their read slots, until what they follow is done: see `Limits::read_slots`.
     pub(crate) fn share_per_jetty(&self) -> u32 {
-        (self.reads.len() as u32 / 4).max(2)
+        (self.read_slots.count() / 4).max(2)
     }
 
     /// Read slots that are only for those that wait for nothing at the target, however many Jetties
     /// have their share.
     pub(crate) fn kept_for_first(&self) -> u32 {
-        (self.reads.len() as u32 / 4).max(1)
+        (self.read_slots.count() / 4).max(1)
     }
 
     pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {

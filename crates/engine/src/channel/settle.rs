@@ -251,12 +251,9 @@ impl Channel {
 
     fn pass_message_slot(&mut self, shared: &mut Shared, slot: u8) {
         match self.awaiting_slot.pop_front(&mut shared.messages) {
-            None => {
-                self.slotted[usize::from(slot)] = NONE;
-                self.message_slots.give_back(slot);
-            }
+            None => self.message_slots.give_back(slot),
             Some(next) => {
-                self.slotted[usize::from(slot)] = next;
+                self.message_slots.pass(slot, next);
                 let message = &mut shared.messages[next];
                 (message.slot, message.has_slot) = (slot, true);
                 self.enlist(shared, next);
@@ -271,7 +268,6 @@ impl Channel {
             at = shared.messages[at].links.next();
         }
         if at == NONE {
-            self.reads[usize::from(slot)] = NONE;
             self.read_slots.give_back(slot);
         } else {
             self.grant_read_slot(shared, at, slot);
@@ -281,7 +277,7 @@ impl Channel {
     /// Gives a read slot to one that waits for it.
     fn grant_read_slot(&mut self, shared: &mut Shared, index: u32, slot: u8) {
         self.awaiting_read_slot.unlink(&mut shared.messages, index);
-        self.reads[usize::from(slot)] = index;
+        self.read_slots.pass(slot, index);
         let message = &mut shared.messages[index];
         if message.is_question() {
             (message.slot, message.has_slot) = (slot, true);
@@ -294,7 +290,7 @@ impl Channel {
     /// One that waits for a slot may have one of the last now.
     pub(crate) fn promote(&mut self, shared: &mut Shared, index: u32) {
         if shared.messages[index].place == MessagePlace::AwaitingReadSlot
-            && let Some(slot) = self.read_slots.take()
+            && let Some(slot) = self.read_slots.take(index)
         {
             self.grant_read_slot(shared, index, slot);
         }

@@ -53,6 +53,22 @@ impl Timer {
 /// A peer that may not be called dead yet is looked at again after this long.
 const END_RETRY: Duration = Duration::from_us(100);
 
+/// How long the peer has been silent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Silence {
+    /// When the last packet of the peer arrived.
+    since: Instant,
+    /// Keep-alives sent since.
+    probes: u32,
+}
+
+impl Silence {
+    /// A packet of the peer has arrived.
+    pub(crate) fn new(now: Instant) -> Silence {
+        Silence { since: now, probes: 0 }
+    }
+}
+
 impl Channel {
     #[inline]
     pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
@@ -120,10 +136,10 @@ impl Channel {
     /// virtual machine), what the peer has sent meanwhile is still waiting to be read.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
         let profile = shared.profile;
-        let silence = now.elapsed_since(self.last_heard);
+        let silence = now.elapsed_since(self.silence.since);
         let probes_needed =
             (profile.peer_dead.as_ps() / profile.keep_alive.as_ps().max(1)).clamp(2, 16) - 1;
-        if silence >= profile.peer_dead && u64::from(self.unanswered_probes) >= probes_needed {
+        if silence >= profile.peer_dead && u64::from(self.silence.probes) >= probes_needed {
             if !shared.ends_held {
                 return self.peer_is_dead(shared, now);
             }
@@ -131,11 +147,11 @@ impl Channel {
             return self.arm(shared, Timer::KeepAlive, now + END_RETRY);
         }
         if silence >= profile.keep_alive {
-            self.unanswered_probes += 1;
+            self.silence.probes += 1;
             self.owed.keep_alive = true;
             self.mark_urgent(shared);
         }
-        let at = (now + profile.keep_alive).min(self.last_heard + profile.peer_dead);
+        let at = (now + profile.keep_alive).min(self.silence.since + profile.peer_dead);
         // A deadline that has passed must still lie ahead, or the timer would spin.
         let at = if now.is_before(at) { at } else { now + profile.keep_alive };
         self.arm(shared, Timer::KeepAlive, at);

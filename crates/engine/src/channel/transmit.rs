@@ -23,8 +23,7 @@ const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 impl Channel {
     /// The next packet that goes before data: close, refusals, acknowledgement, probes.
     pub(crate) fn next_control(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if let Some(last_word) = self.last_word.take() {
-            let (ack, path) = *last_word;
+        if let Some((ack, path)) = self.closing.take_last_word() {
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
         if self.owed.close {
@@ -174,9 +173,9 @@ impl Channel {
                 self.awaiting_slot.push_back(&mut shared.messages, index);
             }
         }
-        if !self.spent.is_empty() {
+        if self.round.has_spent() {
             self.begin_round(shared, now);
-            self.round_over = true;
+            self.round.end();
         }
         None
     }
@@ -193,23 +192,21 @@ impl Channel {
             return false;
         }
         if message.awaits_answer() && !message.is_question() && !message.has_request {
-            let Some(slot) = self.read_slots.take() else { return false };
-            self.reads[usize::from(slot)] = index;
+            let Some(slot) = self.read_slots.take(index) else { return false };
             message.request_slot = slot;
             message.has_request = true;
         }
         if message.has_slot {
             return true;
         }
-        let (slots, owners) = if message.is_question() {
-            (&mut self.read_slots, &mut self.reads)
+        let slots = if message.is_question() {
+            &mut self.read_slots
         } else if message.is_multi() {
-            (&mut self.message_slots, &mut self.slotted)
+            &mut self.message_slots
         } else {
             return true;
         };
-        let Some(slot) = slots.take() else { return false };
-        owners[usize::from(slot)] = index;
+        let Some(slot) = slots.take(index) else { return false };
         message.slot = slot;
         message.has_slot = true;
         true

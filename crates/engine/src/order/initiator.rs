@@ -307,8 +307,8 @@ impl Initiator {
         true
     }
 
-    /// Gives a new operation its numbers at the target. True if it is ordered there after operations
-    /// of other tags than its own.
+    /// Gives a new operation its numbers at the target. True if it is numbered there, and some
+    /// operations of its Jetty had another tag than memory order.
     fn number(sequences: &mut Keyed<Sequences>, message: &mut Message, numbered: bool) -> bool {
         let key = Key::of(message.group(), message.jetty);
         let Some(at) = sequences.find(&key) else { return false };
