@@ -85,6 +85,11 @@ impl<T> Pool<T> {
         Some(self.items.len() as u32 - 1)
     }
 
+    /// The record of this name, unless it names one of another pool that has more.
+    pub fn get(&self, index: Index<T>) -> Option<&T> {
+        self.items.get(index.number() as usize)
+    }
+
     /// As [`Pool::take`], with a typed name.
     pub fn add(&mut self, value: T) -> Option<Index<T>> {
         self.take(value).map(Index::new)

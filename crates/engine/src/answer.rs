@@ -1,6 +1,7 @@
 //! Answers to loads and stores, in a pool that all channels share.
 
 use crate::api::LocalRange;
+use crate::pool::Index;
 use fairway_wire::{JettyId, Refusal};
 
 /// An answer that waits to be sent.
@@ -15,5 +16,6 @@ pub(crate) struct Answer {
     /// The index of its channel; `NONE` once the record is free.
     pub(crate) channel: u32,
     pub(crate) path: u8,
-    pub(crate) next: u32,
+    /// The next one of its channel that is to be sent.
+    pub(crate) next: Option<Index<Answer>>,
 }

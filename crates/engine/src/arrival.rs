@@ -2,6 +2,7 @@
 //! and notified writes.
 
 use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
+use crate::held::Held;
 use crate::jetty::Receive;
 use crate::mailbox::Ticket;
 use crate::pool::{Index, NONE, Pool};
@@ -47,7 +48,7 @@ pub(crate) struct Arrival {
     /// Whether it may be placed, if it keeps memory order.
     pub(crate) turn: Turn,
     /// Its packets that were set aside, linked.
-    pub(crate) parts: u32,
+    pub(crate) parts: Option<Index<Held>>,
     /// The next one that waits for its turn.
     pub(crate) next_waiting: u32,
     /// Bytes in the stash.
@@ -101,7 +102,7 @@ impl Arrival {
             response: NONE,
             ticket: Ticket::VOID,
             turn: Turn::Any,
-            parts: NONE,
+            parts: None,
             next_waiting: NONE,
             aside: 0,
             has_waited: false,

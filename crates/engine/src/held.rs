@@ -1,6 +1,6 @@
 //! Transactions that arrived before something they have to follow.
 
-use crate::pool::Pool;
+use crate::pool::{Index, Pool};
 use fairway_wire::Data;
 
 /// One packet that waits to be executed; its payload is in the stash, at its own index.
@@ -19,7 +19,7 @@ pub(crate) struct Held {
     /// It is a packet of a message that was let in, and waits for the message's turn.
     pub(crate) is_part: bool,
     /// The next one of the same tracker, or the next one that is due.
-    pub(crate) next: u32,
+    pub(crate) next: Option<Index<Held>>,
     /// It is not to be executed: its initiator has given it up.
     pub(crate) given_up: bool,
     pub(crate) state: HeldState,
@@ -38,3 +38,42 @@ pub(crate) enum HeldState {
 }
 
 pub(crate) type HeldPool = Pool<Held>;
+
+/// Held packets whose turn has come, first in, first out.
+#[derive(Debug, Default)]
+pub(crate) struct DueQueue {
+    first: Option<Index<Held>>,
+    last: Option<Index<Held>>,
+}
+
+impl DueQueue {
+    pub(crate) fn push(&mut self, pool: &mut HeldPool, index: Index<Held>) {
+        pool[index].state = HeldState::Due;
+        pool[index].next = None;
+        match self.last {
+            None => self.first = Some(index),
+            Some(last) => pool[last].next = Some(index),
+        }
+        self.last = Some(index);
+    }
+
+    pub(crate) fn pop(&mut self, pool: &HeldPool) -> Option<Index<Held>> {
+        let first = self.first?;
+        self.first = pool[first].next;
+        if self.first.is_none() {
+            self.last = None;
+        }
+        Some(first)
+    }
+
+    /// Takes a packet out, wherever it is.
+    pub(crate) fn remove(&mut self, pool: &mut HeldPool, index: Index<Held>) {
+        let mut others = core::mem::take(self).first;
+        while let Some(other) = others {
+            others = pool[other].next;
+            if other != index {
+                self.push(pool, other);
+            }
+        }
+    }
+}

@@ -10,7 +10,7 @@ use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
 use crate::flow::Flows;
-use crate::held::HeldPool;
+use crate::held::{DueQueue, HeldPool};
 use crate::in_sequence::Sequencing;
 use crate::jetty::{Jetty, ReceiveSource};
 use crate::limits::{Limits, Profile};
@@ -107,7 +107,7 @@ impl Nic {
             held: HeldPool::new(limits.held),
             given_up: Vec::with_capacity(limits.arrivals as usize),
             drained: Vec::with_capacity(limits.channels as usize),
-            due: (NONE, NONE),
+            due: DueQueue::default(),
             stash: None,
             stash_packet: 0,
             trackers: Keyed::new(limits.order_records),

@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::deadlines::Deadlines;
 use crate::flow::Flows;
 use crate::group::Group;
-use crate::held::{HeldPool, HeldState};
+use crate::held::{DueQueue, Held, HeldPool, HeldState};
 use crate::in_sequence::Sequencing;
 use crate::jetty::{Jetty, Receive, ReceiveSource};
 use crate::limits::{Limits, Profile};
@@ -69,8 +69,8 @@ pub(crate) struct Shared {
     pub(crate) given_up: Vec<u32>,
     /// Groups whose channels waited for packets that had been set aside, and need not now.
     pub(crate) drained: Vec<u32>,
-    /// Held packets whose turn has come: the first and the last, linked.
-    pub(crate) due: (u32, u32),
+    /// Held packets whose turn has come.
+    pub(crate) due: DueQueue,
     /// Where the caller puts the payload of held packets, and how much each may have.
     pub(crate) stash: Option<SegmentId>,
     pub(crate) stash_packet: u32,
@@ -390,37 +390,23 @@ impl Shared {
     // ---- held packets ----
 
     /// Where the payload of a held packet is set aside; the length is the most it may have.
-    pub(crate) fn stash_place(&self, index: u32) -> LocalRange {
+    pub(crate) fn stash_place(&self, index: Index<Held>) -> LocalRange {
         LocalRange {
             segment: self.stash.unwrap_or_default(),
-            offset: u64::from(index) * u64::from(self.stash_packet),
+            offset: u64::from(index.number()) * u64::from(self.stash_packet),
             length: self.stash_packet,
         }
     }
 
-    pub(crate) fn make_due(&mut self, index: u32) {
-        self.held[index].state = HeldState::Due;
-        self.held[index].next = NONE;
-        match self.due.1 {
-            NONE => self.due.0 = index,
-            last => self.held[last].next = index,
-        }
-        self.due.1 = index;
+    pub(crate) fn make_due(&mut self, index: Index<Held>) {
+        self.due.push(&mut self.held, index);
     }
 
-    pub(crate) fn pop_due(&mut self) -> Option<u32> {
-        let first = self.due.0;
-        if first == NONE {
-            return None;
-        }
-        self.due.0 = self.held[first].next;
-        if self.due.0 == NONE {
-            self.due.1 = NONE;
-        }
-        Some(first)
+    pub(crate) fn pop_due(&mut self) -> Option<Index<Held>> {
+        self.due.pop(&self.held)
     }
 
-    pub(crate) fn free_held(&mut self, index: u32) {
+    pub(crate) fn free_held(&mut self, index: Index<Held>) {
         let held = self.held[index];
         if held.is_part && matches!(held.state, HeldState::Due | HeldState::Executing) {
             let group = self.channels.get_mut(held.leader);
@@ -430,20 +416,13 @@ impl Shared {
             }
         }
         self.held[index].channel = NONE;
-        self.held.give_back(index);
+        self.held.remove(index);
     }
 
     /// Drops a held packet whose channel has ended; its tracker goes as well.
-    pub(crate) fn withdraw_held(&mut self, index: u32) {
+    pub(crate) fn withdraw_held(&mut self, index: Index<Held>) {
         if self.held[index].state == HeldState::Due {
-            let mut others = core::mem::replace(&mut self.due, (NONE, NONE)).0;
-            while others != NONE {
-                let next = self.held[others].next;
-                if others != index {
-                    self.make_due(others);
-                }
-                others = next;
-            }
+            self.due.remove(&mut self.held, index);
         }
         self.unlink_held(index);
         self.free_held(index);
@@ -451,22 +430,21 @@ impl Shared {
 
     /// Takes a packet that waits for its turn out of the list of its tracker, if it is in there: as
     /// long as its channel ends, other packets of the list may be called.
-    fn unlink_held(&mut self, index: u32) {
+    fn unlink_held(&mut self, index: Index<Held>) {
         let held = self.held[index];
         let key = Key::of(held.leader, held.data.jetty);
         let Some(tracker) = self.trackers.find(&key).filter(|_| !held.is_part) else { return };
         let mut at = self.trackers[tracker].held;
-        if at == index {
+        if at == Some(index) {
             self.trackers[tracker].held = held.next;
             return;
         }
-        while at != NONE {
-            let next = self.held[at].next;
-            if next == index {
-                self.held[at].next = held.next;
+        while let Some(before) = at {
+            at = self.held[before].next;
+            if at == Some(index) {
+                self.held[before].next = held.next;
                 return;
             }
-            at = next;
         }
     }
 

@@ -1,5 +1,9 @@
 //! What the engine answers: verdicts on packets, packets to send, completions, events, errors.
 
+use crate::answer::Answer;
+use crate::held::Held;
+use crate::pool::Index;
+
 use super::{ChannelId, JettyState, LocalRange, SegmentId};
 use fairway_wire::{Ecn, JettyId, Msn, Packet, Psn, Route};
 
@@ -58,17 +62,17 @@ pub(crate) enum Purpose {
     /// A part of the answer to this READ or GET of ours.
     Read(u32),
     /// The payload of this held packet, into the stash until its turn comes.
-    Stash(u32),
+    Stash(Index<Held>),
     /// A word is being changed, and this answer of ours is to bring its old value.
     Atomic(u32),
     /// This held packet, which is being executed.
-    Deferred(u32),
+    Deferred(Index<Held>),
     /// An unreliable message for this arrival.
     Datagram(u32),
     /// An unreliable WRITE, of which nothing keeps count.
     DatagramWrite,
     /// A store that bypasses the transport, with this answer of ours.
-    Stored(u32),
+    Stored(Index<Answer>),
     /// The answer to this load of ours.
     Loaded(u32),
 }

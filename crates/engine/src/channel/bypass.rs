@@ -22,7 +22,7 @@ use crate::api::{
 use crate::canary::Canary;
 use crate::list::List;
 use crate::message::{Body, MessagePlace};
-use crate::pool::NONE;
+use crate::pool::{Index, NONE};
 use crate::shared::Shared;
 use fairway_wire::{
     Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
@@ -56,7 +56,7 @@ pub(crate) struct BypassState {
     /// Those that could not be done, because their memory was missing.
     failed: u64,
     /// Answers to the peer: the first and the last, linked.
-    answers: (u32, u32),
+    answers: (Option<Index<Answer>>, Option<Index<Answer>>),
 }
 
 impl BypassState {
@@ -73,7 +73,7 @@ impl BypassState {
             seen: 0,
             done: 0,
             failed: 0,
-            answers: (NONE, NONE),
+            answers: (None, None),
         }
     }
 
@@ -208,7 +208,7 @@ impl Channel {
 
     /// The channel ends: nothing of ours or the peer's is under way any more.
     pub(crate) fn flush_bypass(&mut self, shared: &mut Shared) {
-        for index in 0..shared.answers.high_water() {
+        for index in shared.answers.ever_taken() {
             if shared.answers[index].channel == self.index() {
                 shared.let_answer_go(index);
             }
@@ -265,7 +265,7 @@ impl Channel {
             }
         }
         let holds = answer.refusal.is_none();
-        let Some(index) = shared.answers.take(answer) else {
+        let Some(index) = shared.answers.add(answer) else {
             return shared.drop(DropReason::MessagePool);
         };
         if holds {
@@ -311,7 +311,7 @@ impl Channel {
             self.note_refused_key(shared, &Operation::Read { access });
         }
         let answer = Answer { refusal, ..answer };
-        let Some(index) = shared.answers.take(answer) else {
+        let Some(index) = shared.answers.add(answer) else {
             return shared.drop(DropReason::MessagePool);
         };
         let offset = match checked {
@@ -390,14 +390,11 @@ impl Channel {
     pub(crate) fn end_store(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Answer>,
         number: Msn,
         refusal: Option<Refusal>,
     ) {
-        if index >= shared.answers.high_water() {
-            return;
-        }
-        let answer = shared.answers[index];
+        let Some(&answer) = shared.answers.get(index) else { return };
         if answer.channel != self.index() || Msn::new(answer.number) != number {
             return;
         }
@@ -442,28 +439,25 @@ impl Channel {
             gather: LocalRange::default(),
             channel: self.index(),
             path,
-            next: NONE,
+            next: None,
         }
     }
 
-    fn owe_answer(&mut self, shared: &mut Shared, index: u32) {
+    fn owe_answer(&mut self, shared: &mut Shared, index: Index<Answer>) {
         match self.bypass.answers.1 {
-            NONE => self.bypass.answers.0 = index,
-            last => shared.answers[last].next = index,
+            None => self.bypass.answers.0 = Some(index),
+            Some(last) => shared.answers[last].next = Some(index),
         }
-        self.bypass.answers.1 = index;
+        self.bypass.answers.1 = Some(index);
         self.mark_urgent(shared);
     }
 
     fn pop_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
-        let index = self.bypass.answers.0;
-        if index == NONE {
-            return None;
-        }
+        let index = self.bypass.answers.0?;
         let answer = shared.answers[index];
         self.bypass.answers.0 = answer.next;
-        if answer.next == NONE {
-            self.bypass.answers.1 = NONE;
+        if answer.next.is_none() {
+            self.bypass.answers.1 = None;
         }
         shared.let_answer_go(index);
         let operation = if answer.is_load {
@@ -483,10 +477,10 @@ impl Channel {
 
 impl Shared {
     /// An answer has been sent, or never will be.
-    fn let_answer_go(&mut self, index: u32) {
+    fn let_answer_go(&mut self, index: Index<Answer>) {
         let answer = self.answers[index];
         self.answers[index].channel = NONE;
-        self.answers.give_back(index);
+        self.answers.remove(index);
         if answer.is_load && answer.refusal.is_none() {
             self.let_go(answer.gather.segment.number());
         }

@@ -197,7 +197,7 @@ impl Channel {
                 self.forget_arrival(shared, index);
             }
         }
-        for index in 0..shared.held.high_water() {
+        for index in shared.held.ever_taken() {
             if shared.held[index].channel == self.index() {
                 shared.withdraw_held(index);
             }

@@ -107,10 +107,10 @@ impl Channel {
             given_up: false,
             state: if payload > 0 { HeldState::Arriving } else { HeldState::Waiting },
         };
-        let Some(index) = shared.held.take(held) else {
+        let Some(index) = shared.held.add(held) else {
             return Judgement::Drop(DropReason::ArrivalPool);
         };
-        shared.trackers[tracker].held = index;
+        shared.trackers[tracker].held = Some(index);
         shared.counters.held += 1;
         if payload == 0 {
             return Judgement::Accept { purpose: Purpose::Plain };
@@ -120,7 +120,7 @@ impl Channel {
     }
 
     /// The payload of a held packet is in the stash.
-    pub(crate) fn stashed(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn stashed(&mut self, shared: &mut Shared, index: Index<Held>) {
         if shared.held[index].is_part {
             return self.part_stashed(shared, index);
         }
@@ -142,7 +142,11 @@ impl Channel {
     }
 
     /// Executes a held transaction whose turn has come, as far as the caller is not needed.
-    pub(crate) fn execute_held(&mut self, shared: &mut Shared, index: u32) -> Option<Execution> {
+    pub(crate) fn execute_held(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Held>,
+    ) -> Option<Execution> {
         if shared.held[index].is_part {
             return self.execute_part(shared, index);
         }
@@ -195,7 +199,7 @@ impl Channel {
         }
     }
 
-    pub(crate) fn deferred(&self, data: &Data, payload: u32, index: u32) -> PlacementToken {
+    pub(crate) fn deferred(&self, data: &Data, payload: u32, index: Index<Held>) -> PlacementToken {
         PlacementToken {
             channel: self.id,
             psn: data.psn,
@@ -211,14 +215,11 @@ impl Channel {
     pub(crate) fn executed(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Held>,
         token: &PlacementToken,
         old: u64,
     ) {
-        if index >= shared.held.high_water() {
-            return;
-        }
-        let held = shared.held[index];
+        let Some(&held) = shared.held.get(index) else { return };
         if held.channel != self.index()
             || held.state != HeldState::Executing
             || held.data.psn != token.psn
@@ -329,10 +330,11 @@ impl Shared {
     /// Of the held ones of a tracker at most one is next: it is due now. (Its channel, which may be
     /// another of the group, carries it out.)
     pub(crate) fn release_held(&mut self, tracker: u32) {
-        let mut previous = NONE;
-        let mut at = self.trackers[tracker].held;
-        while at != NONE {
+        let mut previous: Option<Index<Held>> = None;
+        let mut next = self.trackers[tracker].held;
+        while let Some(at) = next {
             let held = self.held[at];
+            next = held.next;
             let standing = self.trackers[tracker].standing(held.data.order.sequence);
             // What is past was given up while it waited here.
             let goes = match standing {
@@ -342,15 +344,14 @@ impl Shared {
             };
             if held.state == HeldState::Waiting && goes {
                 match previous {
-                    NONE => self.trackers[tracker].held = held.next,
-                    previous => self.held[previous].next = held.next,
+                    None => self.trackers[tracker].held = held.next,
+                    Some(previous) => self.held[previous].next = held.next,
                 }
                 self.held[at].given_up = standing == Standing::Past;
                 self.make_due(at);
             } else {
-                previous = at;
+                previous = Some(at);
             }
-            at = held.next;
         }
     }
 

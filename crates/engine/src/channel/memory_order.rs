@@ -24,7 +24,7 @@ use crate::arrival::{Arrival, Turn};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::order::{Answering, Key, Standing};
-use crate::pool::NONE;
+use crate::pool::{Index, NONE};
 use crate::shared::Shared;
 use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};
 
@@ -91,8 +91,8 @@ impl Channel {
             given_up: false,
             state: HeldState::Arriving,
         };
-        let part = shared.held.take(held)?;
-        shared.arrivals[index].parts = part;
+        let part = shared.held.add(held)?;
+        shared.arrivals[index].parts = Some(part);
         shared.counters.held += 1;
         let target = LocalRange { length: payload, ..shared.stash_place(part) };
         Some(Judgement::Place { target, purpose: Purpose::Stash(part) })
@@ -119,7 +119,7 @@ impl Channel {
     }
 
     /// The payload of a packet that was set aside is in the stash.
-    pub(crate) fn part_stashed(&mut self, shared: &mut Shared, part: u32) {
+    pub(crate) fn part_stashed(&mut self, shared: &mut Shared, part: Index<Held>) {
         let held = shared.held[part];
         if held.given_up {
             return shared.free_held(part);
@@ -133,7 +133,11 @@ impl Channel {
     }
 
     /// Copies a packet that was set aside to its place, because its turn has come.
-    pub(crate) fn execute_part(&mut self, shared: &mut Shared, part: u32) -> Option<Execution> {
+    pub(crate) fn execute_part(
+        &mut self,
+        shared: &mut Shared,
+        part: Index<Held>,
+    ) -> Option<Execution> {
         let held = shared.held[part];
         let Some(arrival) = self.arrival_of(shared, &held) else {
             shared.free_held(part);
@@ -165,7 +169,7 @@ impl Channel {
     }
 
     /// A packet that was set aside is in its place.
-    pub(crate) fn part_executed(&mut self, shared: &mut Shared, index: u32, bytes: u32) {
+    pub(crate) fn part_executed(&mut self, shared: &mut Shared, index: Index<Held>, bytes: u32) {
         let held = shared.held[index];
         let arrival = self.arrival_of(shared, &held);
         shared.free_held(index);
@@ -183,7 +187,7 @@ impl Channel {
         if arrival.placed == arrival.length {
             self.finish_arrival(shared, index);
         } else if arrival.turn == Turn::Come {
-            if arrival.parts != NONE {
+            if arrival.parts.is_some() {
                 shared.call_parts(index, self.mtu);
             }
             self.let_slot_go(shared, index);
@@ -322,33 +326,32 @@ impl Shared {
     /// long as another one is missing.
     fn call_parts(&mut self, index: u32, mtu: u32) {
         let arrival = self.arrivals[index];
-        let mut at = core::mem::replace(&mut self.arrivals[index].parts, NONE);
-        while at != NONE {
+        let mut next = self.arrivals[index].parts.take();
+        while let Some(at) = next {
             let held = self.held[at];
+            next = held.next;
             let before = u64::from(held.data.index) * u64::from(mtu);
             let is_last = held.data.last && u64::from(arrival.placed) < before;
             if held.state == HeldState::Waiting && !is_last {
                 self.channels.get_mut(held.leader).draining += 1;
                 self.make_due(at);
             } else {
-                self.held[at].next = core::mem::replace(&mut self.arrivals[index].parts, at);
+                self.held[at].next = self.arrivals[index].parts.replace(at);
             }
-            at = held.next;
         }
     }
 
     fn drop_parts(&mut self, index: u32) {
-        let mut at = self.arrivals[index].parts;
-        while at != NONE {
-            let next = self.held[at].next;
+        let mut next = self.arrivals[index].parts;
+        while let Some(at) = next {
+            next = self.held[at].next;
             match self.held[at].state {
                 HeldState::Arriving => self.held[at].given_up = true,
                 _ => self.free_held(at),
             }
-            at = next;
         }
         let arrival = &mut self.arrivals[index];
-        (arrival.turn, arrival.parts) = (Turn::Any, NONE);
+        (arrival.turn, arrival.parts) = (Turn::Any, None);
     }
 
     fn unlink_waiting(&mut self, tracker: u32, index: u32) {

@@ -5,9 +5,9 @@ use super::{Channel, Why};
 use crate::api::{Completion, PlacementToken, Purpose, Status};
 use crate::arrival::ArrivalKind;
 use crate::canary::Canary;
-use crate::held::HeldState;
+use crate::held::{Held, HeldState};
 use crate::message::{Message, MessagePlace, Outcome, Reply};
-use crate::pool::NONE;
+use crate::pool::{Index, NONE};
 use crate::send_window::ACKNOWLEDGED;
 use crate::shared::Shared;
 use fairway_wire::{Data, Instant, Refusal};
@@ -126,11 +126,8 @@ impl Channel {
 
     /// What was held could not be executed. Its packets may have been acknowledged, so the answer
     /// says so, if there is one; otherwise the refusal goes with the message's next packet.
-    fn unexecuted(&mut self, shared: &mut Shared, index: u32, token: &PlacementToken) {
-        if index >= shared.held.high_water() {
-            return;
-        }
-        let held = shared.held[index];
+    fn unexecuted(&mut self, shared: &mut Shared, index: Index<Held>, token: &PlacementToken) {
+        let Some(&held) = shared.held.get(index) else { return };
         let is_it = held.channel == self.index()
             && held.state == HeldState::Executing
             && held.data.psn == token.psn;

@@ -2,6 +2,7 @@
 
 use super::reserved::Reserved;
 use crate::arrival::Parked;
+use crate::held::Held;
 use crate::list::List;
 use crate::pool::{Index, NONE};
 
@@ -21,7 +22,7 @@ pub(crate) struct Tracker {
     /// Every in-order receive before this one has completed.
     next_receive: u16,
     /// Transactions that wait to be executed: a list through the held records.
-    pub(crate) held: u32,
+    pub(crate) held: Option<Index<Held>>,
     /// In-order receives that wait to complete: a list through the parked ones.
     pub(crate) parked: Option<Index<Parked>>,
     /// Receives that are set aside for messages to come.
@@ -51,7 +52,7 @@ impl Tracker {
         next: 0,
         skipped: 0,
         next_receive: 0,
-        held: NONE,
+        held: None,
         parked: None,
         reserved: Reserved::NEW,
         waiting: NONE,
