@@ -50,7 +50,7 @@ pub(crate) struct Arrival {
     /// Its packets that were set aside, linked.
     pub(crate) parts: Option<Index<Held>>,
     /// The next one that waits for its turn.
-    pub(crate) next_waiting: u32,
+    pub(crate) next_waiting: Option<Index<Arrival>>,
     /// Bytes in the stash.
     pub(crate) aside: u32,
     /// It had to wait: it counts among `Shared::arrivals_waiting`.
@@ -103,7 +103,7 @@ impl Arrival {
             ticket: Ticket::VOID,
             turn: Turn::Any,
             parts: None,
-            next_waiting: NONE,
+            next_waiting: None,
             aside: 0,
             has_waited: false,
         }

@@ -1,5 +1,6 @@
 //! Transactions that arrived before something they have to follow.
 
+use crate::arrival::Arrival;
 use crate::pool::{Index, Pool};
 use fairway_wire::Data;
 
@@ -14,8 +15,8 @@ pub(crate) struct Held {
     pub(crate) leader: u32,
     /// The answer that was set aside for it.
     pub(crate) response: u32,
-    /// While it is executed: its arrival, or `NONE`. Of a part: always.
-    pub(crate) arrival: u32,
+    /// While it is executed: its arrival, if it has one. Of a part: always.
+    pub(crate) arrival: Option<Index<Arrival>>,
     /// It is a packet of a message that was let in, and waits for the message's turn.
     pub(crate) is_part: bool,
     /// The next one of the same tracker, or the next one that is due.

@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) answers: Pool<Answer>,
     pub(crate) held: HeldPool,
     /// Messages in memory order that were given up by their initiator before their turn came.
-    pub(crate) given_up: Vec<u32>,
+    pub(crate) given_up: Vec<Index<Arrival>>,
     /// Groups whose channels waited for packets that had been set aside, and need not now.
     pub(crate) drained: Vec<u32>,
     /// Held packets whose turn has come.
@@ -378,13 +378,13 @@ impl Shared {
         self.messages.give_back(index);
     }
 
-    pub(crate) fn free_arrival(&mut self, index: u32) {
+    pub(crate) fn free_arrival(&mut self, index: Index<Arrival>) {
         if self.arrivals[index].has_waited {
             self.arrivals_waiting -= 1;
             self.given_up.retain(|at| *at != index);
         }
         self.arrivals[index].channel = NONE;
-        self.arrivals.give_back(index);
+        self.arrivals.remove(index);
     }
 
     // ---- held packets ----

@@ -1,6 +1,7 @@
 //! What the engine answers: verdicts on packets, packets to send, completions, events, errors.
 
 use crate::answer::Answer;
+use crate::arrival::Arrival;
 use crate::held::Held;
 use crate::pool::Index;
 
@@ -58,7 +59,7 @@ pub(crate) enum Purpose {
     /// A WRITE of one packet, or nothing: only the transport keeps count.
     Plain,
     /// A part of this arrival.
-    Arrival(u32),
+    Arrival(Index<Arrival>),
     /// A part of the answer to this READ or GET of ours.
     Read(u32),
     /// The payload of this held packet, into the stash until its turn comes.
@@ -68,7 +69,7 @@ pub(crate) enum Purpose {
     /// This held packet, which is being executed.
     Deferred(Index<Held>),
     /// An unreliable message for this arrival.
-    Datagram(u32),
+    Datagram(Index<Arrival>),
     /// An unreliable WRITE, of which nothing keeps count.
     DatagramWrite,
     /// A store that bypasses the transport, with this answer of ours.

@@ -6,13 +6,13 @@ use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::mailbox::Ticket;
 use crate::order::{Key, is_numbered};
-use crate::pool::NONE;
+use crate::pool::{Index, NONE};
 use crate::shared::Shared;
 use fairway_wire::{Msn, Refusal};
 
 impl Channel {
     /// All of a message is in place.
-    pub(crate) fn finish_arrival(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn finish_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = shared.arrivals[index];
         if arrival.kind == ArrivalKind::Put {
             shared.mailboxes.finish(arrival.ticket);
@@ -43,7 +43,7 @@ impl Channel {
     }
 
     /// Drops what is known of a message; a receive it took goes back to its Jetty.
-    pub(crate) fn forget_arrival(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn forget_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         self.abandon_arrival(shared, index);
         let arrival = shared.arrivals[index];
         self.forget_slot(&arrival, index);
@@ -52,7 +52,7 @@ impl Channel {
 
     /// Ends a message on its way into a receive of a Jetty that has ended: the receive is flushed,
     /// and the rest of the message goes nowhere.
-    pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
         let receive = shared.arrivals[index].receive.take();
         let arrival = shared.arrivals[index];
@@ -75,23 +75,23 @@ impl Channel {
     /// Drops what is known of a message that its sender has given up in the middle. It says so when
     /// every packet of it has arrived, or has been voided, so that nothing more of it comes.
     pub(crate) fn forget_cut_short(&mut self, shared: &mut Shared, message: Msn) {
-        let is_it = |index: &u32| {
-            let arrival = (*index != NONE).then(|| &shared.arrivals[*index]);
-            arrival.is_some_and(|arrival| arrival.message == message && !arrival.refused)
+        let is_it = |index: &Index<Arrival>| {
+            let arrival = &shared.arrivals[*index];
+            arrival.message == message && !arrival.refused
         };
-        if let Some(index) = self.arrivals.iter().copied().find(is_it) {
+        if let Some(index) = self.arrivals.iter().flatten().copied().find(is_it) {
             self.forget_arrival(shared, index);
         }
     }
 
-    pub(crate) fn forget_slot(&mut self, arrival: &Arrival, index: u32) {
-        if arrival.has_slot && self.arrivals[usize::from(arrival.slot)] == index {
-            self.arrivals[usize::from(arrival.slot)] = NONE;
+    pub(crate) fn forget_slot(&mut self, arrival: &Arrival, index: Index<Arrival>) {
+        if arrival.has_slot && self.arrivals[usize::from(arrival.slot)] == Some(index) {
+            self.arrivals[usize::from(arrival.slot)] = None;
         }
     }
 
     /// From now on the message's packets count as arrived and go nowhere.
-    pub(crate) fn abandon_arrival(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn abandon_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = &mut shared.arrivals[index];
         arrival.refused = true;
         shared.mailboxes.cancel(core::mem::replace(&mut arrival.ticket, Ticket::VOID));

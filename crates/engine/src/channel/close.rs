@@ -192,7 +192,7 @@ impl Channel {
 
     /// Drops everything the peer had under way.
     fn forget_all_arrivals(&mut self, shared: &mut Shared) {
-        for index in 0..shared.arrivals.high_water() {
+        for index in shared.arrivals.ever_taken() {
             if shared.arrivals[index].channel == self.index() {
                 self.forget_arrival(shared, index);
             }

@@ -6,7 +6,9 @@ use crate::api::{
     Completion, DropReason, LocalRange, Placement, PlacementToken, Purpose, Received, Rights,
     SegmentId, Status, Verdict,
 };
+use crate::arrival::Arrival;
 use crate::canary::Canary;
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn};
 
@@ -53,7 +55,7 @@ impl Channel {
                 length,
             };
             arrival.is_datagram = true;
-            let Some(index) = shared.arrivals.take(arrival) else {
+            let Some(index) = shared.arrivals.add(arrival) else {
                 if let Some(receive) = arrival.receive {
                     shared.return_receive(arrival.jetty, receive);
                 }
@@ -94,14 +96,11 @@ impl Channel {
     pub(crate) fn end_datagram(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Arrival>,
         message: Msn,
         status: Status,
     ) {
-        if index >= shared.arrivals.high_water() {
-            return;
-        }
-        let arrival = shared.arrivals[index];
+        let Some(&arrival) = shared.arrivals.get(index) else { return };
         let is_it = arrival.channel == self.index() && !arrival.has_slot && arrival.is_datagram;
         if is_it && arrival.message == message {
             let completion = Completion { status, ..self.receive_completion(&arrival) };

@@ -13,7 +13,7 @@ use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::jetty::Receive;
 use crate::order::{Key, Standing, Tracker, is_numbered};
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 
@@ -101,7 +101,7 @@ impl Channel {
             channel: self.index(),
             leader: self.group(),
             response,
-            arrival: NONE,
+            arrival: None,
             is_part: false,
             next: shared.trackers[tracker].held,
             given_up: false,
@@ -160,7 +160,7 @@ impl Channel {
         match self.judge_request(shared, &data, payload, response) {
             Judgement::Place { target, purpose } => {
                 if let Purpose::Arrival(arrival) = purpose {
-                    shared.held[index].arrival = arrival;
+                    shared.held[index].arrival = Some(arrival);
                 }
                 let from = LocalRange { length: payload, ..shared.stash_place(index) };
                 let token = self.deferred(&data, payload, index);
@@ -230,8 +230,8 @@ impl Channel {
             return self.part_executed(shared, index, token.bytes);
         }
         shared.free_held(index);
-        if held.arrival != NONE {
-            self.count_placed(shared, held.arrival, token.bytes);
+        if let Some(arrival) = held.arrival {
+            self.count_placed(shared, arrival, token.bytes);
         } else {
             self.answer_atomic(shared, held.response, old);
         }

@@ -30,7 +30,7 @@ use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};
 
 impl Channel {
     /// Settles whether a new message may be placed, or waits for its turn. False if too many wait.
-    pub(crate) fn await_turn(&mut self, shared: &mut Shared, index: u32) -> bool {
+    pub(crate) fn await_turn(&mut self, shared: &mut Shared, index: Index<Arrival>) -> bool {
         let arrival = shared.arrivals[index];
         let relaxed = arrival.is_into_segment()
             && shared.segments.is_relaxed(arrival.segment, &arrival.admission);
@@ -49,14 +49,14 @@ impl Channel {
             return false;
         }
         shared.arrivals_waiting += 1;
-        let next = core::mem::replace(&mut shared.trackers[tracker].waiting, index);
+        let next = shared.trackers[tracker].waiting.replace(index);
         let arrival = &mut shared.arrivals[index];
         (arrival.turn, arrival.next_waiting, arrival.has_waited) = (Turn::Waits, next, true);
         true
     }
 
     /// Must this packet of a message wait, although the message was let in?
-    pub(crate) fn has_to_wait(&self, shared: &Shared, index: u32, data: &Data) -> bool {
+    pub(crate) fn has_to_wait(&self, shared: &Shared, index: Index<Arrival>, data: &Data) -> bool {
         let arrival = &shared.arrivals[index];
         match arrival.turn {
             Turn::Any => false,
@@ -72,7 +72,7 @@ impl Channel {
     pub(crate) fn set_aside(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Arrival>,
         data: &Data,
         payload: u32,
     ) -> Option<Judgement> {
@@ -85,7 +85,7 @@ impl Channel {
             channel: self.index(),
             leader: self.group(),
             response: NONE,
-            arrival: index,
+            arrival: Some(index),
             next: shared.arrivals[index].parts,
             is_part: true,
             given_up: false,
@@ -100,7 +100,7 @@ impl Channel {
 
     /// Sends a message back that finds no room in the stash. Its initiator sends it again; what it
     /// took of the receives here waits for it.
-    pub(crate) fn send_back(&mut self, shared: &mut Shared, index: u32) -> Judgement {
+    pub(crate) fn send_back(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Judgement {
         shared.counters.sent_back += 1;
         let arrival = shared.arrivals[index];
         let key = Key::of(self.group(), arrival.remote_jetty);
@@ -125,10 +125,11 @@ impl Channel {
             return shared.free_held(part);
         }
         shared.held[part].state = HeldState::Waiting;
-        shared.arrivals[held.arrival].aside += held.payload;
-        self.let_slot_go(shared, held.arrival);
-        if shared.arrivals[held.arrival].turn != Turn::Waits {
-            shared.call_parts(held.arrival, self.mtu);
+        let Some(index) = held.arrival else { return };
+        shared.arrivals[index].aside += held.payload;
+        self.let_slot_go(shared, index);
+        if shared.arrivals[index].turn != Turn::Waits {
+            shared.call_parts(index, self.mtu);
         }
     }
 
@@ -139,7 +140,7 @@ impl Channel {
         part: Index<Held>,
     ) -> Option<Execution> {
         let held = shared.held[part];
-        let Some(arrival) = self.arrival_of(shared, &held) else {
+        let Some((index, arrival)) = self.arrival_of(shared, &held) else {
             shared.free_held(part);
             return None;
         };
@@ -147,7 +148,6 @@ impl Channel {
             || shared.segments.is_current(arrival.segment, &arrival.admission);
         if !current {
             // Deregistered, or no longer granted, while it waited. The rest of it is refused.
-            let index = held.arrival;
             let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
             self.abandon_arrival(shared, index);
             shared.arrivals[index].untold = (response == NONE).then_some(Refusal::Access);
@@ -173,14 +173,14 @@ impl Channel {
         let held = shared.held[index];
         let arrival = self.arrival_of(shared, &held);
         shared.free_held(index);
-        if arrival.is_some() {
-            shared.arrivals[held.arrival].aside -= bytes;
-            self.count_placed(shared, held.arrival, bytes);
+        if let Some((index, _)) = arrival {
+            shared.arrivals[index].aside -= bytes;
+            self.count_placed(shared, index, bytes);
         }
     }
 
     /// Counts bytes of a message that are in place.
-    pub(crate) fn count_placed(&mut self, shared: &mut Shared, index: u32, bytes: u32) {
+    pub(crate) fn count_placed(&mut self, shared: &mut Shared, index: Index<Arrival>, bytes: u32) {
         let arrival = &mut shared.arrivals[index];
         arrival.placed += bytes;
         shared.mailboxes.placed(arrival.ticket, bytes);
@@ -196,7 +196,7 @@ impl Channel {
 
     /// All of a message that had to wait has arrived, some of it in the stash: its sender may use
     /// its slot again.
-    fn let_slot_go(&mut self, shared: &mut Shared, index: u32) {
+    fn let_slot_go(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = shared.arrivals[index];
         let is_whole = arrival.placed + arrival.aside == arrival.length;
         if arrival.has_slot && arrival.has_waited && is_whole {
@@ -206,8 +206,13 @@ impl Channel {
     }
 
     /// The message that a packet was set aside for, if it is still under way.
-    pub(crate) fn arrival_of(&self, shared: &Shared, held: &Held) -> Option<Arrival> {
-        let arrival = shared.arrivals[held.arrival];
+    pub(crate) fn arrival_of(
+        &self,
+        shared: &Shared,
+        held: &Held,
+    ) -> Option<(Index<Arrival>, Arrival)> {
+        let index = held.arrival?;
+        let arrival = shared.arrivals[index];
         let same = arrival.channel == self.index()
             && arrival.message == held.data.message
             && !arrival.refused
@@ -215,11 +220,11 @@ impl Channel {
             && arrival.turn == Turn::Come
             && arrival.aside >= held.payload
             && self.fits(arrival.length, &held.data, held.payload);
-        same.then_some(arrival)
+        same.then_some((index, arrival))
     }
 
     /// Nothing more of a message is placed: what was set aside for it is dropped.
-    pub(crate) fn drop_parts(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn drop_parts(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = shared.arrivals[index];
         if arrival.turn == Turn::Any {
             return;
@@ -234,7 +239,7 @@ impl Channel {
     }
 
     /// Drops a message that its initiator has given up before its turn came.
-    pub(crate) fn drop_given_up(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn drop_given_up(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = shared.arrivals[index];
         self.abandon_arrival(shared, index);
         if !arrival.has_slot {
@@ -306,9 +311,10 @@ impl Shared {
 
     /// Places what has been set aside for messages whose turn has come.
     pub(crate) fn release_waiting(&mut self, tracker: u32, mtu: u32) {
-        let mut at = self.trackers[tracker].waiting;
-        while at != NONE {
+        let mut next = self.trackers[tracker].waiting;
+        while let Some(at) = next {
             let arrival = self.arrivals[at];
+            next = arrival.next_waiting;
             if self.trackers[tracker].standing(arrival.order.sequence) == Standing::Past {
                 self.unlink_waiting(tracker, at);
                 self.arrivals[at].turn = Turn::Come;
@@ -318,13 +324,12 @@ impl Shared {
                 self.arrivals[at].turn = Turn::Come;
                 self.call_parts(at, mtu);
             }
-            at = arrival.next_waiting;
         }
     }
 
     /// Makes due what was set aside for a message whose turn has come. Its last packet is not, as
     /// long as another one is missing.
-    fn call_parts(&mut self, index: u32, mtu: u32) {
+    fn call_parts(&mut self, index: Index<Arrival>, mtu: u32) {
         let arrival = self.arrivals[index];
         let mut next = self.arrivals[index].parts.take();
         while let Some(at) = next {
@@ -341,7 +346,7 @@ impl Shared {
         }
     }
 
-    fn drop_parts(&mut self, index: u32) {
+    fn drop_parts(&mut self, index: Index<Arrival>) {
         let mut next = self.arrivals[index].parts;
         while let Some(at) = next {
             next = self.held[at].next;
@@ -354,20 +359,19 @@ impl Shared {
         (arrival.turn, arrival.parts) = (Turn::Any, None);
     }
 
-    fn unlink_waiting(&mut self, tracker: u32, index: u32) {
-        let next = core::mem::replace(&mut self.arrivals[index].next_waiting, NONE);
+    fn unlink_waiting(&mut self, tracker: u32, index: Index<Arrival>) {
+        let next = self.arrivals[index].next_waiting.take();
         let mut at = self.trackers[tracker].waiting;
-        if at == index {
+        if at == Some(index) {
             self.trackers[tracker].waiting = next;
             return;
         }
-        while at != NONE {
-            let after = self.arrivals[at].next_waiting;
-            if after == index {
-                self.arrivals[at].next_waiting = next;
+        while let Some(before) = at {
+            at = self.arrivals[before].next_waiting;
+            if at == Some(index) {
+                self.arrivals[before].next_waiting = next;
                 return;
             }
-            at = after;
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Channel, Why};
 use crate::api::{Completion, PlacementToken, Purpose, Status};
-use crate::arrival::ArrivalKind;
+use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::message::{Message, MessagePlace, Outcome, Reply};
@@ -83,7 +83,7 @@ impl Channel {
 
     /// The rest of a message goes nowhere. A receive whose memory is missing completes with an
     /// error; that of a WRITE goes back. Why the message is refused.
-    fn break_off(&mut self, shared: &mut Shared, index: u32) -> Refusal {
+    fn break_off(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Refusal {
         let arrival = shared.arrivals[index];
         if let Some(receive) = arrival.receive.filter(|_| !arrival.is_into_segment()) {
             shared.arrivals[index].receive = None;
@@ -135,11 +135,11 @@ impl Channel {
             return;
         }
         let arrival = match held.is_part {
-            true => self.arrival_of(shared, &held).map_or(NONE, |_| held.arrival),
+            true => held.arrival.filter(|_| self.arrival_of(shared, &held).is_some()),
             false => held.arrival,
         };
         shared.free_held(index);
-        if arrival != NONE {
+        if let Some(arrival) = arrival {
             self.break_off_later(shared, arrival);
         } else if !held.is_part {
             self.unmark(shared, held.response);
@@ -147,7 +147,7 @@ impl Channel {
         }
     }
 
-    fn break_off_later(&mut self, shared: &mut Shared, index: u32) {
+    fn break_off_later(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
         let has_slot = shared.arrivals[index].has_slot;
         let refusal = self.break_off(shared, index);

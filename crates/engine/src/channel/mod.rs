@@ -45,10 +45,11 @@ use slots::SlotTable;
 pub(crate) use timers::{Silence, Timer};
 
 use crate::api::{ChannelConfig, ChannelId};
+use crate::arrival::Arrival;
 use crate::limits::Limits;
 use crate::list::List;
 use crate::pace::Pace;
-use crate::pool::NONE;
+use crate::pool::Index;
 use crate::receive_window::ReceiveWindow;
 use crate::send_window::SendWindow;
 use crate::shared::Shared;
@@ -203,7 +204,7 @@ pub(crate) struct Channel {
     /// Slots of those of our messages that await an answer.
     pub(crate) read_slots: SlotTable,
     /// Arrivals by the slot the peer chose.
-    pub(crate) arrivals: Box<[u32]>,
+    pub(crate) arrivals: Box<[Option<Index<Arrival>>]>,
     /// Answers to the peer's reads that are on their way.
     pub(crate) responses: u32,
     pub(crate) views: Vec<PathView>,
@@ -284,7 +285,7 @@ impl Channel {
             lost: List::default(),
             message_slots: SlotTable::new(slots),
             read_slots: SlotTable::new(reads),
-            arrivals: alloc::vec![NONE; limits.message_slots as usize].into_boxed_slice(),
+            arrivals: alloc::vec![None; limits.message_slots as usize].into_boxed_slice(),
             responses: 0,
             views: alloc::vec![PathView { usable: true, ..PathView::default() }; paths],
             paths: alloc::vec![Path::new(now); paths],

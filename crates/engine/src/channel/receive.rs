@@ -12,7 +12,7 @@ use crate::canary::Canary;
 use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
 use crate::order::{Key, Standing};
-use crate::pool::NONE;
+use crate::pool::{Index, NONE};
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
 use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, Void};
@@ -162,13 +162,13 @@ impl Channel {
         if multi {
             match self.arrivals.get(usize::from(data.slot)) {
                 None => return Judgement::Drop(DropReason::Malformed),
-                Some(&NONE) => {}
-                Some(&index) if shared.arrivals[index].message == data.message => {
+                Some(None) => {}
+                Some(&Some(index)) if shared.arrivals[index].message == data.message => {
                     return self.judge_further(shared, index, data, payload);
                 }
                 // The peer reuses a slot only when all of the old message has arrived: this is
                 // the rest of one that was refused or given up.
-                Some(&index) => self.forget_arrival(shared, index),
+                Some(&Some(index)) => self.forget_arrival(shared, index),
             }
         }
         let judgement = match self.gate(shared, data, payload) {
@@ -190,10 +190,10 @@ impl Channel {
         if data.index > 0 || !data.last {
             let mut arrival = Arrival::refused(*data, self.index());
             arrival.has_slot = true;
-            let Some(index) = shared.arrivals.take(arrival) else {
+            let Some(index) = shared.arrivals.add(arrival) else {
                 return Judgement::Drop(DropReason::ArrivalPool);
             };
-            self.arrivals[usize::from(data.slot)] = index;
+            self.arrivals[usize::from(data.slot)] = Some(index);
         }
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
             self.skip_numbers(shared, data.jetty, &data.order);
@@ -271,11 +271,11 @@ impl Channel {
         };
         arrival.has_slot = multi;
         arrival.response = response;
-        let Some(index) = shared.arrivals.take(arrival) else {
+        let Some(index) = shared.arrivals.add(arrival) else {
             return Judgement::Drop(DropReason::ArrivalPool);
         };
         if multi {
-            self.arrivals[usize::from(data.slot)] = index;
+            self.arrivals[usize::from(data.slot)] = Some(index);
             self.owed.learned = Some(data.message);
         }
         let judgement = match self.await_turn(shared, index) {
@@ -385,7 +385,7 @@ impl Channel {
     fn judge_further(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Arrival>,
         data: &Data,
         payload: u32,
     ) -> Judgement {
@@ -415,7 +415,7 @@ impl Channel {
     fn place_in(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Arrival>,
         data: &Data,
         payload: u32,
     ) -> Judgement {

@@ -37,7 +37,7 @@ impl Nic {
             }
         }
         self.shared.flush_parked(id);
-        for index in 0..self.shared.arrivals.high_water() {
+        for index in self.shared.arrivals.ever_taken() {
             let arrival = &self.shared.arrivals[index];
             if arrival.channel == NONE || arrival.receive.is_none() || arrival.jetty != id {
                 continue;

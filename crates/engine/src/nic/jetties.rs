@@ -73,7 +73,7 @@ impl Nic {
         let waiting = self.shared.trackers.any(|tracker| {
             Parked::list(parked, tracker.parked).any(|parked| parked.completion.jetty == id)
         });
-        let arriving = (0..arrivals.high_water()).any(|index| {
+        let arriving = arrivals.ever_taken().any(|index| {
             let arrival = &arrivals[index];
             arrival.channel != NONE && arrival.receive.is_some() && arrival.jetty == id
         });

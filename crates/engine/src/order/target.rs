@@ -1,10 +1,10 @@
 //! The target's tracker: what one Jetty of one node has had executed here.
 
 use super::reserved::Reserved;
-use crate::arrival::Parked;
+use crate::arrival::{Arrival, Parked};
 use crate::held::Held;
 use crate::list::List;
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 
 /// Sequence numbers tracked beyond the first one that is missing.
 const WINDOW: u16 = 128;
@@ -28,7 +28,7 @@ pub(crate) struct Tracker {
     /// Receives that are set aside for messages to come.
     pub(crate) reserved: Reserved,
     /// Messages in memory order that wait for their turn: a list through the arrivals.
-    pub(crate) waiting: u32,
+    pub(crate) waiting: Option<Index<Arrival>>,
     /// Answers to READs in memory order that have not arrived.
     pub(crate) reading: List,
 }
@@ -55,7 +55,7 @@ impl Tracker {
         held: None,
         parked: None,
         reserved: Reserved::NEW,
-        waiting: NONE,
+        waiting: None,
         reading: List::EMPTY,
     };
 
