@@ -1,8 +1,10 @@
 //! Messages being sent: operations of our own, and the answers to peers' reads.
 
 mod body;
+mod overtaking;
 
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
+pub(crate) use overtaking::{Overtaking, OvertakingPlan};
 
 use crate::api::{ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest};
 use crate::limits::Profile;
@@ -47,11 +49,8 @@ pub(crate) struct Message {
     /// The slot under which the receiver keeps it, or the read slot; if `has_slot`.
     pub(crate) slot: u8,
     pub(crate) retries: u8,
-    /// It was refused because it came before others, of which `behind` was the oldest: how often,
-    /// and how many times to try again it lets pass.
-    pub(crate) refusals_behind: u8,
-    pub(crate) passes: u8,
-    pub(crate) behind: u32,
+    /// How often it was refused because it came before others.
+    pub(crate) overtaking: Overtaking,
     pub(crate) place: MessagePlace,
     pub(crate) outcome: Outcome,
     pub(crate) has_slot: bool,
@@ -137,41 +136,10 @@ pub(crate) enum Outcome {
     Reported,
 }
 
-/// A message that came before others lets at most `2^7` times to try again pass. Dozens of them may
-/// wait, and where the window has room for one packet each attempt takes a round trip.
-const PASSES_MAX: u8 = 8;
-/// The same with [`Canary::RetrySoon`] planted.
-const PASSES_PLANTED: u8 = 5;
-
-/// How seldom a message that came before others is tried again: as it is, or with a bug planted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OvertakingPlan {
-    Patient,
-    /// Whenever the oldest has completed, all begin anew
-    /// ([`Canary::RetryAll`](crate::Canary::RetryAll)).
-    ForEachFirst,
-    /// The same, and they wait less ([`Canary::RetrySoon`](crate::Canary::RetrySoon)).
-    ForEachFirstSoon,
-}
-
 impl Message {
-    /// The message was refused because it came before others, of which `first` is the oldest. It is
-    /// tried again ever more seldom (after 1, 1, 2, 4 and so on to 128 waits) until enough of those
-    /// have completed: each attempt takes a slot, and its packets' place on the wire, from them.
-    pub(crate) fn note_overtaking(&mut self, first: u32, plan: OvertakingPlan) {
-        let (again, most) = match plan {
-            OvertakingPlan::Patient => (self.behind != NONE, PASSES_MAX),
-            OvertakingPlan::ForEachFirst => (self.behind == first, PASSES_MAX),
-            OvertakingPlan::ForEachFirstSoon => (self.behind == first, PASSES_PLANTED),
-        };
-        self.refusals_behind = if again { (self.refusals_behind + 1).min(most) } else { 0 };
-        self.behind = first;
-        self.passes = ((1_u32 << self.refusals_behind) >> 1) as u8;
-    }
-
     /// Was it refused at least once for lack of a receive?
     pub(crate) fn was_not_ready(&self) -> bool {
-        self.retries > 0 || self.behind != NONE
+        self.retries > 0 || self.overtaking.has_happened()
     }
 
     /// The answer to an operation of `jetty`, a Jetty of the peer. It has nothing to say yet.
@@ -200,9 +168,7 @@ impl Message {
             transaction: 0,
             slot: 0,
             retries: 0,
-            refusals_behind: 0,
-            passes: 0,
-            behind: NONE,
+            overtaking: Overtaking::NONE_YET,
             place: MessagePlace::Unlisted,
             outcome: Outcome::Open,
             has_slot: false,

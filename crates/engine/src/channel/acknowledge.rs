@@ -154,9 +154,7 @@ impl Channel {
         // What is being put in place is neither there nor missing: gaps are known only before it.
         let mut highest = end.minus(1);
         for withheld in &self.withheld {
-            if matches!(withheld.why, Why::Placing { .. })
-                && withheld.psn.distance_from(highest) <= 0
-            {
+            if withheld.why.is_placing() && withheld.psn.distance_from(highest) <= 0 {
                 highest = withheld.psn.minus(1);
             }
             let bit = withheld.psn.distance_from(base);

@@ -73,7 +73,7 @@ impl Channel {
     }
 
     fn placing(&self, token: &PlacementToken) -> Option<usize> {
-        let is_it = |why: &Why| matches!(why, Why::Placing { .. });
+        let is_it = |why: &Why| why.is_placing();
         self.withheld.iter().rposition(|entry| entry.psn == token.psn && is_it(&entry.why))
     }
 

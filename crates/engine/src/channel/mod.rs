@@ -117,12 +117,19 @@ pub(crate) struct Withheld {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Its payload is being put in place. `answer` is the message of ours that it answers, or
-    /// `NONE`.
-    Placing { answer: u32 },
+    /// Its payload is being put in place.
+    Placing,
+    /// As `Placing`; it is a part of the answer to this message of ours.
+    PlacingAnswer { question: u32 },
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },
+}
+
+impl Why {
+    fn is_placing(&self) -> bool {
+        matches!(self, Why::Placing | Why::PlacingAnswer { .. })
+    }
 }
 
 /// What is owed to the peer as receiver of its data.

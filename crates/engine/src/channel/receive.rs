@@ -78,13 +78,15 @@ impl Channel {
         match judgement {
             Judgement::Place { target, purpose } => {
                 let token = token(purpose);
-                let answer = if let Purpose::Read(question) = purpose { question } else { NONE };
-                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing { answer } });
+                let why = match purpose {
+                    Purpose::Read(question) => Why::PlacingAnswer { question },
+                    _ => Why::Placing,
+                };
+                self.withheld.push(Withheld { psn: data.psn, why });
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, answer } => {
-                let why = Why::Placing { answer: NONE };
-                self.withheld.push(Withheld { psn: data.psn, why });
+                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing });
                 let token = token(Purpose::Atomic(answer));
                 Verdict::Own(atomic_execution(data, target, token))
             }
@@ -475,7 +477,7 @@ impl Channel {
         let found = self
             .withheld
             .iter()
-            .rposition(|entry| entry.psn == token.psn && matches!(entry.why, Why::Placing { .. }));
+            .rposition(|entry| entry.psn == token.psn && entry.why.is_placing());
         // A placement that was under way when the channel was flushed counts for nothing.
         if let Some(at) = found {
             self.withheld.swap_remove(at);

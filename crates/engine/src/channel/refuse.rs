@@ -216,7 +216,7 @@ impl Channel {
         }
         if again && !early && overtakes && !is_hasty {
             let first = shared.initiator.first(message);
-            message.note_overtaking(first, plan);
+            message.overtaking.note(first, plan);
             let distance = Self::distance(shared, index, first);
             self.retry_burst.note_refusal(distance);
         }
@@ -270,9 +270,7 @@ impl Channel {
             let next = message.links.next();
             let is_due = !now.is_before(message.retry_at);
             let goes = begins_anew || self.retry_burst.has_place_for(distance);
-            if is_due && message.passes > 0 && (message.behind == first || !goes) {
-                message.behind = first;
-                message.passes -= 1;
+            if is_due && message.overtaking.lets_pass(first, goes) {
                 message.retry_at = now + pass;
             }
             if now.is_before(message.retry_at) {

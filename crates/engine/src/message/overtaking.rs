@@ -1,0 +1,65 @@
+//! How seldom a message is tried again that was refused because it came before others.
+
+use crate::pool::NONE;
+
+/// A message that came before others lets at most `2^7` times to try again pass. Dozens of them may
+/// wait, and where the window has room for one packet each attempt takes a round trip.
+const PASSES_MAX: u8 = 8;
+/// The same with [`Canary::RetrySoon`] planted.
+const PASSES_PLANTED: u8 = 5;
+
+/// How seldom a message that came before others is tried again: as it is, or with a bug planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OvertakingPlan {
+    Patient,
+    /// Whenever the oldest has completed, all begin anew
+    /// ([`Canary::RetryAll`](crate::Canary::RetryAll)).
+    ForEachFirst,
+    /// The same, and they wait less ([`Canary::RetrySoon`](crate::Canary::RetrySoon)).
+    ForEachFirstSoon,
+}
+
+/// Refusals of a message that came before others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overtaking {
+    /// In a row.
+    refusals: u8,
+    /// How many times to try again it still lets pass.
+    passes: u8,
+    /// The oldest message that it came before; `NONE` if it was not refused for that.
+    first: u32,
+}
+
+impl Overtaking {
+    pub(super) const NONE_YET: Overtaking = Overtaking { refusals: 0, passes: 0, first: NONE };
+
+    /// The message was refused because it came before others, of which `first` is the oldest. It is
+    /// tried again ever more seldom (after 1, 1, 2, 4 and so on to 128 waits) until enough of those
+    /// have completed: each attempt takes a slot, and its packets' place on the wire, from them.
+    pub(crate) fn note(&mut self, first: u32, plan: OvertakingPlan) {
+        let (again, most) = match plan {
+            OvertakingPlan::Patient => (self.first != NONE, PASSES_MAX),
+            OvertakingPlan::ForEachFirst => (self.first == first, PASSES_MAX),
+            OvertakingPlan::ForEachFirstSoon => (self.first == first, PASSES_PLANTED),
+        };
+        self.refusals = if again { (self.refusals + 1).min(most) } else { 0 };
+        self.first = first;
+        self.passes = ((1_u32 << self.refusals) >> 1) as u8;
+    }
+
+    /// Was the message refused for that?
+    pub(super) fn has_happened(&self) -> bool {
+        self.first != NONE
+    }
+
+    /// The time to try again has come. True if the message lets it pass: it does while `first` is
+    /// the oldest that it came before, and `goes` says whether it goes on when that has changed.
+    pub(crate) fn lets_pass(&mut self, first: u32, goes: bool) -> bool {
+        if self.passes == 0 || (self.first != first && goes) {
+            return false;
+        }
+        self.first = first;
+        self.passes -= 1;
+        true
+    }
+}
