@@ -1,10 +1,8 @@
 //! [`Nic`] as a [`Device`].
 
-use crate::api::{
-    AtomicExecution, Completion, DropReason, Event, Execution, PlacementToken, Received, Transmit,
-    Verdict,
-};
+use crate::api::{Completion, DropReason, Event, Received, Transmit};
 use crate::nic::Nic;
+use crate::placement::{AtomicExecution, Execution, PlacementToken, Verdict};
 use fairway_device::drive::Driven;
 use fairway_device::{CompletionQueueId, Device, LocalRange};
 use fairway_wire::{Ecn, Instant};

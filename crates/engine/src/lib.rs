@@ -50,6 +50,7 @@ mod message;
 mod nic;
 mod order;
 mod pace;
+mod placement;
 mod puts;
 mod receive_window;
 mod send_window;
@@ -59,14 +60,14 @@ mod tpg;
 mod usage;
 
 pub use api::{
-    AtomicExecution, ChannelConfig, ChannelId, Completion, CompletionKind, Dispatch, DropReason,
-    EpochDone, Event, ExceptionMode, Execution, GroupConfig, JettyConfig, JettyState,
-    MailboxConfig, MailboxId, OrderRequest, Placement, PlacementToken, PostError, ReceiveRequest,
-    Received, RemoteMailbox, RemoteRange, Status, Steering, Threshold, Transmit, Verdict,
-    WhenEmpty, Work, WorkRequest,
+    ChannelConfig, ChannelId, Completion, CompletionKind, Dispatch, DropReason, EpochDone, Event,
+    ExceptionMode, GroupConfig, JettyConfig, JettyState, MailboxConfig, MailboxId, OrderRequest,
+    PostError, ReceiveRequest, Received, RemoteMailbox, RemoteRange, Status, Steering, Threshold,
+    Transmit, WhenEmpty, Work, WorkRequest,
 };
 pub use canary::Canary;
 pub use counters::Counters;
 pub use limits::{Limits, Profile};
 pub use nic::{FlowView, Nic};
+pub use placement::{AtomicExecution, Execution, Placement, PlacementToken, Verdict};
 pub use usage::Usage;

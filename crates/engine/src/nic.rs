@@ -1,8 +1,8 @@
 //! The NIC: set-up, commands, inputs and outputs, each handed to the part that knows.
 
 use crate::api::{
-    ChannelId, Completion, CompletionQueueId, DropReason, Event, Execution, PlacementToken,
-    Received, SegmentId, SegmentRequest, SetupError, Transmit, Verdict,
+    ChannelId, Completion, CompletionQueueId, DropReason, Event, Received, SegmentId,
+    SegmentRequest, SetupError, Transmit,
 };
 use crate::canary::Canary;
 use crate::channel::{Channel, ChannelState, Silence};
@@ -17,6 +17,7 @@ use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::order::{Initiator, Keyed};
+use crate::placement::{Execution, PlacementToken, Verdict};
 use crate::pool::{NONE, Pool};
 use crate::puts::Puts;
 use crate::random::Random;
@@ -27,7 +28,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, Instant, JettyId, Packet, Tpn};
+use fairway_wire::{Cna, Instant, Packet, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;

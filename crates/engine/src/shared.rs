@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use crate::api::{
     Completion, CompletionKind, DropReason, Event, ExceptionMode, JettyState, LocalRange,
-    PostError, SegmentId, Status, Verdict,
+    PostError, SegmentId, Status,
 };
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
@@ -20,6 +20,7 @@ use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
 use crate::order::{Incomplete, Initiator, Key, Keyed, Tracker};
+use crate::placement::Verdict;
 use crate::pool::{Index, NONE, Pool};
 use crate::puts::Puts;
 use crate::random::Random;

@@ -1,12 +1,7 @@
-//! What the engine answers: verdicts on packets, packets to send, completions, events, errors.
-
-use crate::answer::Answer;
-use crate::arrival::Arrival;
-use crate::held::Held;
-use crate::pool::Index;
+//! What the engine answers: packets to send, completions, events, errors.
 
 use super::{ChannelId, JettyState, LocalRange, SegmentId};
-use fairway_wire::{Ecn, JettyId, Msn, Packet, Psn, Route};
+use fairway_wire::{Ecn, JettyId, Packet, Route};
 
 /// A packet that arrived, decoded.
 #[derive(Clone, Copy, Debug)]
@@ -19,63 +14,6 @@ pub struct Received {
     pub payload: u32,
     /// Its congestion mark.
     pub ecn: Ecn,
-}
-
-/// What is to become of a packet that arrived. Its own verdict is an atomic: change the word, then
-/// call [`crate::Nic::handle_placed`] with its old value.
-pub type Verdict = fairway_device::Verdict<Placement, AtomicExecution, DropReason>;
-
-/// Where the payload of a packet belongs.
-pub type Placement = fairway_device::Placement<LocalRange, PlacementToken>;
-
-/// An atomic to be executed now, atomically with everything else that touches the word.
-pub type AtomicExecution = fairway_device::AtomicExecution<PlacementToken>;
-
-/// Work that waited for its turn and is due now; see [`crate::Nic::poll_execution`].
-pub type Execution = fairway_device::Execution<PlacementToken>;
-
-/// Names a placement under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PlacementToken {
-    pub(crate) channel: ChannelId,
-    pub(crate) psn: Psn,
-    pub(crate) message: Msn,
-    pub(crate) purpose: Purpose,
-    pub(crate) bytes: u32,
-    pub(crate) ack_request: bool,
-    pub(crate) retry: bool,
-}
-
-impl PlacementToken {
-    /// The channel it came over.
-    pub const fn channel(&self) -> ChannelId {
-        self.channel
-    }
-}
-
-/// What a placement is part of, with the record that keeps count of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A WRITE of one packet, or nothing: only the transport keeps count.
-    Plain,
-    /// A part of this arrival.
-    Arrival(Index<Arrival>),
-    /// A part of the answer to this READ or GET of ours.
-    Read(u32),
-    /// The payload of this held packet, into the stash until its turn comes.
-    Stash(Index<Held>),
-    /// A word is being changed, and this answer of ours is to bring its old value.
-    Atomic(u32),
-    /// This held packet, which is being executed.
-    Deferred(Index<Held>),
-    /// An unreliable message for this arrival.
-    Datagram(Index<Arrival>),
-    /// An unreliable WRITE, of which nothing keeps count.
-    DatagramWrite,
-    /// A store that bypasses the transport, with this answer of ours.
-    Stored(Index<Answer>),
-    /// The answer to this load of ours.
-    Loaded(u32),
 }
 
 /// Why a packet was ignored.

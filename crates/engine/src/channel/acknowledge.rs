@@ -1,9 +1,10 @@
 //! Acknowledgements: building ours, digesting the peer's.
 
 use super::{Channel, Timer, Why};
-use crate::api::{DropReason, Verdict};
+use crate::api::DropReason;
 use crate::canary::Canary;
 use crate::control::TraceEntry;
+use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};

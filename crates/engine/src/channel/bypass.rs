@@ -15,13 +15,11 @@ mod repeat;
 use self::repeat::Repeats;
 use super::Channel;
 use crate::answer::Answer;
-use crate::api::{
-    DropReason, LocalRange, Placement, PlacementToken, Purpose, Received, Rights, SegmentId,
-    Status, Transmit, Verdict,
-};
+use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status, Transmit};
 use crate::canary::Canary;
 use crate::list::List;
 use crate::message::{Body, MessagePlace};
+use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::{Index, NONE};
 use crate::shared::Shared;
 use fairway_wire::{

@@ -1,9 +1,10 @@
 //! The end of a channel: closed from here, closed by the peer, or the peer is gone.
 
 use super::{Channel, ChannelState, Timer};
-use crate::api::{DropReason, Event, Status, Verdict};
+use crate::api::{DropReason, Event, Status};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
+use crate::placement::Verdict;
 use crate::pool::NONE;
 use crate::shared::Shared;
 use alloc::boxed::Box;

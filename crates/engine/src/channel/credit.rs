@@ -6,10 +6,11 @@
 //! asked for.
 
 use super::{Channel, Timer};
-use crate::api::{Transmit, Verdict};
+use crate::api::Transmit;
 use crate::control::TraceEntry;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
+use crate::placement::Verdict;
 use crate::shared::Shared;
 use fairway_policy::{Credit as Grant, SourceId};
 use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};

@@ -2,12 +2,10 @@
 //! pass no gate, take no sequence number and are not acknowledged.
 
 use super::Channel;
-use crate::api::{
-    Completion, DropReason, LocalRange, Placement, PlacementToken, Purpose, Received, Rights,
-    SegmentId, Status, Verdict,
-};
+use crate::api::{Completion, DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
+use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Data, Datagram, Msn, Operation, Order, Psn};

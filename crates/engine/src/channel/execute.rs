@@ -4,15 +4,13 @@
 use super::Channel;
 use super::receive::Judgement;
 use super::respond::is_question;
-use crate::api::{
-    AtomicExecution, ChannelId, Completion, DropReason, Execution, LocalRange, PlacementToken,
-    Purpose, Rights, SegmentId, Status,
-};
+use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::jetty::Receive;
 use crate::order::{Key, Standing, Tracker, is_numbered};
+use crate::placement::{AtomicExecution, Execution, PlacementToken, Purpose};
 use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};

@@ -19,11 +19,12 @@
 
 use super::Channel;
 use super::receive::Judgement;
-use crate::api::{Execution, LocalRange, Purpose};
+use crate::api::LocalRange;
 use crate::arrival::{Arrival, Turn};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::order::{Answering, Key, Standing};
+use crate::placement::{Execution, Purpose};
 use crate::pool::{Index, NONE};
 use crate::shared::Shared;
 use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};

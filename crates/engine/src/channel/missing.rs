@@ -2,11 +2,12 @@
 //! change or gather ends in an error, here and at the peer.
 
 use super::{Channel, Why};
-use crate::api::{Completion, PlacementToken, Purpose, Status};
+use crate::api::{Completion, Status};
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::message::{Message, MessagePlace, Outcome, Reply};
+use crate::placement::{PlacementToken, Purpose};
 use crate::pool::{Index, NONE};
 use crate::send_window::ACKNOWLEDGED;
 use crate::shared::Shared;

@@ -6,7 +6,8 @@
 //! and the difference from the round trip of data is the hosts' part of the delay.
 
 use super::{Channel, Timer};
-use crate::api::{Transmit, Verdict};
+use crate::api::Transmit;
+use crate::placement::Verdict;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -3,15 +3,13 @@
 use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
 use super::{Channel, Why, Withheld};
-use crate::api::{
-    DropReason, LocalRange, Placement, PlacementToken, Purpose, Received, Rights, SegmentId,
-    Status, Verdict,
-};
+use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
 use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
 use crate::order::{Key, Standing};
+use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::{Index, NONE};
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;

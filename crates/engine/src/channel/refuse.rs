@@ -8,9 +8,10 @@
 
 use super::bypass::status_of;
 use super::{Channel, Timer, Why, Withheld};
-use crate::api::{DropReason, Event, Verdict};
+use crate::api::{DropReason, Event};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome, OvertakingPlan};
+use crate::placement::Verdict;
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;

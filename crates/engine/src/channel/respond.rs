@@ -2,10 +2,11 @@
 
 use super::receive::{Judgement, place_at};
 use super::{Channel, Why};
-use crate::api::{DropReason, LocalRange, Purpose, Rights, SegmentId, Status};
+use crate::api::{DropReason, LocalRange, Rights, SegmentId, Status};
 use crate::canary::Canary;
 use crate::message::{Message, MessagePlace, Outcome, Reply};
 use crate::order::is_numbered;
+use crate::placement::Purpose;
 use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag};

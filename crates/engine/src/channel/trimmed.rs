@@ -5,7 +5,7 @@
 //! found missing as any other.
 
 use super::Channel;
-use crate::api::Verdict;
+use crate::placement::Verdict;
 use crate::send_window::{LOST, RESENT, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Instant, Msn, Nak, Psn, Refusal};

@@ -1,7 +1,8 @@
 //! Memory that is not there although it is registered.
 
 use super::Nic;
-use crate::api::{PlacementToken, Transmit};
+use crate::api::Transmit;
+use crate::placement::PlacementToken;
 use fairway_wire::{Instant, Packet};
 
 impl Nic {

@@ -3,13 +3,14 @@
 
 use super::*;
 use crate::api::{
-    AtomicExecution, ChannelConfig, CompletionKind, JettyConfig, JettyState, LocalRange,
-    OrderRequest, PostError, ReceiveRequest, RemoteRange, Rights, Status, Work, WorkRequest,
+    ChannelConfig, CompletionKind, JettyConfig, JettyState, LocalRange, OrderRequest, PostError,
+    ReceiveRequest, RemoteRange, Rights, Status, Work, WorkRequest,
 };
 use crate::control::CongestionProcessor;
+use crate::placement::AtomicExecution;
 use crate::policy::PolicySpec;
 use alloc::vec;
-use fairway_wire::{Duration, Ecn, Msn, Operation, Psn, ServiceMode, Target};
+use fairway_wire::{Duration, Ecn, JettyId, Msn, Operation, Psn, ServiceMode, Target};
 
 mod channel_groups;
 mod laws;

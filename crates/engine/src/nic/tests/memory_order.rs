@@ -1,7 +1,7 @@
 //! Memory order (tag MO) between two NICs: what is placed when, whatever order packets arrive in.
 
 use super::*;
-use crate::api::{Execution, PlacementToken, Purpose};
+use crate::placement::{Execution, PlacementToken, Purpose};
 use fairway_wire::Tag;
 
 fn in_memory(mode: ServiceMode) -> OrderRequest {

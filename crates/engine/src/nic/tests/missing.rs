@@ -79,7 +79,7 @@ impl Gap {
         }
     }
 
-    fn placed(&mut self, n: usize, token: crate::api::PlacementToken) {
+    fn placed(&mut self, n: usize, token: PlacementToken) {
         let now = self.pair.now;
         match self.is_missing() {
             true => self.pair.nics[n].handle_unplaced(now, token),
