@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use fairway_engine::{JettyState, PostError, SetupError, Status};
 
+use crate::runtime::SystemError;
+
 /// Why a call failed. Nothing has happened unless the variant says so.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -183,6 +185,12 @@ pub enum Refusal {
 impl From<crate::memory::Gone> for Error {
     fn from(_: crate::memory::Gone) -> Error {
         Error::MemoryGone
+    }
+}
+
+impl From<SystemError> for Error {
+    fn from(error: SystemError) -> Error {
+        Error::Io { doing: error.doing, source: error.source }
     }
 }
 

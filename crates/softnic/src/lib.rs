@@ -148,6 +148,7 @@ pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};
 pub use record::{EpochRecord, RecordedEpoch};
+pub use runtime::SystemError;
 pub use segment::{LocalSlice, Segment};
 pub use signals::without_signals;
 pub use target::{Notify, To};

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 pub(crate) use guard::install as survive_missing_memory;
 pub(crate) use shared_bytes::{Gone, SharedBytes};
 
-use crate::error::Error;
+use crate::runtime::SystemError;
 
 /// A piece of memory that a NIC may read and write.
 ///
@@ -63,7 +63,7 @@ const FIXED_LENGTH: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL
 
 impl Memory {
     /// `length` bytes of zeros, on pages of their own.
-    pub fn zeroed(length: usize) -> Result<Memory, Error> {
+    pub fn zeroed(length: usize) -> Result<Memory, SystemError> {
         map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
     }
 
@@ -72,17 +72,17 @@ impl Memory {
     ///
     /// # Errors
     /// The system has no memory, or no file, left.
-    pub fn shared(length: usize) -> Result<Memory, Error> {
+    pub fn shared(length: usize) -> Result<Memory, SystemError> {
         // SAFETY: the name is a C string, and the file that is made is ours alone.
         let file = unsafe { libc::memfd_create(c"fairway".as_ptr(), MEMORY_FILE) };
         if file < 0 {
-            return Err(Error::io("make a file in memory", std::io::Error::last_os_error()));
+            return Err(SystemError::new("make a file in memory", std::io::Error::last_os_error()));
         }
         // SAFETY: as above.
         let owned = unsafe { OwnedFd::from_raw_fd(file) };
         let file = File::from(owned);
         let sized = file.set_len(length as u64);
-        sized.map_err(|error| Error::io(format!("take {length} bytes"), error))?;
+        sized.map_err(|error| SystemError::new(format!("take {length} bytes"), error))?;
         // SAFETY: has no conditions. Were it to fail, peers would not map it.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, FIXED_LENGTH) };
         let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -127,13 +127,15 @@ impl Memory {
     ///
     /// Other processes may change the file meanwhile. If one truncates it, operations on what is
     /// gone fail.
-    pub fn map_file(file: &File, writable: bool) -> Result<Memory, Error> {
-        let length =
-            file.metadata().map_err(|error| Error::io("read the length of the file", error))?.len();
-        let length = usize::try_from(length).map_err(|_| Error::Parameter {
-            name: "file length",
-            value: length.to_string(),
-            remedy: "map a file that fits the address space",
+    pub fn map_file(file: &File, writable: bool) -> Result<Memory, SystemError> {
+        let length = file
+            .metadata()
+            .map_err(|error| SystemError::new("read the length of the file", error))?
+            .len();
+        let length = usize::try_from(length).map_err(|_| {
+            let remedy = "map a file that fits the address space";
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidInput, remedy);
+            SystemError::new(format!("map a file of {length} bytes"), source)
         })?;
         let protection =
             if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
@@ -237,7 +239,7 @@ impl fmt::Debug for Memory {
     }
 }
 
-fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, Error> {
+fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, SystemError> {
     guard::install();
     let writable = protection & libc::PROT_WRITE != 0;
     if length == 0 {
@@ -250,7 +252,7 @@ fn map(length: usize, protection: i32, flags: i32, file: i32) -> Result<Memory, 
         Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => {
             Ok(Memory { start, length, writable, backing: Backing::Mapped })
         }
-        _ => Err(Error::io(format!("map {length} bytes"), std::io::Error::last_os_error())),
+        _ => Err(SystemError::new(format!("map {length} bytes"), std::io::Error::last_os_error())),
     }
 }
 

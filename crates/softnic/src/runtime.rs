@@ -11,10 +11,12 @@
 //! | `turn` | both, and timers in between |
 //! | `memories` | the registered memory, and how it is copied and changed |
 //! | `execution` | what a device asks to be done to memory is done and reported |
+//! | `error` | what the operating system refuses |
 //! | `shared` | the lock, the threads that poll, the background thread |
 //!
 //! Nothing here knows a packet, and nothing asks which protocol it drives.
 
+mod error;
 mod execution;
 mod io;
 mod memories;
@@ -25,6 +27,7 @@ mod shared;
 mod sockets;
 mod turn;
 
+pub use error::SystemError;
 pub(crate) use execution::{execute_due, report};
 pub(crate) use io::{Appended, Bound, Companion, Io, Outbox};
 pub(crate) use memories::{Memories, Unregistered};

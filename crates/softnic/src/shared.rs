@@ -1,6 +1,7 @@
 //! What all handles of a context, and its background thread, share.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,7 +25,15 @@ use crate::stats::{Exporter, Server as StatsServer};
 use crate::turn::{After, Io};
 
 /// The core behind its lock, and the threads that drive it.
-pub(crate) type Shared = runtime::Shared<Core>;
+pub(crate) struct Shared(runtime::Shared<Core>);
+
+impl Deref for Shared {
+    type Target = runtime::Shared<Core>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
 
 /// The place, among the sleepers, of the application thread that drives asleep.
 pub(crate) const LEADER: usize = 1;
@@ -42,7 +51,8 @@ fn share(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Shared, Erro
         true => ios.iter().map(waiter).collect::<Result<_, _>>()?,
     };
     let io = if several { None } else { ios.pop() };
-    Ok(Shared::new(core, io, sleepers, has_thread, Outside::new(several)))
+    let outside = Outside::new(several);
+    Ok(Shared(runtime::Shared::new(core, io, sleepers, has_thread, outside)))
 }
 
 impl Shared {

@@ -419,8 +419,5 @@ pub fn open(
 
 /// A random number.
 fn random() -> Result<u64, CarrierError> {
-    crate::clock::random().map_err(|error| match error {
-        crate::Error::Io { source, .. } => CarrierError::Io("draw random bytes", source),
-        other => CarrierError::Io("draw random bytes", std::io::Error::other(other)),
-    })
+    crate::clock::random().map_err(|error| CarrierError::Io("draw random bytes", error.source))
 }

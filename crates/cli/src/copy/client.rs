@@ -137,7 +137,8 @@ impl Client {
             self.ask(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
         let Message::Opened { key } = reply else { return Err(refused(reply)) };
         if size > 0 {
-            let memory = Memory::map_file(&source.file, false)?;
+            let memory =
+                Memory::map_file(&source.file, false).map_err(fairway_softnic::Error::from)?;
             if memory.len() as u64 != size {
                 return Err(changed());
             }

@@ -46,7 +46,8 @@ impl Request {
             directory.create(&self.name, size, mode, overwrite, (keep_free, &self.place))?;
         let mut segment = None;
         if incoming.size > 0 {
-            let memory = Memory::map_file(&incoming.file, true).map_err(text)?;
+            let memory =
+                Memory::map_file(&incoming.file, true).map_err(|error| text(error.into()))?;
             let registered = context.register(memory, Rights::WRITE).map_err(text)?;
             if incoming.size <= POPULATE_BYTES_MAX {
                 populate(&registered);

@@ -114,7 +114,7 @@ impl Pair {
 
 /// A segment whose pages are there.
 pub fn segment(context: &Context, length: u64, rights: Rights) -> io::Result<Segment> {
-    let memory = Memory::zeroed(length as usize).map_err(failed)?;
+    let memory = Memory::zeroed(length as usize).map_err(|error| failed(error.into()))?;
     let segment = context.register(memory, rights).map_err(failed)?;
     segment.fill_with(0..length, |_, piece| piece.fill(1)).map_err(failed)?;
     Ok(segment)

@@ -1,0 +1,32 @@
+//! What the operating system refuses.
+
+use std::fmt;
+use std::io;
+
+/// A call that the operating system refused.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SystemError {
+    /// What was being done, as a verb and its object.
+    pub doing: String,
+    /// The error that the operating system reported.
+    pub source: io::Error,
+}
+
+impl SystemError {
+    pub(crate) fn new(doing: impl Into<String>, source: io::Error) -> Self {
+        SystemError { doing: doing.into(), source }
+    }
+}
+
+impl fmt::Display for SystemError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "could not {}: {}", self.doing, self.source)
+    }
+}
+
+impl std::error::Error for SystemError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
