@@ -67,7 +67,7 @@ replay:    ## The kept inputs of every fuzz target, and some random ones, withou
 miri:      ## Undefined behaviour in lock-free code, registered memory and pools (needs a nightly toolchain with miri, rust-src).
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-ring
 	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" $(CARGO) +nightly miri test \
-		--package fairway-softnic --lib -- memory::tests
+		--package fairway-runtime --lib -- memory::tests
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-device --lib
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-engine --lib -- $(THREADS)
 

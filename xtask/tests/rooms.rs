@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-sandbox", &["fairway-wire", "fairway-policy"]),
     ("fairway-ring", &[]),
     ("fairway-port", &["fairway-wire"]),
+    ("fairway-runtime", &["fairway-wire", "fairway-device", "fairway-port", "fairway-ring"]),
     (
         "fairway-softnic",
         &[
@@ -21,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fairway-device",
             "fairway-port",
             "fairway-ring",
+            "fairway-runtime",
             "fairway-sandbox",
         ],
     ),

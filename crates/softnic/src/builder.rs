@@ -1,6 +1,5 @@
 //! How a context is made.
 
-use crate::addresses::with_scope;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -11,7 +10,6 @@ use fairway_engine::{Limits, Profile};
 use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
 use fairway_sandbox::Policies;
 
-use crate::clock;
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::error::Error;
@@ -23,6 +21,7 @@ use fairway_engine::wire::{
     self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
     SLOTS_MAX, UNRELIABLE,
 };
+use fairway_runtime::{addresses::with_scope, clock};
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.
 const MTU_DEFAULT: usize = 4096;

@@ -1,6 +1,5 @@
 //! Connection set-up on real sockets and a real engine: the glue around [`crate::setup`].
 
-use crate::addresses::source_towards;
 use crate::peer_state::PeerState;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,11 +14,10 @@ use fairway_engine::wire::{
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
+use fairway_runtime::{Bound, addresses::source_towards, clock};
 
-use crate::clock;
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
-use crate::runtime::Bound;
 use crate::setup::guesses::Guesses;
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use fairway_engine::control::{
     CongestionKind, CongestionLaw, CongestionProcessor, EventQueue, News, Processor, ProcessorStats,
 };
+use fairway_runtime::clock;
 
-use crate::clock;
 use crate::error::Error;
 use crate::fidelity::Probe;
 

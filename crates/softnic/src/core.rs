@@ -20,19 +20,16 @@ use fairway_engine::{
     SetupError, Status, Usage, WorkRequest,
 };
 use fairway_port::PortCounters;
+use fairway_runtime::{Bound, Memories, Memory, Promptness, Unregistered, clock};
 use fairway_sandbox::Policies;
 
-use crate::clock;
 use crate::connect::Connecting;
 use crate::control::ControlThread;
 use crate::counters::{Counters, NicCounters};
 use crate::error::Error;
 use crate::fidelity::Probe;
 use crate::key::SegmentKey;
-use crate::memory::Memory;
 use crate::pressure::HostSignals;
-use crate::promptness::Promptness;
-use crate::runtime::{Bound, Memories, Unregistered};
 use crate::setup::guesses::Guesses;
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};

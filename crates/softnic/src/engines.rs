@@ -18,12 +18,11 @@ use std::sync::atomic::Ordering;
 
 use fairway_engine::wire::Duration;
 use fairway_port::Arrival;
-
-use crate::clock;
-use crate::core::Core;
-use crate::runtime::{
-    Asleep, Companion, Protocol, earlier, fill, fire_timers, handle_arrival, span_until,
+use fairway_runtime::{
+    Asleep, Companion, Protocol, clock, earlier, fill, fire_timers, handle_arrival, span_until,
 };
+
+use crate::core::Core;
 use crate::shared::Shared;
 use crate::turn::Io;
 

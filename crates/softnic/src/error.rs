@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fairway_engine::{JettyState, PostError, SetupError, Status};
-
-use crate::runtime::SystemError;
+use fairway_runtime::SystemError;
 
 /// Why a call failed. Nothing has happened unless the variant says so.
 #[derive(Debug)]
@@ -182,8 +181,8 @@ pub enum Refusal {
     Unwanted,
 }
 
-impl From<crate::memory::Gone> for Error {
-    fn from(_: crate::memory::Gone) -> Error {
+impl From<fairway_runtime::Gone> for Error {
+    fn from(_: fairway_runtime::Gone) -> Error {
         Error::MemoryGone
     }
 }

@@ -22,7 +22,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::clock;
+use fairway_runtime::clock;
 
 /// How long one thing took, in nanoseconds (4.3 s at most).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -45,8 +45,8 @@
 //! ```
 //!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
-//! `fairway-port`, `fairway-ring`, `fairway-sandbox`, `libc`, `crc32fast`; `tokio` behind the
-//! feature of that name.
+//! `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`, `crc32fast`;
+//! `tokio` behind the feature of that name.
 //!
 //! **Invariants.** No protocol decision is made here: the engine says what to send and where to
 //! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
@@ -54,18 +54,17 @@
 //! write it. Application code never runs while the NIC is locked.
 //!
 //! **Who does what.** [`Context`] and its siblings check arguments and lock the core; `core` owns
-//! the engine, the sockets and the tables of live objects; `turn` moves packets; `progress` says
-//! who runs the turns; `connect` opens channels, by the state machines of the engine.
+//! the engine, the sockets and the tables of live objects; `turn` is what `runtime` needs of the
+//! Unified Bus to move packets; `progress` says which thread runs the turns;
+//! `connect` opens channels, by the state machines of the engine.
 //!
 //! **How to test:** `cargo test -p fairway-softnic` (over loopback, with and without emulated
 //! loss, reordering and duplication).
 #![warn(unsafe_op_in_unsafe_fn)]
 
-mod addresses;
 mod batch;
 mod blocking;
 mod builder;
-mod clock;
 mod completion;
 mod connect;
 mod context;
@@ -84,7 +83,6 @@ mod group;
 mod jetty;
 mod key;
 mod mailbox;
-mod memory;
 mod next;
 mod operations;
 mod options;
@@ -96,21 +94,17 @@ mod pointer;
 mod post;
 mod pressure;
 mod progress;
-mod promptness;
 mod record;
-mod runtime;
 mod same_host;
 mod segment;
 mod setup;
 mod shared;
-mod signals;
 pub mod stats;
 mod target;
 #[cfg(feature = "tokio")]
 mod tokio;
 mod turn;
 pub mod verbs;
-mod vigil;
 mod word;
 
 pub use batch::Batch;
@@ -129,6 +123,7 @@ pub use fairway_engine::{
     policy, wire,
 };
 pub use fairway_port::{PortCounters, Spec};
+pub use fairway_runtime::{Memory, SystemError, without_signals};
 pub use fairway_sandbox::{
     News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,
     SwapError,
@@ -138,7 +133,6 @@ pub use group::JettyGroup;
 pub use jetty::Jetty;
 pub use key::{KeyError, RemoteSlice, SegmentKey};
 pub use mailbox::{MailTo, Mailbox};
-pub use memory::Memory;
 pub use next::NextCompletion;
 pub use options::{GroupOptions, JettyOptions, MailboxOptions};
 pub use order::Order;
@@ -148,9 +142,7 @@ pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};
 pub use record::{EpochRecord, RecordedEpoch};
-pub use runtime::SystemError;
 pub use segment::{LocalSlice, Segment};
-pub use signals::without_signals;
 pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
 /// The rooms below, for tools that look deeper than this API.

@@ -73,7 +73,7 @@ impl PeerStats {
         if !state.alive.load(Ordering::Acquire) {
             return stats;
         }
-        stats.rtt = crate::clock::to_std(core.nic.round_trip(state.channel));
+        stats.rtt = fairway_runtime::clock::to_std(core.nic.round_trip(state.channel));
         for channel in core.nic.members(state.channel) {
             stats.window_bytes += core.nic.window(channel).map_or(0, |window| window.0);
             stats.channels += 1;
@@ -88,8 +88,8 @@ impl PeerStats {
                 stats.paths.push(PathStats {
                     own_port: ends.map_or(0, |ends| core.own_port(engine, ends.socket)),
                     remote_port: ends.map_or(0, |ends| ends.remote.port()),
-                    rtt: crate::clock::to_std(path.smoothed_rtt),
-                    rtt_deviation: crate::clock::to_std(path.rtt_deviation),
+                    rtt: fairway_runtime::clock::to_std(path.smoothed_rtt),
+                    rtt_deviation: fairway_runtime::clock::to_std(path.rtt_deviation),
                     sent: path.sent,
                     lost: path.lost,
                     marked: path.marked,

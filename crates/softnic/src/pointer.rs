@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fairway_engine::Status;
+use fairway_runtime::Memory;
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::jetty::Jetty;
 use crate::key::{RemoteSlice, SegmentKey};
-use crate::memory::Memory;
 use crate::peer::Peer;
 use crate::same_host::Mapped;
 use crate::segment::Segment;

@@ -9,7 +9,7 @@
 //!
 //! Who uses verbs may poll now and then, and watch memory that a peer writes in between. So where
 //! verbs are served, the background thread goes on driving until it has met somebody who polls all
-//! the time ([`crate::vigil`]).
+//! the time ([`fairway_runtime::Vigil`]).
 //!
 //! The background thread's own states, and what takes it from one to another, are
 //! [`fairway_ring::Role`] and [`fairway_ring::next_role`]. While others drive it sleeps on a
@@ -20,18 +20,17 @@
 //! turns, and who waits follows them.
 //!
 //! The lock, and the background thread's life, are the same for every protocol
-//! ([`crate::runtime::Shared`]).
+//! ([`fairway_runtime::Shared`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairway_engine::wire::{self, Instant};
 use fairway_ring::Doorbell;
+use fairway_runtime::{Asleep, clock, earlier, span_until};
 
-use crate::clock;
 use crate::core::{Core, Wake, What};
 use crate::error::Error;
-use crate::runtime::{Asleep, earlier, span_until};
 use crate::shared::{LEADER, Shared};
 
 thread_local! {

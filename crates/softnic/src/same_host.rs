@@ -28,10 +28,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fairway_engine::Rights;
+use fairway_runtime::Memory;
 
 use crate::error::Error;
 use crate::key::SegmentKey;
-use crate::memory::Memory;
 
 pub(crate) use mapped::Mapped;
 pub(crate) use passing::is_ours;

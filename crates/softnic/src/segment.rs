@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use fairway_engine::{LocalRange, SegmentId};
+use fairway_runtime::Memory;
 
 use crate::error::Error;
 use crate::key::SegmentKey;
-use crate::memory::Memory;
 use crate::same_host::Share;
 use crate::shared::Handle;
 

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use fairway_engine::Rights;
 use fairway_port::QueueWatch;
+use fairway_runtime::{self as runtime, Locked, Memory, run_background};
 use fairway_sandbox::{News, Policies, Watcher};
 
 use crate::core::Core;
@@ -16,10 +17,8 @@ use crate::counters::Counters;
 use crate::engines;
 use crate::error::Error;
 use crate::key::SegmentKey;
-use crate::memory::Memory;
 use crate::outside::Outside;
 use crate::pressure::{HostPressure, PressureWatch};
-use crate::runtime::{self, Locked, run_background};
 use crate::same_host::{Server, Share};
 use crate::stats::{Exporter, Server as StatsServer};
 use crate::turn::{After, Io};

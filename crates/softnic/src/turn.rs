@@ -9,15 +9,14 @@ use fairway_device::Placement;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{AtomicExecution, Event, Nic, PlacementToken, Received, Transmit};
 use fairway_port::{Address, Arrival, Datapath};
+use fairway_runtime::{
+    self as runtime, Companion, Eagerness, Memories, Parsed, Placing, Promptness, Protocol,
+    Sockets, clock, is_due, report,
+};
 
-use crate::clock;
 use crate::core::{Core, DUE_MAX, Notice, Wake, What};
 use crate::fidelity::Meter;
 use crate::outside::Outside;
-use crate::promptness::Promptness;
-use crate::runtime::{
-    self, Companion, Eagerness, Memories, Parsed, Placing, Protocol, Sockets, is_due, report,
-};
 use crate::setup::Padded;
 
 pub(crate) use receive::Late;

@@ -103,7 +103,7 @@ impl ForeignMemory {
     /// may be unmapped before, if nothing else is mapped there instead: operations on them fail
     /// then.
     pub unsafe fn new(start: *mut u8, length: usize) -> ForeignMemory {
-        crate::memory::survive_missing_memory();
+        fairway_runtime::survive_missing_memory();
         ForeignMemory { start, length }
     }
 
@@ -419,5 +419,6 @@ pub fn open(
 
 /// A random number.
 fn random() -> Result<u64, CarrierError> {
-    crate::clock::random().map_err(|error| CarrierError::Io("draw random bytes", error.source))
+    fairway_runtime::clock::random()
+        .map_err(|error| CarrierError::Io("draw random bytes", error.source))
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use fairway_runtime::clock::{random, random_bytes};
 use fairway_softnic::{Context, Memory, Rights};
 
 /// Has the system refuse random bytes to this thread.
@@ -38,6 +39,7 @@ fn without_random_bytes_there_are_errors_and_no_keys() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             refuse_random_bytes();
+            assert!(random().is_err() && random_bytes::<32>().is_err());
             let memory = Memory::zeroed(64).expect("memory");
             assert!(context.register(memory, Rights::READ_WRITE).is_err(), "a key that is none");
             assert!(builder().build().is_err(), "a node without secrets");

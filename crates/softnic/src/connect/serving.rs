@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use fairway_engine::ChannelId;
 use fairway_engine::setup::Opening;
 use fairway_engine::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
+use fairway_runtime::clock;
 
 use super::ways::first_port;
 use super::{Place, Remote, first_numbers};
-use crate::clock;
 use crate::core::{Channel, Core, Notice};
 use crate::setup::keys::KeyPair;
 use crate::setup::quota::{self, Held, Network, Source};

@@ -11,11 +11,10 @@ use fairway_port::Address;
 
 use fairway_engine::setup::LengthProbe;
 use fairway_engine::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
+use fairway_runtime::{Bound, clock};
 
 use super::{Connecting, Pending, SPEAKER};
-use crate::clock;
 use crate::core::Core;
-use crate::runtime::Bound;
 use crate::setup::Padded;
 use crate::setup::sizes::SizeProbe;
 

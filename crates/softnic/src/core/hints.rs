@@ -4,8 +4,7 @@ use std::sync::{Arc, Weak};
 
 use fairway_engine::Nic;
 use fairway_engine::wire::JettyId;
-
-use crate::memory::Memory;
+use fairway_runtime::Memory;
 
 /// Where hints are read, by Jetty.
 #[derive(Default)]

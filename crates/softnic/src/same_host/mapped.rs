@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use fairway_engine::Rights;
 use fairway_engine::wire::AtomicOperator;
+use fairway_runtime::Memory;
 
 use super::passing::{self, Question};
 use super::{GATE_BYTES, Gate};
 use crate::key::SegmentKey;
-use crate::memory::Memory;
 
 /// How long the owner may take to answer.
 const TIMEOUT: Duration = Duration::from_millis(500);

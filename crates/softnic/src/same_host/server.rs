@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fairway_engine::Rights;
+use fairway_runtime::Memory;
 
 use super::passing::{self, Question};
 use super::{Gate, Share};
 use crate::key::SegmentKey;
-use crate::memory::Memory;
 
 /// After the system could not let somebody in.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -3,12 +3,11 @@
 use fairway_engine::wire::{Decoded, Instant, Packet};
 use fairway_engine::{LocalRange, Placement, PlacementToken, Received};
 use fairway_port::{Address, Arrival};
+use fairway_runtime::{Gone, Parsed, Placing, SharedBytes, execute_due, report};
 
 use super::{Header, Io};
 use crate::core::{Channels, Core};
 use crate::fidelity::Meter;
-use crate::memory::{Gone, SharedBytes};
-use crate::runtime::{Parsed, Placing, execute_due, report};
 use crate::setup::Padded;
 
 /// Payloads shorter than this are copied at once: that is cheaper than taking the lock again.
@@ -18,7 +17,7 @@ const LATE_MIN: u32 = 1024;
 pub(crate) struct Late {
     index: usize,
     header_len: usize,
-    room: SharedBytes,
+    room: SharedBytes<'static>,
     token: PlacementToken,
     /// What came of it.
     placed: Result<(), Gone>,
@@ -130,13 +129,15 @@ impl Core {
         }
         self.memories.counters.placed += 1;
         self.memories.counters.bytes += u64::from(target.length);
-        let room = self.room_for(&target);
+        // SAFETY: the memory is lent to this copy: it leaves the table, which keeps it mapped, only
+        // when none is lent (`engines.rs`).
+        let room = unsafe { self.room_for(&target).detach() };
         let (index, header_len) = (header.index, header.length);
         late.push(Late { index, header_len, room, token, placed: Ok(()) });
         Placing::Later
     }
 
-    fn room_for(&self, target: &LocalRange) -> SharedBytes {
+    fn room_for(&self, target: &LocalRange) -> SharedBytes<'_> {
         self.memories.room(target).expect("the engine places payload into registered memory")
     }
 }

@@ -86,8 +86,8 @@ impl Datapath for Slow {
         socket: usize,
         buffer: &'b mut ReceiveBuffer,
     ) -> io::Result<Option<Arrival<'b>>> {
-        let begun = crate::clock::now();
-        while crate::clock::now().since(begun).as_ns() < SLOW_NS {
+        let begun = fairway_runtime::clock::now();
+        while fairway_runtime::clock::now().since(begun).as_ns() < SLOW_NS {
             std::hint::spin_loop();
         }
         self.0.receive(socket, buffer)

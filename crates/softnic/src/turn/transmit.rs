@@ -6,11 +6,10 @@ use fairway_engine::wire::{
 };
 use fairway_engine::{ChannelId, LocalRange, Transmit};
 use fairway_port::RawSlice;
+use fairway_runtime::{Appended, Bound, Gone, Outbox};
 
 use super::{Extras, Io};
 use crate::core::{Channels, Core};
-use crate::memory::Gone;
-use crate::runtime::{Appended, Bound, Outbox};
 
 /// What set-up messages are padded with.
 static ZEROS: [u8; 32 * 1024] = [0; 32 * 1024];

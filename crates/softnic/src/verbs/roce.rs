@@ -4,8 +4,8 @@
 //! hands on what is for other processes; `packets` writes what is sent, and `transmit` gathers its
 //! payload; `core` is all of that behind one lock, with the protocol
 //! ([`roce::Host`](crate::roce::Host)), as the live driver wants it
-//! ([`Protocol`](crate::runtime::Protocol)); `endpoint` is a process without queue pairs. A carrier
-//! has a slot of its own, also if its process has several.
+//! ([`Protocol`](fairway_runtime::Protocol)); `endpoint` is a process without queue pairs. A
+//! carrier has a slot of its own, also if its process has several.
 //!
 //! What one peer's packets ask for is carried out while the lock is held, copying included: so when
 //! a call that takes memory away has returned, nothing touches it any more.
@@ -34,6 +34,9 @@ use fairway_roce::{
     OutOfOrder, PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX,
     ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
+use fairway_runtime::{
+    self as runtime, BACKGROUND, Io, Memory, OTHERS, Shared, Sockets, clock, run_background,
+};
 
 use self::core::RoceCore;
 use self::hand_over::Outside;
@@ -47,9 +50,6 @@ use super::{
     Carrier, CarrierError, CarrierOptions, DEVICE_ADDRESSES, ForeignMemory, Gid, LOCAL_BITS,
     Listener, NetworkCounters, ServiceClaim,
 };
-use crate::clock;
-use crate::memory::Memory;
-use crate::runtime::{self, BACKGROUND, Io, OTHERS, Shared, Sockets, run_background};
 
 /// Every so many turns all sockets are looked at, although nothing is known to wait.
 const TURNS_PER_LOOK: u32 = 8;

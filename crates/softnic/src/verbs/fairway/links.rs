@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairway_roce::Transport;
+use fairway_runtime::clock;
 
 use super::tables::Verbs;
-use crate::clock;
 use crate::core::{Core, Notice};
 use crate::verbs::fairway_port;
 

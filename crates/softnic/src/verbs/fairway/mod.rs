@@ -75,6 +75,7 @@ use fairway_roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
+use fairway_runtime::addresses::with_scope;
 
 pub(crate) use tables::Verbs;
 
@@ -85,7 +86,6 @@ use super::slot::Slot;
 use super::{
     Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
 };
-use crate::addresses::with_scope;
 use crate::builder::Builder;
 use crate::core::{Core, Tenant};
 use crate::error::Error;

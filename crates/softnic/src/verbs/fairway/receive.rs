@@ -9,6 +9,7 @@ use fairway_roce::{
     Completion, CompletionKind, Event, Peer, PostError, QueuePairState, ReceiveRequest,
     ScatterList, Status, Transport,
 };
+use fairway_runtime::Gone;
 
 use super::header::{HEADER_BYTES, header};
 use super::memory::copy;
@@ -16,7 +17,6 @@ use super::note::Note;
 use super::shared::jetty_of;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::core::Core;
-use crate::memory::Gone;
 use crate::verbs::addresses::NOWHERE;
 use crate::verbs::{LOCAL_BITS, fairway_port};
 

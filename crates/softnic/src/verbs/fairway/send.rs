@@ -12,15 +12,14 @@ use fairway_roce::{
     Completion, CompletionKind, Peer, PostError, QueuePairState, ScatterList, Status, Transport,
     Work, WorkRequest,
 };
+use fairway_runtime::{Gone, clock};
 
 use super::link::{DATAGRAM_PATIENCE, PATIENCE};
 use super::memory::{copy, remote};
 use super::note::Note;
 use super::queue_pair::QueuePair;
 use super::tables::{PAIRS_MAX, Verbs};
-use crate::clock;
 use crate::core::Core;
-use crate::memory::Gone;
 use crate::verbs::slot_of;
 
 /// The longest message.

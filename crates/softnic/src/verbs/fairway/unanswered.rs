@@ -2,9 +2,9 @@
 
 use fairway_engine::wire::JettyId;
 use fairway_roce::Transport;
+use fairway_runtime::clock;
 
 use super::tables::{Unanswered, Verbs};
-use crate::clock;
 use crate::core::Core;
 
 impl Verbs {

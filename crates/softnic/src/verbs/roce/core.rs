@@ -8,16 +8,16 @@ use fairway_port::Arrival;
 use fairway_roce::{
     Completion, Event, Host, OwnVerdict, PlacementToken, Received, Target, Transmit,
 };
+use fairway_runtime::{
+    self as runtime, Eagerness, Memories, Parsed, Placing, Promptness, Protocol, Unregistered,
+    handle, report,
+};
 use std::collections::HashSet;
 
 use super::hand_over::{Notice, Outside};
 use super::kept::Kept;
 use super::network::{Arrived, Network};
 use super::packets::{Packets, RoceIo, Waiting, is_acknowledgement};
-use crate::promptness::Promptness;
-use crate::runtime::{
-    self, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered, handle, report,
-};
 
 /// An application that polls again within this time is taken to go on doing so.
 const SOON: Duration = Duration::from_us(20);

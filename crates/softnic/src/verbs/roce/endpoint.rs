@@ -15,11 +15,10 @@ use super::hand_over::{Notice, Outside};
 use super::network::Network;
 use super::packets::{Packets, RoceIo, Waiting};
 use super::{Driver, Parts, Process, assemble, check, sockets};
-use crate::promptness::Promptness;
-use crate::runtime::{Eagerness, Memories, Parsed, Placing, Protocol, Unregistered};
 use crate::verbs::slot::Slot;
 use crate::verbs::{CarrierError, CarrierOptions, Listener, ServiceClaim};
 use fairway_roce::Transmit;
+use fairway_runtime::{Eagerness, Memories, Parsed, Placing, Promptness, Protocol, Unregistered};
 
 /// Sends and receives management datagrams, and has the slot.
 pub(in crate::verbs) struct Endpoint {

@@ -3,11 +3,11 @@
 
 use fairway_engine::CompletionQueueId;
 use fairway_roce::Event;
+use fairway_runtime::clock;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::clock;
 use crate::verbs::letter::{LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
 use crate::verbs::slot::{Addressee, Handed, Slot};
 use crate::verbs::{Listener, Management, NetworkCounters, Routed};

@@ -6,13 +6,13 @@ use fairway_engine::wire::roce::{
 };
 use fairway_engine::wire::{Ecn, Instant, Qpn};
 use fairway_port::{Arrival, UdpPort};
+use fairway_runtime::Bound;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
 use super::hand_over::Notice;
 use super::packets::{Pushed, RoceIo, crc32, outer};
 use super::routes::{Local, Routes, Way};
-use crate::runtime::Bound;
 use crate::verbs::letter::{self, LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
 use crate::verbs::slot::{Service, Slot};
 use crate::verbs::{

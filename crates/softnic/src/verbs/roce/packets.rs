@@ -4,10 +4,9 @@
 use fairway_engine::wire::roce::{self, Icrc, Operation, Outer, Packet, Syndrome};
 use fairway_port::{RawSlice, TRAIN_BYTES_MAX};
 use fairway_roce::Transmit;
+use fairway_runtime::{Appended, Bound, Companion, Io};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
-
-use crate::runtime::{Appended, Bound, Companion, Io};
 
 /// Sockets and outgoing packets.
 pub(in crate::verbs) type RoceIo = Io<Packets>;

@@ -1,8 +1,9 @@
 //! Addresses: their numbers, and how to get there.
 
-use crate::addresses::{is_of_this_host, source_towards};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+use fairway_runtime::addresses::{is_of_this_host, source_towards};
 
 use crate::verbs::addresses::{ADDRESSES_MAX, Addresses};
 use crate::verbs::{CarrierError, ROCE_PORT};

@@ -7,11 +7,9 @@
 use std::io;
 
 use fairway_port::{Datapath, Impaired, UdpPort};
+use fairway_runtime::{addresses::with_scope, clock, ns};
 
 use super::routes::Local;
-use crate::addresses::with_scope;
-use crate::clock;
-use crate::runtime::ns;
 use crate::verbs::slot::Slot;
 use crate::verbs::{CarrierError, CarrierOptions, ROCE_PORT, roce_port};
 

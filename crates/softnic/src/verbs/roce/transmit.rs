@@ -4,11 +4,11 @@
 use fairway_engine::wire::Instant;
 use fairway_engine::wire::roce;
 use fairway_roce::{Received, Transmit};
+use fairway_runtime::Bound;
 
 use super::core::RoceCore;
 use super::packets::{Pushed, RoceIo, Waiting, push};
 use super::routes::Way;
-use crate::runtime::Bound;
 
 #[cfg(test)]
 mod tests;

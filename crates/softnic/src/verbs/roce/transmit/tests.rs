@@ -13,13 +13,11 @@ use fairway_roce::{
     Change, Completion, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability,
     Transport, Work, WorkRequest,
 };
+use fairway_runtime::{Memory, clock, transmit};
 
 use super::super::core::RoceCore;
 use super::super::sockets;
 use super::super::{Parts, assemble};
-use crate::clock;
-use crate::memory::Memory;
-use crate::runtime::transmit;
 use crate::verbs::CarrierOptions;
 
 /// Sockets that are full when a test says so, and keep what they are given otherwise.

@@ -125,7 +125,7 @@ static BEFORE: [AtomicPtr<sigaction>; 2] =
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
 /// Installs the handler, if that has not been done.
-pub(crate) fn install() {
+pub fn install() {
     static INSTALLED: Once = Once::new();
     if arch::IS_GUARDED {
         INSTALLED.call_once(|| {

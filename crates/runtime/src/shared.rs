@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use fairway_engine::wire::Instant;
 use fairway_port::Waiter;
 use fairway_ring::{Baton, Doorbell, Role};
+use fairway_wire::Instant;
 
-use super::io::Io;
-use super::protocol::{Eagerness, Protocol};
-use super::turn::turn;
 use crate::clock;
+use crate::io::Io;
+use crate::protocol::{Eagerness, Protocol};
+use crate::turn::turn;
 use crate::vigil::{self, Vigil};
 
 /// How long the background thread leaves those alone who poll, before it looks again.
@@ -25,44 +25,48 @@ const WATCH: Duration = Duration::from_micros(500);
 const SLEEPERS_MAX: usize = u32::BITS as usize;
 
 /// The place of the background thread among the sleepers.
-pub(crate) const BACKGROUND: usize = 0;
+pub const BACKGROUND: usize = 0;
 
 /// The protocol behind its lock, and who drives it.
-pub(crate) struct Shared<P: Protocol> {
+pub struct Shared<P: Protocol> {
     locked: Mutex<Locked<P>>,
     /// Threads that wait for the lock. One that polls makes way for them.
     contenders: AtomicU32,
-    pub(crate) baton: Baton,
+    /// Decides which thread drives.
+    pub baton: Baton,
     /// The background thread sleeps here while application threads drive.
-    pub(crate) bell: Doorbell,
+    pub bell: Doorbell,
     /// A thread that may sleep on the sockets does so in its own: the background thread, and
     /// perhaps an application thread that drives asleep; or the threads of several engines.
-    pub(crate) sleepers: Vec<Waiter>,
+    pub sleepers: Vec<Waiter>,
     /// There is a background thread.
-    pub(crate) has_thread: bool,
-    pub(crate) stopping: AtomicBool,
+    pub has_thread: bool,
+    /// Set once, to end the background thread.
+    pub stopping: AtomicBool,
     /// How the users of verbs behave, if there are any.
-    pub(crate) vigil: Vigil,
-    pub(crate) outside: P::Outside,
+    pub vigil: Vigil,
+    /// What the protocol keeps outside the lock.
+    pub outside: P::Outside,
 }
 
 /// What the lock guards.
-pub(crate) struct Locked<P: Protocol> {
-    pub(crate) core: P,
+pub struct Locked<P: Protocol> {
+    /// The protocol.
+    pub core: P,
     /// The sockets, if there is one engine. If there are several, their threads have them.
-    pub(crate) io: Option<Io<P::Own>>,
+    pub io: Option<Io<P::Own>>,
     /// By sleeper: until when it sleeps on the sockets, if it does.
-    pub(crate) asleep: Vec<Option<Asleep>>,
+    pub asleep: Vec<Option<Asleep>>,
     /// Lent to an application thread that sleeps on the sockets, for those that woke it.
-    pub(crate) ready: Vec<usize>,
+    pub ready: Vec<usize>,
 }
 
 /// Until when a thread sleeps; `None`: until it is woken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asleep(pub(crate) Option<Instant>);
+pub struct Asleep(pub Option<Instant>);
 
 /// The life of the background thread.
-pub(crate) fn run_background<P: Protocol>(shared: &Shared<P>) {
+pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     vigil::prefer_short_slices();
     let mut polls_seen = 0;
     let mut ready = Vec::with_capacity(64);
@@ -116,7 +120,7 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
 
 impl<P: Protocol> Shared<P> {
     /// `io` is `None` if several engines have theirs.
-    pub(crate) fn new(
+    pub fn new(
         core: P,
         io: Option<Io<P::Own>>,
         sleepers: Vec<Waiter>,
@@ -139,14 +143,15 @@ impl<P: Protocol> Shared<P> {
     }
 
     /// Does something with what is behind the lock, then whatever that makes due.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut P) -> R) -> R {
+    pub fn with<R>(&self, work: impl FnOnce(&mut P) -> R) -> R {
         let mut locked = self.lock();
         let result = work(&mut locked.core);
         self.unlock(locked);
         result
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked<P>> {
+    /// Takes the lock. A thread that polls makes way for those that wait for it.
+    pub fn lock(&self) -> MutexGuard<'_, Locked<P>> {
         match self.locked.try_lock() {
             Ok(locked) => locked,
             // A panic under the lock was a bug of ours. What it left behind is still no danger to
@@ -163,7 +168,7 @@ impl<P: Protocol> Shared<P> {
 
     /// Does what is due before the lock is released, releases it, wakes threads that sleep on the
     /// sockets longer than the device now allows, and does what is due after that.
-    pub(crate) fn unlock(&self, mut locked: MutexGuard<'_, Locked<P>>) {
+    pub fn unlock(&self, mut locked: MutexGuard<'_, Locked<P>>) {
         let Locked { core, io, .. } = &mut *locked;
         let after = core.settle(io.as_mut());
         if self.release(locked, after) {
@@ -174,7 +179,7 @@ impl<P: Protocol> Shared<P> {
 
     /// Releases the lock, wakes sleepers, and does what is due after that. True if there may be
     /// more.
-    pub(crate) fn release(&self, mut locked: MutexGuard<'_, Locked<P>>, after: P::After) -> bool {
+    pub fn release(&self, mut locked: MutexGuard<'_, Locked<P>>, after: P::After) -> bool {
         let mut late = locked.late_sleepers();
         drop(locked);
         while late != 0 {
@@ -186,7 +191,7 @@ impl<P: Protocol> Shared<P> {
 
     /// Executes what peers have sent by now, and what this side has sent to itself: an adapter has
     /// done so by the time at which a program takes memory back.
-    pub(crate) fn catch_up(&self) {
+    pub fn catch_up(&self) {
         // The first turn may send to this device, which the second receives.
         for _ in 0..2 {
             let mut locked = self.lock();
@@ -200,21 +205,21 @@ impl<P: Protocol> Shared<P> {
     }
 
     /// Lets another thread have the lock, if one waits for it.
-    pub(crate) fn make_way(&self) {
+    pub fn make_way(&self) {
         if self.contenders.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
     }
 
     /// Asks the background thread to drive.
-    pub(crate) fn demand_background(&self) {
+    pub fn demand_background(&self) {
         if self.has_thread && self.baton.demand() {
             self.bell.ring();
         }
     }
 
     /// Ends the lives of the background thread and of engines.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.bell.ring();
         for sleeper in &self.sleepers {
@@ -225,13 +230,13 @@ impl<P: Protocol> Shared<P> {
 
 impl<P: Protocol> Locked<P> {
     /// One turn of the only engine. True if there is more to do at once.
-    pub(crate) fn turn(&mut self) -> bool {
+    pub fn turn(&mut self) -> bool {
         self.turn_as(P::EAGERNESS, true)
     }
 
     /// The same. `may_wait`: a lone acknowledgement may wait for an application that answers at
     /// once.
-    pub(crate) fn turn_as(&mut self, eagerness: Eagerness, may_wait: bool) -> bool {
+    pub fn turn_as(&mut self, eagerness: Eagerness, may_wait: bool) -> bool {
         match &mut self.io {
             Some(io) => turn(&mut self.core, io, eagerness, may_wait),
             None => false,
@@ -239,14 +244,14 @@ impl<P: Protocol> Locked<P> {
     }
 
     /// A thread that slept on the sockets of the only engine saw that these have something.
-    pub(crate) fn mark_ready(&mut self, ready: &[usize]) {
+    pub fn mark_ready(&mut self, ready: &[usize]) {
         if let Some(io) = &mut self.io {
             io.sockets.mark_ready(ready);
         }
     }
 
     /// When the next turn of the only engine is due although nothing arrives.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         let sockets = self.io.as_ref().and_then(Io::deadline);
         let sockets = sockets.filter(|_| !self.core.is_over());
         earlier(self.core.deadline(0), sockets)
@@ -278,11 +283,12 @@ impl<P: Protocol> Locked<P> {
     }
 }
 
-pub(crate) fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
+/// The earlier of two instants, of which each may be missing.
+pub fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(two).reduce(Instant::min)
 }
 
 /// How long until then; `None` for ever.
-pub(crate) fn span_until(until: Option<Instant>) -> Option<Duration> {
+pub fn span_until(until: Option<Instant>) -> Option<Duration> {
     until.map(|until| clock::to_std(until.since(clock::now())))
 }

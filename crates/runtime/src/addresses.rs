@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 const ANY_PORT: u16 = 4791;
 
 /// The address with the link it is on, which a link-local one needs to be bound.
-pub(crate) fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
+pub fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
     match ip {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
             SocketAddrV6::new(v6, port, 0, interface_of(v6).unwrap_or(0)).into()
@@ -16,7 +16,7 @@ pub(crate) fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
 }
 
 /// The address that packets to `to` would leave from.
-pub(crate) fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
+pub fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -36,7 +36,7 @@ fn interface_of(address: Ipv6Addr) -> Option<u32> {
 }
 
 /// Only addresses of this host can be bound.
-pub(crate) fn is_of_this_host(address: SocketAddr) -> bool {
+pub fn is_of_this_host(address: SocketAddr) -> bool {
     let mut address = address;
     address.set_port(0);
     UdpSocket::bind(address).is_ok()

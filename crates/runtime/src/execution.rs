@@ -1,13 +1,13 @@
 //! What a device asks to be done to memory is done, and reported to it.
 
 use fairway_device::{Device, Execution, Placement, Ranges};
-use fairway_engine::wire::Instant;
+use fairway_wire::Instant;
 
-use super::Memories;
+use crate::Memories;
 use crate::memory::Gone;
 
 /// Copies the payload of a packet to its place, and does what that makes due.
-pub(crate) fn place<D: Device>(
+pub fn place<D: Device>(
     device: &mut D,
     memories: &mut Memories,
     now: Instant,
@@ -23,7 +23,7 @@ pub(crate) fn place<D: Device>(
 
 /// Reports to a device that something is in place (`old` is what a word was that was changed), or
 /// that its memory is gone.
-pub(crate) fn report<D: Device>(
+pub fn report<D: Device>(
     device: &mut D,
     memories: &mut Memories,
     now: Instant,
@@ -40,7 +40,7 @@ pub(crate) fn report<D: Device>(
 }
 
 /// Does what waited for its turn and is due now. Each step may make more due.
-pub(crate) fn execute_due<D: Device>(device: &mut D, memories: &mut Memories, now: Instant) {
+pub fn execute_due<D: Device>(device: &mut D, memories: &mut Memories, now: Instant) {
     while let Some(execution) = device.poll_execution() {
         let (token, old) = match execution.into() {
             Execution::Copy { from, to, token } => (token, memories.copy(&from, &to).map(|()| 0)),

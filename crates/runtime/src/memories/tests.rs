@@ -1,6 +1,6 @@
 use super::*;
 use fairway_device::ScatterList;
-use fairway_engine::wire::AtomicOperator;
+use fairway_wire::AtomicOperator;
 
 /// A table with one segment of `length` zeros, and its memory.
 fn table(unregistered: Unregistered, length: usize) -> (Memories, Arc<Memory>) {

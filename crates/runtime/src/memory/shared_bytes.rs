@@ -8,18 +8,19 @@
 //! An aligned word of 1, 2, 4 or 8 bytes is read and written whole. Whoever sees what was written
 //! sees what was written before it: a flag that follows its data can be trusted.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
-use fairway_engine::wire::AtomicOperator;
+use fairway_wire::AtomicOperator;
 
 use super::guard;
 use super::sanitizer::will_write;
 
 /// Memory is not there any more: its owner has unmapped it, or has truncated its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub struct Gone;
 
 /// Bytes per shared word.
 const WORD: usize = size_of::<u64>();
@@ -28,25 +29,34 @@ const CHUNK: usize = 256;
 
 /// A range of shared bytes. Whoever holds one vouches that it has not become anything else.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SharedBytes {
+pub struct SharedBytes<'a> {
     start: NonNull<u8>,
     length: usize,
+    memory: PhantomData<&'a ()>,
 }
 
 // SAFETY: it is a place, and whatever is done there is done by accesses that any thread may make.
-unsafe impl Send for SharedBytes {}
+unsafe impl Send for SharedBytes<'_> {}
 
-impl SharedBytes {
+impl<'a> SharedBytes<'a> {
     /// # Safety
     /// `length` bytes from `start` must stay the application's while the value is used, mapped or
     /// not, and nobody in this process may hold a Rust reference to any of them. To write, they
     /// must be writable if they are mapped.
-    pub(crate) unsafe fn new(start: NonNull<u8>, length: usize) -> Self {
-        SharedBytes { start, length }
+    pub unsafe fn new(start: NonNull<u8>, length: usize) -> Self {
+        SharedBytes { start, length, memory: PhantomData }
+    }
+
+    /// The same bytes without a borrow of their memory.
+    ///
+    /// # Safety
+    /// The memory stays the application's until the value is used for the last time.
+    pub unsafe fn detach(self) -> SharedBytes<'static> {
+        SharedBytes { start: self.start, length: self.length, memory: PhantomData }
     }
 
     /// Copies all of it to `out`, which is as long. If that fails, any of `out` may have changed.
-    pub(crate) fn read(self, out: &mut [u8]) -> Result<(), Gone> {
+    pub fn read(self, out: &mut [u8]) -> Result<(), Gone> {
         assert_eq!(self.length, out.len(), "a copy between ranges of different lengths");
         if self.is_word() {
             // SAFETY: an aligned word, which the maker vouched for.
@@ -66,7 +76,7 @@ impl SharedBytes {
     }
 
     /// Copies `data`, which is as long, over all of it. If that fails, any of it may have changed.
-    pub(crate) fn write(self, data: &[u8]) -> Result<(), Gone> {
+    pub fn write(self, data: &[u8]) -> Result<(), Gone> {
         assert_eq!(self.length, data.len(), "a copy between ranges of different lengths");
         will_write(self.start.as_ptr(), self.length);
         if self.is_word() {
@@ -85,7 +95,7 @@ impl SharedBytes {
     }
 
     /// `length` of its bytes from `offset` on, which there are.
-    fn part(&self, offset: usize, length: usize) -> SharedBytes {
+    fn part(&self, offset: usize, length: usize) -> SharedBytes<'a> {
         debug_assert!(offset + length <= self.length);
         // SAFETY: a part of what the maker vouched for.
         unsafe { SharedBytes::new(self.start.add(offset), length) }
@@ -111,13 +121,9 @@ impl SharedBytes {
 
     /// Changes the word that it is, atomically, and returns what it was.
     ///
-    /// Panics if it is no aligned word of 4 or 8 bytes: the callers have checked.
-    pub(crate) fn change(
-        self,
-        operator: AtomicOperator,
-        operand: u64,
-        compare: u64,
-    ) -> Result<u64, Gone> {
+    /// # Panics
+    /// It is no aligned word of 4 or 8 bytes.
+    pub fn change(self, operator: AtomicOperator, operand: u64, compare: u64) -> Result<u64, Gone> {
         assert!(self.is_aligned_word(), "an atomic on something that is no aligned word");
         let (word, width) = (self.start.as_ptr(), self.length);
         let mask = u64::MAX >> (64 - 8 * width);
@@ -153,7 +159,7 @@ impl SharedBytes {
     }
 
     /// True if it holds `data` (which is as long) now.
-    pub(crate) fn equals(self, data: &[u8]) -> Result<bool, Gone> {
+    pub fn equals(self, data: &[u8]) -> Result<bool, Gone> {
         assert_eq!(self.length, data.len(), "a comparison of ranges of different lengths");
         let mut scratch = [0; CHUNK];
         for (index, expected) in data.chunks(CHUNK).enumerate() {

@@ -12,19 +12,20 @@ use crate::memory::{Gone, Memory, SharedBytes};
 const WORD: usize = size_of::<u64>();
 
 /// Memory by segment index. What is in here stays mapped, or the owner has vouched for it.
-pub(crate) struct Memories {
+pub struct Memories {
     live: Vec<Option<Arc<Memory>>>,
     /// Released by the device, but perhaps named by packets that still wait to be sent.
     released: Vec<Arc<Memory>>,
     unregistered: Unregistered,
     /// Room for a payload on its way from the stash to its place.
     scratch: Vec<u8>,
-    pub(crate) counters: MemoryCounters,
+    /// What was done to the memory so far.
+    pub counters: MemoryCounters,
 }
 
 /// What it means that a device names memory which is not registered (any more).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unregistered {
+pub enum Unregistered {
     /// Memory leaves the table only when the device has released it, so this is a bug of ours.
     Bug,
     /// Memory leaves the table at once when it is deregistered, although operations may still name
@@ -34,22 +35,23 @@ pub(crate) enum Unregistered {
 
 /// What was done to memory.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MemoryCounters {
+pub struct MemoryCounters {
     /// Payloads copied into place.
-    pub(crate) placed: u64,
+    pub placed: u64,
     /// Bytes of those.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Payloads that waited for their turn before they were copied into place.
-    pub(crate) placed_late: u64,
+    pub placed_late: u64,
     /// Words changed.
-    pub(crate) atomics: u64,
+    pub atomics: u64,
     /// Payloads, words and packets for or from memory that its owner has unmapped, or whose file
     /// was truncated.
-    pub(crate) gone: u64,
+    pub gone: u64,
 }
 
 impl Memories {
-    pub(crate) fn new(unregistered: Unregistered) -> Self {
+    /// A table without memory.
+    pub fn new(unregistered: Unregistered) -> Self {
         Memories {
             live: Vec::new(),
             released: Vec::new(),
@@ -60,11 +62,12 @@ impl Memories {
     }
 
     /// Takes room for payloads that are copied from one segment to another.
-    pub(crate) fn reserve_scratch(&mut self, bytes: usize) {
+    pub fn reserve_scratch(&mut self, bytes: usize) {
         self.scratch = vec![0; bytes];
     }
 
-    pub(crate) fn insert(&mut self, id: SegmentId, memory: Arc<Memory>) {
+    /// Puts the memory of a segment that a device has registered into the table.
+    pub fn insert(&mut self, id: SegmentId, memory: Arc<Memory>) {
         let index = id.index();
         if index >= self.live.len() {
             self.live.resize_with(index + 1, || None);
@@ -73,20 +76,20 @@ impl Memories {
     }
 
     /// The device names it no more, and no packet that waits to be sent does.
-    pub(crate) fn remove(&mut self, id: SegmentId) {
+    pub fn remove(&mut self, id: SegmentId) {
         if let Some(memory) = self.live.get_mut(id.index()) {
             *memory = None;
         }
     }
 
     /// The device has no use for it any more.
-    pub(crate) fn release(&mut self, id: SegmentId) {
+    pub fn release(&mut self, id: SegmentId) {
         self.released.extend(self.live.get_mut(id.index()).and_then(Option::take));
     }
 
     /// What a segment's memory was is its owner's again: what still names it finds as much that is
     /// nobody's.
-    pub(crate) fn blind(&mut self, id: SegmentId) {
+    pub fn blind(&mut self, id: SegmentId) {
         if let Some(Some(memory)) = self.live.get_mut(id.index()) {
             // Memory that is never touched costs nothing; without it, nothing is found.
             match Memory::zeroed(memory.len()) {
@@ -97,14 +100,14 @@ impl Memories {
     }
 
     /// Frees what was released, if no packet waits to be sent.
-    pub(crate) fn bury(&mut self, nothing_waits: bool) {
+    pub fn bury(&mut self, nothing_waits: bool) {
         if nothing_waits && !self.released.is_empty() {
             self.released.clear();
         }
     }
 
     /// The bytes of a range to be sent; `None` if they are not there.
-    pub(crate) fn gather(&self, range: &LocalRange) -> Option<RawSlice> {
+    pub fn gather(&self, range: &LocalRange) -> Option<RawSlice> {
         if range.length == 0 {
             return Some(RawSlice::EMPTY);
         }
@@ -118,26 +121,26 @@ impl Memories {
     }
 
     /// The bytes of a range, to be copied out; `None` if they are not there.
-    pub(crate) fn source(&self, range: &LocalRange) -> Option<SharedBytes> {
+    pub fn source(&self, range: &LocalRange) -> Option<SharedBytes<'_>> {
         let memory = self.holder(range)?;
         Some(memory.bytes(range.offset as usize, range.length as usize))
     }
 
     /// Room for a payload to be copied into; `None` if it is not there or can't be written.
-    pub(crate) fn target(&self, range: &LocalRange) -> Option<SharedBytes> {
+    pub fn target(&self, range: &LocalRange) -> Option<SharedBytes<'_>> {
         let memory = self.holder(range).filter(|memory| memory.is_writable())?;
         Some(memory.bytes(range.offset as usize, range.length as usize))
     }
 
     /// Where a range begins in this process; `None` if it is not there.
-    pub(crate) fn address_of(&self, range: &LocalRange) -> Option<usize> {
+    pub fn address_of(&self, range: &LocalRange) -> Option<usize> {
         let memory = self.holder(range)?;
         Some(memory.start().as_ptr() as usize + range.offset as usize)
     }
 
     /// Copies the bytes of `from` to `out`, which is as long. False if some are not there: their
     /// segment is not registered, or its memory is gone.
-    pub(crate) fn gather_into(&self, from: &impl Ranges, out: &mut [u8]) -> bool {
+    pub fn gather_into(&self, from: &impl Ranges, out: &mut [u8]) -> bool {
         let mut rest = out;
         for range in from.ranges() {
             let (part, later) = rest.split_at_mut(range.length as usize);
@@ -155,7 +158,7 @@ impl Memories {
     ///
     /// # Errors
     /// The memory of a segment is gone.
-    pub(crate) fn scatter(&self, to: &impl Ranges, data: &[u8]) -> Result<(), Gone> {
+    pub fn scatter(&self, to: &impl Ranges, data: &[u8]) -> Result<(), Gone> {
         debug_assert_eq!(to.length() as usize, data.len(), "a place of another length");
         let mut rest = data;
         for range in to.ranges() {
@@ -172,7 +175,7 @@ impl Memories {
     ///
     /// # Errors
     /// Its memory is gone.
-    pub(crate) fn change<K>(&mut self, atomic: &AtomicExecution<K>) -> Result<u64, Gone> {
+    pub fn change<K>(&mut self, atomic: &AtomicExecution<K>) -> Result<u64, Gone> {
         self.counters.atomics += 1;
         let Some(word) = self.room(&atomic.target) else { return Ok(0) };
         if word.is_aligned_word() {
@@ -194,7 +197,7 @@ impl Memories {
     ///
     /// # Errors
     /// The memory of one of them is gone.
-    pub(crate) fn copy(&mut self, from: &LocalRange, to: &LocalRange) -> Result<(), Gone> {
+    pub fn copy(&mut self, from: &LocalRange, to: &LocalRange) -> Result<(), Gone> {
         self.counters.placed_late += 1;
         let mut scratch = std::mem::take(&mut self.scratch);
         let bytes = &mut scratch[..from.length as usize];
@@ -207,7 +210,7 @@ impl Memories {
     /// Room that a device has named, after it has checked the access. Its bounds are checked once
     /// more here, because a mistake must not become a write to somewhere else. `None`: the memory
     /// is not registered any more, and its bytes are to be left out.
-    pub(crate) fn room(&self, range: &LocalRange) -> Option<SharedBytes> {
+    pub fn room(&self, range: &LocalRange) -> Option<SharedBytes<'_>> {
         let room = self.target(range);
         assert!(
             room.is_some() || self.unregistered == Unregistered::LeftOut,

@@ -2,23 +2,25 @@
 //! where they go, and what lives beside the device.
 
 use fairway_device::{Device, Placement};
-use fairway_engine::wire::Instant;
 use fairway_port::Arrival;
+use fairway_wire::Instant;
 
-use super::io::{Companion, Io};
-use super::memories::Memories;
+use crate::io::{Companion, Io};
+use crate::memories::Memories;
 use crate::promptness::Promptness;
 
 /// A packet that was read from a datagram and proven genuine.
-pub(crate) struct Parsed<'a, P: Protocol> {
-    pub(crate) received: <P::Device as Device>::Received,
-    pub(crate) payload: &'a [u8],
+pub struct Parsed<'a, P: Protocol> {
+    /// Packet and address, as the device takes them.
+    pub received: <P::Device as Device>::Received,
+    /// Payload, which lies in the receive buffer.
+    pub payload: &'a [u8],
     /// What the protocol wants to know of the datagram besides.
-    pub(crate) context: P::Context<'a>,
+    pub context: P::Context<'a>,
 }
 
 /// What becomes of a payload whose place is known.
-pub(crate) enum Placing {
+pub enum Placing {
     /// It is copied there now.
     Now,
     /// It will be copied, and reported, later.
@@ -29,7 +31,7 @@ pub(crate) enum Placing {
 
 /// What of arrivals goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Eagerness {
+pub enum Eagerness {
     /// A lone small packet is answered before anything else is looked for: somebody waits for it.
     AnswerFirst,
     /// Each socket is asked once, and asked again in the next turn, which comes soon.
@@ -39,11 +41,11 @@ pub(crate) enum Eagerness {
 }
 
 /// The destination, the payload's name and the headers of a packet that a device sends.
-pub(crate) type TransmitOf<P> = <<P as Protocol>::Device as Device>::Transmit;
+pub type TransmitOf<P> = <<P as Protocol>::Device as Device>::Transmit;
 
 /// A protocol as it is driven live: a device, its memory, and what is around them. It is behind one
 /// lock, and called with that lock held.
-pub(crate) trait Protocol: Sized + Send {
+pub trait Protocol: Sized + Send {
     /// The state machine.
     type Device: Device;
     /// What is kept beside the sockets.
@@ -59,8 +61,9 @@ pub(crate) trait Protocol: Sized + Send {
     const RECEIVED_MAX: usize;
     /// Most packets that are taken in before timers fire.
     const CAUGHT_UP_MAX: usize;
-    /// Most packets sent in one turn, and most runs, so that what arrives is not left lying.
+    /// Most packets sent in one turn, so that what arrives is not left lying.
     const SENT_MAX: usize;
+    /// Most runs sent in one turn, for the same reason.
     const RUNS_MAX: u32;
     /// What of arrivals goes first in turns of the background thread, and where nothing else is
     /// said.
@@ -77,7 +80,7 @@ pub(crate) trait Protocol: Sized + Send {
     fn turn_begins(&mut self) -> bool {
         true
     }
-    /// Something else than a socket has something ([`super::sockets::OTHERS`]).
+    /// Something else than a socket has something ([`OTHERS`](crate::OTHERS)).
     fn receive_others(&mut self, _io: &mut Io<Self::Own>) {}
     /// Packets have arrived and were handed in.
     fn received(&mut self, _io: &mut Io<Self::Own>, _now: Instant) {}

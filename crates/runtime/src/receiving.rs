@@ -1,14 +1,14 @@
 //! Receiving: datagrams become packets, packets go to the device, payloads into place.
 
 use fairway_device::{Device, Verdict};
-use fairway_engine::wire::Instant;
 use fairway_port::Arrival;
+use fairway_wire::Instant;
 
-use super::execution::{execute_due, place, report};
-use super::io::{Companion, Io};
-use super::protocol::{Eagerness, Parsed, Placing, Protocol};
 use crate::clock;
+use crate::execution::{execute_due, place, report};
+use crate::io::{Companion, Io};
 use crate::memory::Gone;
+use crate::protocol::{Eagerness, Parsed, Placing, Protocol};
 
 /// Arrivals up to this many bytes are somebody's question or answer, and not part of a flood.
 const SMALL: usize = 1024;
@@ -71,7 +71,7 @@ fn receive_from<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, socket: usiz
 }
 
 /// Hands the run of packets of a receive call to the device.
-pub(crate) fn handle_arrival<P: Protocol>(
+pub fn handle_arrival<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
     now: Instant,
@@ -88,7 +88,7 @@ pub(crate) fn handle_arrival<P: Protocol>(
 }
 
 /// Hands a packet to the device, and does to memory what that makes due.
-pub(crate) fn handle<P: Protocol>(
+pub fn handle<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
     now: Instant,

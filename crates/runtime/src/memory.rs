@@ -10,20 +10,20 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-pub(crate) use guard::install as survive_missing_memory;
-pub(crate) use shared_bytes::{Gone, SharedBytes};
+pub use guard::install as survive_missing_memory;
+pub use shared_bytes::{Gone, SharedBytes};
 
-use crate::runtime::SystemError;
+use crate::error::SystemError;
 
 /// A piece of memory that a NIC may read and write.
 ///
 /// Once it is registered its bytes change at any time, so nothing hands out a `&[u8]` to them:
-/// they are copied in and out ([`crate::Segment::read_at`], [`crate::Segment::write_at`]). To
-/// get a vector back, see [`crate::Segment::into_memory`] and [`Memory::into_vec`].
+/// they are copied in and out (`Segment::read_at`, `Segment::write_at`). To get a vector back, see
+/// `Segment::into_memory` and [`Memory::into_vec`].
 ///
 /// ```compile_fail
 /// // There is no way to borrow the bytes while a NIC may change them.
-/// let memory = fairway_softnic::Memory::zeroed(4096).unwrap();
+/// let memory = fairway_runtime::Memory::zeroed(4096).unwrap();
 /// let bytes: &[u8] = memory.as_ref();
 /// ```
 pub struct Memory {
@@ -67,7 +67,7 @@ impl Memory {
         map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
     }
 
-    /// `length` bytes of zeros that peers on this host may map: their [`crate::RemotePtr`]s then
+    /// `length` bytes of zeros that peers on this host may map: their `RemotePtr`s then
     /// work without packets. Otherwise as [`Memory::zeroed`], at the price of an open file each.
     ///
     /// # Errors
@@ -94,14 +94,14 @@ impl Memory {
     }
 
     /// Is it a file in memory that nobody can cut short, so that touching it ends no process?
-    pub(crate) fn has_fixed_length(file: &File) -> bool {
+    pub fn has_fixed_length(file: &File) -> bool {
         // SAFETY: has no conditions.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         seals >= 0 && seals & FIXED_LENGTH == FIXED_LENGTH
     }
 
     /// The file behind it, if it can be shared.
-    pub(crate) fn file(&self) -> Option<i32> {
+    pub fn file(&self) -> Option<i32> {
         match self.backing {
             Backing::Shared { file } => Some(file),
             _ => None,
@@ -109,7 +109,7 @@ impl Memory {
     }
 
     /// Where a file of this process can be opened again.
-    pub(crate) fn path_of(file: i32) -> String {
+    pub fn path_of(file: i32) -> String {
         format!("/proc/self/fd/{file}")
     }
 
@@ -146,7 +146,7 @@ impl Memory {
     ///
     /// # Safety
     /// `length` bytes from `start` must be the caller's, readable and writable, until the value has
-    /// been dropped (for registered memory: until [`crate::Segment::into_memory`] returned it),
+    /// been dropped (for registered memory: until `Segment::into_memory` returned it),
     /// and nobody may hold Rust references to them that far. They may be unmapped before, if
     /// nothing else is mapped there instead: operations on them fail then.
     pub unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Memory {
@@ -190,20 +190,22 @@ impl Memory {
 
     /// The bytes `offset..offset + length`.
     ///
-    /// Panics outside the memory: the callers have checked.
-    pub(crate) fn bytes(&self, offset: usize, length: usize) -> SharedBytes {
+    /// # Panics
+    /// The range leaves the memory.
+    pub fn bytes(&self, offset: usize, length: usize) -> SharedBytes<'_> {
         assert!(self.contains(offset as u64, length), "a range outside its memory");
-        // SAFETY: within the memory, which is mapped while `self` is borrowed; the caller uses the
-        // value at once. No references to the memory exist.
+        // SAFETY: within the memory, which stays as it is while `self` is borrowed. No references
+        // to the memory exist. Memory that is read-only is not written: the access fails.
         unsafe { SharedBytes::new(self.start.add(offset), length) }
     }
 
-    pub(crate) fn contains(&self, offset: u64, length: usize) -> bool {
+    /// True if `length` bytes from `offset` on lie within the memory.
+    pub fn contains(&self, offset: u64, length: usize) -> bool {
         offset.checked_add(length as u64).is_some_and(|end| end <= self.length as u64)
     }
 
     /// The first byte.
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 }

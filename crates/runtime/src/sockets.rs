@@ -2,8 +2,8 @@
 
 use std::io;
 
-use fairway_engine::wire::Instant;
 use fairway_port::{Arrival, Datapath, ReceiveBuffer, Waiter};
+use fairway_wire::Instant;
 
 /// As long as a socket foretells where packets arrive next, a packet at the same socket counts this
 /// much, ...
@@ -13,11 +13,12 @@ const HOT_MAX: u32 = 16;
 const HOT_LOSS: u32 = 4;
 
 /// Indices of a waiter from here on are no sockets, but whatever else a protocol receives from.
-pub(crate) const OTHERS: usize = 1 << 16;
+pub const OTHERS: usize = 1 << 16;
 
 /// The sockets, and what is needed to receive from them without allocating.
-pub(crate) struct Sockets {
-    pub(crate) datapath: Box<dyn Datapath>,
+pub struct Sockets {
+    /// How packets are received and sent.
+    pub datapath: Box<dyn Datapath>,
     /// Lent to the arrival at hand; otherwise there.
     buffer: Option<ReceiveBuffer>,
     /// How many there are.
@@ -42,18 +43,15 @@ pub(crate) struct Sockets {
     turns_until_look: u32,
     /// The kernel could not read what was to be sent.
     unreadable: bool,
-    /// Errors that were no ordinary packet loss, and the latest.
-    pub(crate) errors: u64,
-    pub(crate) last_error: Option<String>,
+    /// Errors that were no ordinary packet loss.
+    pub errors: u64,
+    /// The latest of these errors.
+    pub last_error: Option<String>,
 }
 
 impl Sockets {
     /// The sockets of `datapath`, of which `look` watches each.
-    pub(crate) fn new(
-        datapath: Box<dyn Datapath>,
-        look: Option<Waiter>,
-        turns_per_look: u32,
-    ) -> Sockets {
+    pub fn new(datapath: Box<dyn Datapath>, look: Option<Waiter>, turns_per_look: u32) -> Sockets {
         let count = datapath.port().socket_count();
         Sockets {
             buffer: Some(ReceiveBuffer::new()),
@@ -75,7 +73,7 @@ impl Sockets {
     }
 
     /// Has something else watched besides the sockets, under an index from [`OTHERS`] on.
-    pub(crate) fn watch_other(&mut self, fd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
+    pub fn watch_other(&mut self, fd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
         self.watches_others = true;
         match &self.look {
             Some(look) => look.watch(fd, OTHERS),
@@ -90,7 +88,7 @@ impl Sockets {
     }
 
     /// A thread that slept on the sockets saw that these have something.
-    pub(crate) fn mark_ready(&mut self, ready: &[usize]) {
+    pub fn mark_ready(&mut self, ready: &[usize]) {
         for index in ready {
             match *index {
                 socket if socket < OTHERS => self.waiting |= 1 << socket,
@@ -100,7 +98,7 @@ impl Sockets {
     }
 
     /// This socket may have more.
-    pub(crate) fn mark(&mut self, socket: usize) {
+    pub fn mark(&mut self, socket: usize) {
         self.waiting |= 1 << socket;
     }
 
@@ -115,7 +113,7 @@ impl Sockets {
     }
 
     /// The socket to try next, of those that are marked: the hot one first, then by number.
-    pub(crate) fn next(&self) -> Option<usize> {
+    pub fn next(&self) -> Option<usize> {
         match self.waiting {
             0 => None,
             waiting if waiting & 1 << self.hot != 0 => Some(self.hot),
@@ -124,7 +122,7 @@ impl Sockets {
     }
 
     /// So many packets came to a socket that was tried.
-    pub(crate) fn took(&mut self, socket: usize, packets: usize) {
+    pub fn took(&mut self, socket: usize, packets: usize) {
         if packets == 0 {
             return self.unmark(socket);
         }
@@ -137,7 +135,7 @@ impl Sockets {
     }
 
     /// Decides which sockets to try in this turn.
-    pub(crate) fn choose(&mut self) {
+    pub fn choose(&mut self) {
         let known = self.waiting != 0;
         if known && !self.watches_others {
             return;
@@ -154,7 +152,7 @@ impl Sockets {
     }
 
     /// Has the next turn look at all sockets.
-    pub(crate) fn look_next(&mut self) {
+    pub fn look_next(&mut self) {
         (self.turns_until_look, self.waiting) = (0, 0);
     }
 
@@ -169,7 +167,7 @@ impl Sockets {
     }
 
     /// One receive call on a socket.
-    pub(crate) fn receive<'b>(
+    pub fn receive<'b>(
         &mut self,
         socket: usize,
         buffer: &'b mut ReceiveBuffer,
@@ -183,16 +181,18 @@ impl Sockets {
         }
     }
 
-    pub(crate) fn take_buffer(&mut self) -> ReceiveBuffer {
+    /// Takes the buffer for one receive call.
+    pub fn take_buffer(&mut self) -> ReceiveBuffer {
         self.buffer.take().unwrap_or_default()
     }
 
-    pub(crate) fn give_buffer(&mut self, buffer: ReceiveBuffer) {
+    /// Gives the buffer back.
+    pub fn give_buffer(&mut self, buffer: ReceiveBuffer) {
         self.buffer = Some(buffer);
     }
 
     /// Lets an emulated network let go of what it has held long enough.
-    pub(crate) fn release_due(&mut self, now: Instant) {
+    pub fn release_due(&mut self, now: Instant) {
         if let Err(error) = self.datapath.release_due(ns(now)) {
             self.trouble(&error);
         }
@@ -204,14 +204,14 @@ impl Sockets {
     }
 
     /// Counts an error of the sockets: to the protocol it is a lost packet.
-    pub(crate) fn trouble(&mut self, error: &io::Error) {
+    pub fn trouble(&mut self, error: &io::Error) {
         self.unreadable |= error.raw_os_error() == Some(libc::EFAULT);
         self.errors += 1;
         self.last_error = Some(error.to_string());
     }
 
     /// True once after the kernel could not read what was to be sent.
-    pub(crate) fn take_unreadable(&mut self) -> bool {
+    pub fn take_unreadable(&mut self) -> bool {
         std::mem::take(&mut self.unreadable)
     }
 }
@@ -222,6 +222,6 @@ fn all(sockets: usize) -> u64 {
 }
 
 /// The device's time as the port counts it.
-pub(crate) fn ns(now: Instant) -> u64 {
+pub fn ns(now: Instant) -> u64 {
     now.as_ps() / 1000
 }

@@ -1,13 +1,13 @@
 //! Sending: packets of one path become one run, and a run one system call.
 
-use fairway_engine::wire::Instant;
+use fairway_wire::Instant;
 
-use super::io::{Companion, Io};
-use super::protocol::Protocol;
 use crate::clock;
+use crate::io::{Companion, Io};
+use crate::protocol::Protocol;
 
 /// Sends what the device has to send.
-pub(crate) fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) {
+pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) {
     let mut now = now;
     if protocol.sending_begins(io) && io.begin_sending(now) {
         while fill(protocol, io, now) {
@@ -23,7 +23,7 @@ pub(crate) fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: 
 }
 
 /// Puts the next run together. False if there is nothing to send.
-pub(crate) fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> bool {
+pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> bool {
     protocol.run_begins(io, now);
     if let Some(first) = io.outbox.pending.take() {
         io.own.run_begun();

@@ -3,7 +3,7 @@ use std::process::Command;
 
 use super::*;
 use crate::memory::Memory;
-use fairway_engine::wire::AtomicOperator;
+use fairway_wire::AtomicOperator;
 
 const PAGE: usize = 4096;
 

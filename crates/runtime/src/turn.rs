@@ -1,16 +1,16 @@
 //! One turn of a device: what has arrived goes in, timers fire, and what is to be sent goes out.
 
 use fairway_device::Device;
-use fairway_engine::wire::Instant;
+use fairway_wire::Instant;
 
-use super::io::Io;
-use super::protocol::{Eagerness, Protocol};
-use super::{receiving, sending};
 use crate::clock;
+use crate::io::Io;
+use crate::protocol::{Eagerness, Protocol};
+use crate::{receiving, sending};
 
 /// Runs one turn. `may_wait`: a lone acknowledgement may wait for an application that answers at
 /// once. True if there is more to do at once.
-pub(crate) fn turn<P: Protocol>(
+pub fn turn<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
     eagerness: Eagerness,
@@ -46,7 +46,7 @@ pub(crate) fn turn<P: Protocol>(
 }
 
 /// Does what is due by the clock.
-pub(crate) fn fire_timers<P: Protocol>(protocol: &mut P, now: Instant) {
+pub fn fire_timers<P: Protocol>(protocol: &mut P, now: Instant) {
     protocol.timers_begin();
     if is_due(protocol.parts().0.poll_timeout(), now) {
         protocol.timeout_due();
@@ -68,6 +68,7 @@ fn catch_up<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) ->
     now
 }
 
-pub(crate) fn is_due(deadline: Option<Instant>, now: Instant) -> bool {
+/// True if there is a deadline, and it has come.
+pub fn is_due(deadline: Option<Instant>, now: Instant) -> bool {
     deadline.is_some_and(|deadline| now.is_at_or_after(deadline))
 }

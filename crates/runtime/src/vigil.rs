@@ -31,7 +31,7 @@ const HELD_UP_NS: u64 = 200_000;
 
 /// What is known of the program's habits. Its words need not agree with one another: a wrong guess
 /// costs time and nothing else.
-pub(crate) struct Vigil {
+pub struct Vigil {
     /// When somebody last polled or posted, in nanoseconds; 0: never.
     active_at: AtomicU64,
     /// The last poll brought nothing, or something was posted since: a poll is to be expected.
@@ -45,7 +45,8 @@ pub(crate) struct Vigil {
 }
 
 impl Vigil {
-    pub(crate) fn new() -> Vigil {
+    /// No program has polled or posted yet.
+    pub fn new() -> Vigil {
         Vigil {
             active_at: AtomicU64::new(0),
             searching: AtomicBool::new(false),
@@ -56,19 +57,19 @@ impl Vigil {
     }
 
     /// Somebody has polled, and perhaps found something.
-    pub(crate) fn polled(&self, found: bool) {
+    pub fn polled(&self, found: bool) {
         self.searching.store(!found, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
     /// Somebody posts, or has posted.
-    pub(crate) fn posted(&self) {
+    pub fn posted(&self) {
         self.searching.store(true, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
     /// Is the background thread to drive? It asks before every turn, and whenever it has looked.
-    pub(crate) fn calls(&self) -> bool {
+    pub fn calls(&self) -> bool {
         let active_at = self.active_at.load(Ordering::Relaxed);
         if active_at == 0 {
             return false;
@@ -86,7 +87,7 @@ impl Vigil {
     }
 
     /// The background thread has been woken by packets.
-    pub(crate) fn woken(&self) {
+    pub fn woken(&self) {
         let polls = self.searching.load(Ordering::Relaxed)
             && span(self.active_at.load(Ordering::Relaxed)) < QUIET_NS;
         let before = self.meetings.load(Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Vigil {
     }
 
     /// May a poll leave the sockets to the background thread? They would be in each other's way.
-    pub(crate) fn is_served(&self) -> bool {
+    pub fn is_served(&self) -> bool {
         self.driving.load(Ordering::Relaxed)
             && span(self.turned_at.load(Ordering::Relaxed)) < HELD_UP_NS
     }

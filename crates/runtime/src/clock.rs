@@ -3,12 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use fairway_engine::wire;
+use fairway_wire as wire;
 
-use crate::runtime::SystemError;
+use crate::error::SystemError;
 
 /// The monotonic clock as the engine counts it.
-pub(crate) fn now() -> wire::Instant {
+pub fn now() -> wire::Instant {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written and outlives the call; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
@@ -17,7 +17,7 @@ pub(crate) fn now() -> wire::Instant {
 }
 
 /// The real-time clock, in nanoseconds: the one by which the kernel stamps packets.
-pub(crate) fn real_ns() -> u64 {
+pub fn real_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written and outlives the call; this clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut time) };
@@ -25,18 +25,18 @@ pub(crate) fn real_ns() -> u64 {
 }
 
 /// A span of the engine's as one of the standard library's.
-pub(crate) fn to_std(span: wire::Duration) -> Duration {
+pub fn to_std(span: wire::Duration) -> Duration {
     Duration::from_nanos(span.as_ns())
 }
 
 /// A span of the standard library's as one of the engine's (at most 106 days).
-pub(crate) fn from_std(span: Duration) -> wire::Duration {
+pub fn from_std(span: Duration) -> wire::Duration {
     const LONGEST: u64 = i64::MAX as u64 / 1000;
     wire::Duration::from_ns(u64::try_from(span.as_nanos()).unwrap_or(LONGEST).min(LONGEST))
 }
 
 /// Bytes that nobody can foresee.
-pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], SystemError> {
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], SystemError> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {
@@ -56,6 +56,6 @@ pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], SystemError> {
 }
 
 /// A number that nobody can foresee.
-pub(crate) fn random() -> Result<u64, SystemError> {
+pub fn random() -> Result<u64, SystemError> {
     Ok(u64::from_ne_bytes(random_bytes()?))
 }

@@ -4,7 +4,7 @@
 //! a peer that polls until it is acknowledged finds the answer there at the same time. Otherwise
 //! the peer would wait for nothing.
 
-use fairway_engine::wire::{Duration, Instant};
+use fairway_wire::{Duration, Instant};
 
 /// What is posted within this time is taken for an answer, and for so long an acknowledgement
 /// waits for one.
@@ -22,15 +22,16 @@ const HABIT: u8 = 3;
 /// What one that is missing takes away.
 const MISSING: u8 = 2;
 
+/// How often the application has answered at once what it was sent.
 #[derive(Debug, Default)]
-pub(crate) struct Promptness {
+pub struct Promptness {
     delivered_at: Option<Instant>,
     score: u8,
 }
 
 impl Promptness {
     /// Something has arrived for the application.
-    pub(crate) fn delivered(&mut self, now: Instant) {
+    pub fn delivered(&mut self, now: Instant) {
         if self.delivered_at.is_none_or(|at| now.since(at) >= PROMPT) {
             self.forget();
             self.delivered_at = Some(now);
@@ -38,7 +39,7 @@ impl Promptness {
     }
 
     /// It has posted something.
-    pub(crate) fn posted(&mut self, now: Instant) {
+    pub fn posted(&mut self, now: Instant) {
         match self.delivered_at.take() {
             Some(at) if now.since(at) < PROMPT => {
                 self.score = (self.score + 1).min(SCORE_MAX);

@@ -1,5 +1,5 @@
 use super::*;
-use fairway_engine::wire::AtomicOperator;
+use fairway_wire::AtomicOperator;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]

@@ -1,27 +1,30 @@
 //! What a thread that drives a device uses: its sockets, and the run of packets that is being put
 //! together, which leaves in one system call.
 
-use fairway_engine::wire::{Duration, Instant};
 use fairway_port::{Address, Arrival, RawSlice, Sent, Train};
+use fairway_wire::{Duration, Instant};
 
-use super::sockets::{Sockets, ns};
 use crate::clock;
 use crate::promptness::PROMPT;
+use crate::sockets::{Sockets, ns};
 
 /// A full socket is tried again after this long.
 const RETRY_AFTER: Duration = Duration::from_us(50);
 
 /// Where a run of packets goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bound {
-    pub(crate) path: usize,
-    pub(crate) socket: usize,
-    pub(crate) to: Address,
+pub struct Bound {
+    /// Number of the path.
+    pub path: usize,
+    /// Index of the socket that it leaves from.
+    pub socket: usize,
+    /// Address that it is sent to.
+    pub to: Address,
 }
 
 /// What a protocol keeps beside the sockets: room for what packets carry, and measurements. None of
 /// the calls but the types has to be there.
-pub(crate) trait Companion {
+pub trait Companion {
     /// A packet that begins the next run.
     type Pending: Send;
     /// An acknowledgement that waits for the end of the run, or for what the application answers.
@@ -47,7 +50,8 @@ pub(crate) trait Companion {
 }
 
 /// What became of a packet that was to be added to the run.
-pub(crate) enum Appended {
+pub enum Appended {
+    /// It is part of the run.
     Yes,
     /// It begins the next run.
     Next,
@@ -56,48 +60,52 @@ pub(crate) enum Appended {
 }
 
 /// Sockets and outgoing packets of one engine.
-pub(crate) struct Io<C: Companion> {
+pub struct Io<C: Companion> {
     /// Whose they are.
-    pub(crate) engine: u32,
-    pub(crate) sockets: Sockets,
-    pub(crate) outbox: Outbox<C>,
-    pub(crate) own: C,
+    pub engine: u32,
+    /// Sockets of the engine.
+    pub sockets: Sockets,
+    /// Packets that wait to be sent.
+    pub outbox: Outbox<C>,
+    /// What the protocol keeps beside the sockets.
+    pub own: C,
 }
 
 /// The run of packets that is being put together, and what waits for the next one.
-pub(crate) struct Outbox<C: Companion> {
+pub struct Outbox<C: Companion> {
     train: Train,
     bound_for: Option<Bound>,
     /// The packet that begins the next run.
-    pub(crate) pending: Option<C::Pending>,
+    pub pending: Option<C::Pending>,
     /// An acknowledgement that waits: what the application may answer leaves with it.
-    pub(crate) held: Option<C::Held>,
+    pub held: Option<C::Held>,
     /// Until when it does at the latest.
     owed_until: Option<Instant>,
     /// A lone acknowledgement may wait.
-    pub(crate) patient: bool,
+    pub patient: bool,
     /// A full socket did not take the run, or not all of it: when it is tried again.
     retry_at: Option<Instant>,
-    /// Runs sent, and packets taken from the device, in this turn.
+    /// Runs sent in this turn.
     runs: u32,
-    pub(crate) packets: usize,
+    /// Packets taken from the device in this turn.
+    pub packets: usize,
     /// There was more to do than a turn may.
-    pub(crate) unfinished: bool,
+    pub unfinished: bool,
 }
 
 impl<C: Companion> Outbox<C> {
     /// True if a run has been begun and has not left.
-    pub(crate) fn has_run(&self) -> bool {
+    pub fn has_run(&self) -> bool {
         self.bound_for.is_some()
     }
 
     /// Packets of the run so far.
-    pub(crate) fn run_len(&self) -> usize {
+    pub fn run_len(&self) -> usize {
         self.train.len()
     }
 
     /// True if a packet of `length` bytes to this place may join the run.
-    pub(crate) fn takes(&self, bound: &Bound, length: usize) -> bool {
+    pub fn takes(&self, bound: &Bound, length: usize) -> bool {
         match &self.bound_for {
             None => true,
             Some(other) => other == bound && self.train.check(length).is_ok(),
@@ -105,7 +113,7 @@ impl<C: Companion> Outbox<C> {
     }
 
     /// Adds a packet to the run.
-    pub(crate) fn append(&mut self, bound: Bound, header: &[u8], payload: RawSlice) -> Appended {
+    pub fn append(&mut self, bound: Bound, header: &[u8], payload: RawSlice) -> Appended {
         if self.bound_for.is_some_and(|other| other != bound) {
             return Appended::Next;
         }
@@ -136,12 +144,12 @@ impl<C: Companion> Outbox<C> {
     }
 
     /// Is a socket full?
-    pub(crate) fn is_blocked(&self) -> bool {
+    pub fn is_blocked(&self) -> bool {
         self.retry_at.is_some()
     }
 
     /// True if no packet waits to be sent.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.bound_for.is_none() && self.pending.is_none()
     }
 
@@ -152,7 +160,8 @@ impl<C: Companion> Outbox<C> {
 }
 
 impl<C: Companion> Io<C> {
-    pub(crate) fn new(engine: u32, sockets: Sockets, own: C) -> Self {
+    /// Sockets of an engine, with no packet that waits to be sent.
+    pub fn new(engine: u32, sockets: Sockets, own: C) -> Self {
         let outbox = Outbox {
             train: sockets.datapath.port().new_train(),
             bound_for: None,
@@ -170,7 +179,7 @@ impl<C: Companion> Io<C> {
 
     /// When the next turn is due although nothing arrives, for the sake of the sockets; `None`:
     /// never.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         if self.outbox.unfinished {
             return Some(clock::now());
         }
@@ -180,7 +189,7 @@ impl<C: Companion> Io<C> {
     }
 
     /// A turn's sending begins. False if a socket is full.
-    pub(crate) fn begin_sending(&mut self, now: Instant) -> bool {
+    pub fn begin_sending(&mut self, now: Instant) -> bool {
         let outbox = &mut self.outbox;
         outbox.unfinished = false;
         (outbox.runs, outbox.packets) = (0, 0);
@@ -192,7 +201,7 @@ impl<C: Companion> Io<C> {
     }
 
     /// Sends the run. False if the socket is full: the run then waits.
-    pub(crate) fn send_run(&mut self, now: Instant) -> bool {
+    pub fn send_run(&mut self, now: Instant) -> bool {
         if self.outbox.bound_for.is_none() {
             return true;
         }
@@ -219,14 +228,14 @@ impl<C: Companion> Io<C> {
     }
 
     /// May another run go in this turn? So many may, and so many packets.
-    pub(crate) fn may_send_more(&mut self, runs_max: u32, packets_max: usize) -> bool {
+    pub fn may_send_more(&mut self, runs_max: u32, packets_max: usize) -> bool {
         let outbox = &mut self.outbox;
         outbox.unfinished |= outbox.runs >= runs_max || outbox.packets >= packets_max;
         !outbox.unfinished
     }
 
     /// Drops what waits to be sent.
-    pub(crate) fn forget_waiting(&mut self) {
+    pub fn forget_waiting(&mut self) {
         self.own.dropped();
         self.outbox.pending = None;
         if self.outbox.bound_for.is_some() {
