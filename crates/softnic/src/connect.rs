@@ -145,11 +145,7 @@ impl Connecting {
 
 impl Core {
     /// Starts to connect; the number of the attempt.
-    pub(crate) fn start_attempt(
-        &mut self,
-        server: SocketAddr,
-        timeout: Duration,
-    ) -> Result<usize, Error> {
+    pub fn start_attempt(&mut self, server: SocketAddr, timeout: Duration) -> Result<usize, Error> {
         self.check_running()?;
         let server = match server.ip().to_canonical() {
             IpAddr::V4(ip) => SocketAddr::from((ip, server.port())),
@@ -263,7 +259,7 @@ impl Core {
     }
 
     /// The result of an attempt that has ended.
-    pub(crate) fn take_attempt(&mut self, index: usize) -> Option<Result<Arc<PeerState>, Error>> {
+    pub fn take_attempt(&mut self, index: usize) -> Option<Result<Arc<PeerState>, Error>> {
         let slot = self.connecting.attempts.get_mut(index)?;
         let result = slot.as_mut()?.result.take()?;
         *slot = None;
@@ -271,7 +267,7 @@ impl Core {
     }
 
     /// Ends an attempt whose result is of no use any more.
-    pub(crate) fn abandon_attempt(&mut self, index: usize) {
+    pub fn abandon_attempt(&mut self, index: usize) {
         let slot = self.connecting.attempts.get_mut(index).and_then(Option::take);
         if let Some(pending) = slot
             && pending.result.is_none()

@@ -40,7 +40,7 @@ use hints::HintWords;
 pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
-pub(crate) use tenant::Tenant;
+pub use tenant::Tenant;
 
 /// Events kept for an application that does not ask for them; the oldest go first.
 const NOTICES_MAX: usize = 1024;
@@ -49,8 +49,9 @@ const NOTICES_MAX: usize = 1024;
 const ATOMIC_ALIGNMENT: usize = size_of::<u64>();
 
 /// Everything a context is made of. One thread at a time has it.
-pub(crate) struct Core {
-    pub(crate) nic: Nic,
+pub struct Core {
+    /// The state machine of the protocol.
+    pub nic: Nic,
     /// By engine.
     pub(crate) engines: Vec<EngineNote>,
     /// Something was posted or ended: there may be packets to send.
@@ -68,7 +69,8 @@ pub(crate) struct Core {
     pub(crate) careful_until: Option<wire::Instant>,
     local_addrs: Vec<SocketAddr>,
     pub(crate) channels: Channels,
-    pub(crate) memories: Memories,
+    /// Registered memory.
+    pub memories: Memories,
     pub(crate) connecting: Connecting,
     /// First channels of peers that have used too many wrong keys and are to be closed.
     pub(crate) guessers: Vec<ChannelId>,
@@ -83,10 +85,10 @@ pub(crate) struct Core {
     jetties: Jetties,
     mailboxes: Mailboxes,
     hints: HintWords,
-    /// Queue pairs that live on this NIC.
+    /// What has Jetties and channels of its own here.
     pub(crate) tenant: Option<Box<dyn Tenant>>,
-    /// Of those who use verbs.
-    pub(crate) promptness: Promptness,
+    /// Whether the users of verbs answer at once.
+    pub promptness: Promptness,
     state: State,
     /// What the host is short of, if somebody watches.
     pub(crate) host: Option<HostSignals>,
@@ -300,7 +302,8 @@ impl Core {
         usage
     }
 
-    pub(crate) fn local_addrs(&self) -> &[SocketAddr] {
+    /// Addresses of the sockets.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.local_addrs
     }
 
@@ -376,7 +379,8 @@ impl Core {
 
     // ---- segments ----
 
-    pub(crate) fn register(
+    /// Registers memory, with the first byte at `address` for peers.
+    pub fn register(
         &mut self,
         memory: &Arc<Memory>,
         rights: Rights,
@@ -403,7 +407,8 @@ impl Core {
         Ok((id, SegmentKey { token_id, token_value, address, length }))
     }
 
-    pub(crate) fn deregister(&mut self, id: SegmentId) {
+    /// Takes the rights to a segment from peers, and frees its memory once no operation uses it.
+    pub fn deregister(&mut self, id: SegmentId) {
         // A segment that still has operations is released by an event.
         if matches!(self.nic.deregister(id), Ok(true)) {
             self.memories.release(id);

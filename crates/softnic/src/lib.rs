@@ -71,6 +71,7 @@ mod context;
 mod control;
 mod core;
 mod counters;
+pub mod embed;
 mod engines;
 mod epoch;
 mod error;

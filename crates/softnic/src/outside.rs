@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-pub(crate) struct Outside {
+pub struct Outside {
     /// With several engines each has a thread, and no other thread runs turns.
     pub(crate) several: bool,
     /// How many threads wait for a moment in which no memory is lent to system calls.

@@ -7,15 +7,21 @@ use fairway_engine::ChannelId;
 
 /// What handles and the core share about a connection.
 #[derive(Debug)]
-pub(crate) struct PeerState {
-    pub(crate) channel: ChannelId,
-    pub(crate) address: SocketAddr,
-    pub(crate) incarnation: u32,
-    pub(crate) mtu: u32,
-    pub(crate) paths: u32,
-    pub(crate) alive: AtomicBool,
+pub struct PeerState {
+    /// The first channel to the peer.
+    pub channel: ChannelId,
+    /// Address of the peer's first socket.
+    pub address: SocketAddr,
+    /// Number that the peer drew when it started.
+    pub incarnation: u32,
+    /// Bytes of payload in a packet.
+    pub mtu: u32,
+    /// Paths of the channel.
+    pub paths: u32,
+    /// False once the channel is gone.
+    pub alive: AtomicBool,
     /// A [`LongPackets`].
-    pub(crate) long_packets: AtomicU8,
+    pub long_packets: AtomicU8,
 }
 
 impl PeerState {

@@ -69,7 +69,7 @@ impl Shared {
 
     /// Runs turns, or sleeps while others do, until `take` gives something. `what`, if given, tells
     /// those others when that may be the case.
-    pub(crate) fn wait_for<R>(
+    pub fn wait_for<R>(
         &self,
         awaited: &'static str,
         timeout: Option<Duration>,

@@ -24,7 +24,7 @@ use crate::stats::{Exporter, Server as StatsServer};
 use crate::turn::{After, Io};
 
 /// The core behind its lock, and the threads that drive it.
-pub(crate) struct Shared(runtime::Shared<Core>);
+pub struct Shared(runtime::Shared<Core>);
 
 impl Deref for Shared {
     type Target = runtime::Shared<Core>;
@@ -78,7 +78,8 @@ impl Shared {
         self.outside.still_wanted.load(Ordering::Acquire) > 0
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    /// Counters of engine, sockets and memory.
+    pub fn counters(&self) -> Counters {
         let mut locked = self.lock();
         let Locked { core, io, .. } = &mut *locked;
         if let Some(io) = io {
@@ -97,8 +98,9 @@ impl Shared {
 }
 
 /// What every handle of the application holds. The last one to go ends the context.
-pub(crate) struct Handle {
-    pub(crate) shared: Arc<Shared>,
+pub struct Handle {
+    /// The core behind its lock.
+    pub shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Hands segments to processes on this host; started when there is one to share.
     neighbours: Mutex<Neighbours>,

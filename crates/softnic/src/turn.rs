@@ -29,10 +29,10 @@ const TURNS_PER_LOOK: u32 = 4;
 const SETUPS_MAX: usize = 64;
 
 /// The sockets and outgoing packets of one engine.
-pub(crate) type Io = runtime::Io<Extras>;
+pub type Io = runtime::Io<Extras>;
 
 /// What an engine keeps beside its sockets.
-pub(crate) struct Extras {
+pub struct Extras {
     /// Payloads of the arrival at hand that are to be copied without the lock. Has room for some if
     /// there are several engines.
     pub(crate) late: Vec<Late>,
@@ -114,7 +114,7 @@ impl Companion for Extras {
 }
 
 /// What is to be done once the lock of a core has been released.
-pub(crate) struct After {
+pub struct After {
     pub(crate) due: [Option<Wake>; DUE_MAX],
     pub(crate) calls: Option<Box<dyn FnOnce()>>,
 }
@@ -297,7 +297,7 @@ impl Protocol for Core {
 }
 
 /// Where in its datagram a packet's payload begins.
-pub(crate) struct Header {
+pub struct Header {
     /// The datagram's place in its arrival.
     index: usize,
     length: usize,
@@ -357,7 +357,7 @@ impl Core {
     }
 
     /// Takes the engine's events.
-    pub(crate) fn hear_events(&mut self) {
+    pub fn hear_events(&mut self) {
         self.hear_epochs();
         while let Some(event) = self.nic.poll_event() {
             self.changes += 1;

@@ -25,7 +25,7 @@ struct Interest {
 
 /// What a sleeper sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub enum What {
     /// A completion of the Jetty at this index.
     Completion(usize),
     /// An epoch of the mailbox at this index.

@@ -2,14 +2,16 @@
 
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use fairway_engine::ChannelId;
 use fairway_engine::wire::Instant;
 
-use super::Core;
+use super::{Core, Notice};
+use crate::peer_state::PeerState;
 
-/// Something that has Jetties and channels of its own on a core, such as the queue pairs of
-/// [`crate::verbs`]. It is called with the core locked.
-pub(crate) trait Tenant: Any + Send {
+/// Something that has Jetties and channels of its own on a core, such as queue pairs. It is called with the core locked.
+pub trait Tenant: Any + Send {
     /// Takes in what the engine has completed, and goes on with what that lets go on. Called
     /// whenever the lock is about to be released.
     fn digest(&mut self, core: &mut Core);
@@ -24,4 +26,58 @@ pub(crate) trait Tenant: Any + Send {
 
     /// The program's callbacks that are due, to be run once the lock has been released.
     fn take_calls(&mut self) -> Option<Box<dyn FnOnce()>>;
+}
+
+impl Core {
+    /// Lets a tenant in. There is one at most.
+    pub fn set_tenant(&mut self, tenant: Box<dyn Tenant>) {
+        self.tenant = Some(tenant);
+    }
+
+    /// Does something with the tenant; `None` if there is none of this type.
+    pub fn with_tenant<T: Tenant, R>(
+        &mut self,
+        work: impl FnOnce(&mut T, &mut Core) -> R,
+    ) -> Option<R> {
+        let mut tenant = self.tenant.take()?;
+        let any: &mut dyn Any = &mut *tenant;
+        let result = any.downcast_mut().map(|tenant| work(tenant, self));
+        self.tenant = Some(tenant);
+        result
+    }
+
+    /// The tenant has posted something: there may be packets to send.
+    pub fn note_post(&mut self) {
+        self.wants_send = true;
+    }
+
+    /// The tenant has given memory back that packets may name which have not left.
+    pub fn note_end(&mut self) {
+        self.ends = self.ends.wrapping_add(1);
+    }
+
+    /// True if there are events of the context that [`Core::poll_connected`] has not taken.
+    pub fn has_events(&self) -> bool {
+        !self.notices.is_empty()
+    }
+
+    /// The next peer that has connected to this context. Other events are dropped.
+    pub fn poll_connected(&mut self) -> Option<Arc<PeerState>> {
+        while let Some(notice) = self.notices.pop_front() {
+            if let Notice::Connected(peer) = notice {
+                return Some(peer);
+            }
+        }
+        None
+    }
+
+    /// The peer at the other end of a channel.
+    pub fn peer_of(&self, channel: ChannelId) -> Option<&Arc<PeerState>> {
+        self.channels.get(channel).map(|channel| &channel.peer)
+    }
+
+    /// Connections that are alive.
+    pub fn connections(&self) -> usize {
+        self.peer_states().len()
+    }
 }

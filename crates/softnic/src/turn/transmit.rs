@@ -23,7 +23,7 @@ const COPIES_BYTES: usize = 1 << 20;
 const CAREFUL_FOR: Duration = Duration::from_ms(10_000);
 
 /// A packet that is to be sent next.
-pub(crate) struct Pending {
+pub struct Pending {
     bound: Bound,
     header: [u8; SETUP_LEN],
     length: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Pending {
 
 /// An acknowledgement that waits for what the application answers: they may leave in one system
 /// call, and if not, the answer leaves first. It names no memory.
-pub(crate) struct Held {
+pub struct Held {
     bound: Bound,
     channel: ChannelId,
     route: Route,

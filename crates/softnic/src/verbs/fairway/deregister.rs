@@ -3,7 +3,7 @@
 use fairway_engine::SegmentId;
 
 use super::tables::Verbs;
-use crate::core::Core;
+use crate::embed::Core;
 use crate::verbs::CarrierError;
 
 impl Verbs {
@@ -18,7 +18,7 @@ impl Verbs {
         core.deregister(segment);
         // Packets that wait to be sent may be copies of ones whose operations are over: no
         // operation would say that they name it.
-        core.ends = core.ends.wrapping_add(1);
+        core.note_end();
         // Another registration may get its number before they begin.
         for pair in self.pairs.iter_mut().flatten() {
             let begun = pair.begun() as usize;
@@ -53,7 +53,7 @@ impl Verbs {
 
     /// Nothing of a segment's memory is touched any more, whoever still names it.
     pub(super) fn take_away(&mut self, core: &mut Core, segment: SegmentId, generation: u32) {
-        core.ends = core.ends.wrapping_add(1);
+        core.note_end();
         if self.regions.is_latest(segment, generation) {
             core.memories.blind(segment);
         }

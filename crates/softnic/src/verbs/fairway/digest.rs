@@ -1,13 +1,12 @@
 //! What the engine has done becomes what the program is told.
 
-use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 
 use fairway_engine::CompletionKind;
 use fairway_engine::wire::Instant;
 
 use super::tables::Verbs;
-use crate::core::{Core, Tenant};
+use crate::embed::{Core, Tenant};
 
 impl Tenant for Verbs {
     fn digest(&mut self, core: &mut Core) {
@@ -19,7 +18,7 @@ impl Tenant for Verbs {
                 _ => self.sent(core, ended.jetty, &ended),
             }
         }
-        if !self.connecting.is_empty() || !core.notices.is_empty() {
+        if !self.connecting.is_empty() || core.has_events() {
             self.look_at_links(core);
         }
         if !self.unanswered.is_empty() {
@@ -44,19 +43,5 @@ impl Tenant for Verbs {
     fn take_calls(&mut self) -> Option<Box<dyn FnOnce()>> {
         let calls = Verbs::take_calls(self)?;
         Some(Box::new(|| calls.make()))
-    }
-}
-
-impl Core {
-    /// Does something with the verbs that live on this NIC, if any do.
-    pub(crate) fn with_verbs<R>(
-        &mut self,
-        work: impl FnOnce(&mut Verbs, &mut Core) -> R,
-    ) -> Option<R> {
-        let mut tenant = self.tenant.take()?;
-        let verbs: &mut dyn Any = &mut *tenant;
-        let result = verbs.downcast_mut().map(|verbs| work(verbs, self));
-        self.tenant = Some(tenant);
-        result
     }
 }

@@ -1,6 +1,6 @@
 //! What is known of a link: the channel to a peer process, which all queue pairs to it share.
 
-use crate::peer_state::PeerState;
+use crate::embed::PeerState;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;

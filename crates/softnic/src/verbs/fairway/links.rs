@@ -6,7 +6,7 @@
 //! question stays unanswered, and its asker finds itself connected. So does a copy of the question
 //! that was sent before that and arrives after it.
 
-use crate::peer_state::PeerState;
+use crate::embed::PeerState;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use fairway_roce::Transport;
 use fairway_runtime::clock;
 
 use super::tables::Verbs;
-use crate::core::{Core, Notice};
+use crate::embed::Core;
 use crate::verbs::fairway_port;
 
 impl Verbs {
@@ -53,10 +53,8 @@ impl Verbs {
 
     /// Looks what has become of attempts, and of channels.
     pub(super) fn look_at_links(&mut self, core: &mut Core) {
-        while let Some(notice) = core.notices.pop_front() {
-            if let Notice::Connected(peer) = notice {
-                self.was_connected(core, peer);
-            }
+        while let Some(peer) = core.poll_connected() {
+            self.was_connected(core, peer);
         }
         let mut at = 0;
         while at < self.connecting.len() {

@@ -8,7 +8,7 @@ use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 use fairway_roce::{MemoryRegion, MemoryRequest, ScatterList};
 use fairway_runtime::{Gone, Memory};
 
-use crate::core::Core;
+use crate::embed::Core;
 use crate::verbs::{CarrierError, ForeignMemory};
 
 /// Bits of a key below the segment's number: a tag that changes with every registration.

@@ -86,10 +86,8 @@ use super::slot::Slot;
 use super::{
     Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
 };
-use crate::builder::Builder;
-use crate::core::{Core, Tenant};
-use crate::error::Error;
-use crate::shared::Handle;
+use crate::embed::{self, Core, Handle, Tenant};
+use crate::{Builder, Error};
 
 /// Queue pairs that are operated on at once do not need more.
 const LIMITS: Limits = Limits {
@@ -149,34 +147,31 @@ pub(super) fn open(
     if addresses.is_empty() {
         return Err(CarrierError::Parameter("addresses"));
     }
-    let (slot, handle) =
-        Slot::claim(|number| match builder(options, &addresses, number).build_handle() {
-            Ok(handle) => Ok(Some(handle)),
-            // Somebody else has the port of this slot.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => {
-                Ok(None)
-            }
-            Err(Error::Io { source, .. }) => Err(CarrierError::Io("open the sockets", source)),
-            Err(_) => Err(CarrierError::Parameter("policy, paths or addresses")),
-        })?;
+    let (slot, handle) = Slot::claim(|number| match build(options, &addresses, number) {
+        Ok(handle) => Ok(Some(handle)),
+        // Somebody else has the port of this slot.
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
+        Err(Error::Io { source, .. }) => Err(CarrierError::Io("open the sockets", source)),
+        Err(_) => Err(CarrierError::Parameter("policy, paths or addresses")),
+    })?;
     let hears = listener.clone();
     let made = handle.shared.with(|core| {
         let verbs = Verbs::new(core, listener, slot.number(), options.mtu, LIMITS.completions);
-        verbs.map(|verbs| core.tenant = Some(Box::new(verbs)))
+        verbs.map(|verbs| core.set_tenant(Box::new(verbs)))
     });
     made?;
     let gids = addresses.iter().map(|&address| address.into()).collect();
     let numbers = handle.clone();
     let management = management::open(options, slot, hears, move |ip| {
         let number = |core: &mut Core| {
-            core.with_verbs(|verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
+            core.with_tenant(|verbs: &mut Verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
         };
         number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
     })?;
     Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, management }))
 }
 
-fn builder(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Builder {
+fn build(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
     let profile = Profile {
         not_ready_retries: 7,
         // Keys have few random bits.
@@ -187,8 +182,6 @@ fn builder(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Builder 
     let others = addresses[1..].iter().map(|ip| with_scope(*ip, 0)).collect();
     let mut builder = Builder::default()
         .bind(addresses[0])
-        .bind_also(others)
-        .listen_at(fairway_port(slot))
         .limits(LIMITS)
         .profile(profile)
         // A queue pair may be idle for as long as its program likes.
@@ -202,13 +195,13 @@ fn builder(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Builder 
     if let Some(paths) = options.paths {
         builder = builder.paths(paths);
     }
-    builder
+    embed::build(builder, fairway_port(slot), others)
 }
 
 impl Fairway {
     /// Does something with the tables.
     fn with<R>(&self, work: impl FnOnce(&mut Verbs, &mut Core) -> R) -> R {
-        let result = self.handle.shared.with(|core| core.with_verbs(work));
+        let result = self.handle.shared.with(|core| core.with_tenant(work));
         // They are there as long as the carrier is.
         result.expect("the carrier's tables")
     }
@@ -267,7 +260,7 @@ impl Carrier for Fairway {
             return Ok(());
         };
         let released = self.handle.shared.wait_for("memory", Some(RELEASE), None, |core| {
-            core.with_verbs(|verbs, core| verbs.is_released(core, segment, generation))
+            core.with_tenant(|verbs: &mut Verbs, core| verbs.is_released(core, segment, generation))
                 .unwrap_or(true)
                 .then_some(())
         });
@@ -305,7 +298,7 @@ impl Carrier for Fairway {
         let shared = &self.handle.shared;
         let mut take = |verbs: &mut Verbs| verbs.queue(queue).map_or(0, |queue| queue.take(out));
         let mut locked = shared.lock();
-        let taken = locked.core.with_verbs(|verbs, _| take(verbs)).unwrap_or_default();
+        let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
         shared.baton.touch();
         if taken > 0 || shared.vigil.is_served() {
             // What is there is handed out at once: whoever polls again drives again.
@@ -315,7 +308,7 @@ impl Carrier for Fairway {
             return taken;
         }
         locked.turn();
-        let taken = locked.core.with_verbs(|verbs, core| {
+        let taken = locked.core.with_tenant(|verbs: &mut Verbs, core| {
             verbs.digest(core);
             take(verbs)
         });
@@ -412,7 +405,7 @@ impl Carrier for Fairway {
     }
 
     fn channels(&self) -> Option<usize> {
-        Some(self.handle.shared.with(|core| core.peer_states().len()))
+        Some(self.handle.shared.with(|core| core.connections()))
     }
 
     fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {

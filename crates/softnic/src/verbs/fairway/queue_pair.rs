@@ -1,6 +1,6 @@
 //! A queue pair, and the steps of its life.
 
-use crate::peer_state::PeerState;
+use crate::embed::PeerState;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use fairway_roce::{
 use super::link::PATIENCE;
 use super::send::Send;
 use super::tables::Verbs;
-use crate::core::Core;
+use crate::embed::Core;
 use crate::verbs::slot_of;
 
 /// What is not answered for so long is given up, however patient the program.
@@ -247,8 +247,8 @@ impl Verbs {
         self.set(local, |pair| pair.life = life);
         let _ = core.nic.abort_jetty(Verbs::jetty_of(local));
         // Packets that wait to be sent name memory, too.
-        core.ends = core.ends.wrapping_add(1);
-        core.wants_send = true;
+        core.note_end();
+        core.note_post();
     }
 
     /// Says that a drained queue pair is, once it is.

@@ -16,7 +16,7 @@ use super::memory::copy;
 use super::note::Note;
 use super::shared::jetty_of;
 use super::tables::{PAIRS_MAX, Verbs};
-use crate::core::Core;
+use crate::embed::Core;
 use crate::verbs::addresses::NOWHERE;
 use crate::verbs::{LOCAL_BITS, fairway_port};
 
@@ -306,8 +306,8 @@ impl Verbs {
 
     /// Whom a datagram is from.
     fn sender(&mut self, core: &Core, ended: &fairway_engine::Completion) -> Peer {
-        let Some(channel) = core.channels.get(ended.channel) else { return Peer::default() };
-        let address = channel.peer.address;
+        let Some(peer) = core.peer_of(ended.channel) else { return Peer::default() };
+        let address = peer.address;
         let slot = u32::from(address.port().wrapping_sub(fairway_port(0)) & 0xff);
         let number = slot << LOCAL_BITS | ended.remote_jetty.value() & (PAIRS_MAX - 1);
         let known = self.addresses.number_of_sender(address.ip());

@@ -19,7 +19,7 @@ use super::memory::{copy, remote};
 use super::note::Note;
 use super::queue_pair::QueuePair;
 use super::tables::{PAIRS_MAX, Verbs};
-use crate::core::Core;
+use crate::embed::Core;
 use crate::verbs::slot_of;
 
 /// The longest message.
@@ -309,7 +309,7 @@ impl Verbs {
                 }
             }
         }
-        core.wants_send = true;
+        core.note_post();
         pair.sends[index].is_begun = true;
         Begun::Yes
     }

@@ -10,7 +10,7 @@ use fairway_roce::{Event, PostError, ReceiveQueueId, ReceiveRequest};
 use super::queue_pair::suspend;
 use super::receive::remove;
 use super::tables::{PAIRS_MAX, Verbs, free_place};
-use crate::core::Core;
+use crate::embed::Core;
 use crate::verbs::CarrierError;
 
 /// Shared receive queues a carrier can have.

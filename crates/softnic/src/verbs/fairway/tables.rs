@@ -15,7 +15,7 @@ use super::queue::{CompletionQueue, Pushed};
 use super::queue_pair::QueuePair;
 use super::receive::Receive;
 use super::shared::{Shared, jetty_of};
-use crate::core::Core;
+use crate::embed::Core;
 use crate::verbs::addresses::Addresses;
 use crate::verbs::{CarrierError, LOCAL_BITS, Listener};
 

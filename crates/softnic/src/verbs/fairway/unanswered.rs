@@ -5,7 +5,7 @@ use fairway_roce::Transport;
 use fairway_runtime::clock;
 
 use super::tables::{Unanswered, Verbs};
-use crate::core::Core;
+use crate::embed::Core;
 
 impl Verbs {
     /// An operation of the engine's has ended.
