@@ -28,10 +28,15 @@ mod setup;
 pub use cm::cm;
 pub use codecs::{decode, names, roce};
 pub use fairway_cli::fuzzing::{copy_messages, quantities};
-pub use fairway_softnic::fuzzing::letter;
 pub use nic::nic_packets;
 pub use roce_host::roce_packets;
 pub use setup::setup;
+
+/// What processes of one host send each other: letters, and questions for shared memory.
+pub fn letter(input: &[u8]) {
+    fairway_softnic::fuzzing::question(input);
+    fairway_rdma::fuzzing::letter(input);
+}
 
 /// A target by its name.
 pub type Target = (&'static str, fn(&[u8]));

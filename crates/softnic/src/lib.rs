@@ -45,8 +45,8 @@
 //! ```
 //!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
-//! `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`, `crc32fast`;
-//! `tokio` behind the feature of that name.
+//! `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`; `tokio` behind the
+//! feature of that name.
 //!
 //! **Invariants.** No protocol decision is made here: the engine says what to send and where to
 //! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
@@ -105,7 +105,6 @@ mod target;
 #[cfg(feature = "tokio")]
 mod tokio;
 mod turn;
-pub mod verbs;
 mod word;
 
 pub use batch::Batch;
@@ -147,7 +146,7 @@ pub use segment::{LocalSlice, Segment};
 pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
 /// The rooms below, for tools that look deeper than this API.
-pub use {fairway_engine as engine, fairway_port as port, fairway_roce as roce};
+pub use {fairway_engine as engine, fairway_port as port};
 
 /// The Rust of the README compiles.
 #[cfg(doctest)]

@@ -6,9 +6,9 @@ use fairway_device::{
     AtomicExecution, CompletionQueueId, Device, Execution, LocalRange, Ranges, ScatterList,
     SegmentRequest, Verdict,
 };
+use fairway_roce::{self as roce, Host, OwnVerdict};
 use fairway_softnic::Rights;
 use fairway_softnic::engine::{self, Nic, policy::PolicySpec};
-use fairway_softnic::roce::{self, Host, OwnVerdict};
 use fairway_softnic::wire::roce::RnrTimer;
 use fairway_softnic::wire::{AtomicOperator, Cna, Duration, Ecn, Instant, Msn, Psn, Qpn};
 

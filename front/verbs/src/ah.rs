@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fairway_softnic::verbs::{Carrier, Gid};
+use fairway_rdma::{Carrier, Gid};
 use libc::c_int;
 
 use crate::abi::*;

@@ -6,11 +6,11 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use fairway_rdma::devices::Device;
+use fairway_rdma::{Carrier, ForeignMemory, Listener, Management, Routed};
+use fairway_roce::{Event, MemoryRequest, ReceiveQueueId, Status};
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::{CompletionQueueId, SegmentId};
-use fairway_softnic::roce::{Event, MemoryRequest, ReceiveQueueId, Status};
-use fairway_softnic::verbs::devices::Device;
-use fairway_softnic::verbs::{self, Carrier, ForeignMemory, Listener, Management, Routed};
 use fairway_softnic::without_signals;
 
 use crate::abi::{
@@ -157,7 +157,7 @@ impl DeviceState {
             .map_err(|settings::SettingError(text)| (text, Errno(libc::EINVAL)))
             .and_then(|(kind, options)| {
                 let listener: Arc<dyn Listener> = Arc::clone(self) as _;
-                without_signals(|| verbs::open(kind, &options, listener))
+                without_signals(|| fairway_rdma::open(kind, &options, listener))
                     .map_err(|error| (error.to_string(), Errno::from(error)))
             });
         match opened {

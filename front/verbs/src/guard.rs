@@ -5,8 +5,8 @@ use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use fairway_softnic::roce::{ChangeError, PostError};
-use fairway_softnic::verbs::CarrierError;
+use fairway_rdma::CarrierError;
+use fairway_roce::{ChangeError, PostError};
 use libc::c_int;
 
 /// An error number of the system.

@@ -1,6 +1,6 @@
 //! `libibverbs.so.1` and `librdmacm.so.1` for machines without RDMA hardware.
 //!
-//! **What it is.** The C ABI of libibverbs, on top of [`fairway_softnic::verbs::Carrier`]: programs
+//! **What it is.** The C ABI of libibverbs, on top of [`fairway_rdma::Carrier`]: programs
 //! that were written for RDMA hardware run unmodified, over ordinary Ethernet. `docs/verbs.md` says
 //! which, and what the environment can choose.
 //!

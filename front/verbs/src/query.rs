@@ -5,8 +5,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use fairway_softnic::roce::{Limits, SGE_MAX};
-use fairway_softnic::verbs::Gid;
+use fairway_rdma::Gid;
+use fairway_roce::{Limits, SGE_MAX};
 use libc::{c_int, c_void};
 
 use crate::abi::*;

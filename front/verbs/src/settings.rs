@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use fairway_softnic::verbs::devices::{Device, Filter};
-use fairway_softnic::verbs::{CarrierKind, CarrierOptions};
+use fairway_rdma::devices::{Device, Filter};
+use fairway_rdma::{CarrierKind, CarrierOptions};
 
 #[cfg(test)]
 mod tests;

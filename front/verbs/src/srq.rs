@@ -6,8 +6,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway_softnic::roce::{ReceiveQueueId, SGE_MAX};
-use fairway_softnic::verbs::Carrier;
+use fairway_rdma::Carrier;
+use fairway_roce::{ReceiveQueueId, SGE_MAX};
 use libc::c_int;
 
 use crate::abi::*;

@@ -1,7 +1,7 @@
 //! The steps in the life of a queue pair, and which attributes each needs and takes (InfiniBand
 //! Architecture, 11.2.5.2, as the Linux kernel enforces it).
 
-use fairway_softnic::roce::Transport;
+use fairway_roce::Transport;
 use libc::c_int;
 
 use crate::abi::*;

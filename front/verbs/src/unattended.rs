@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use fairway_softnic::roce::cm::{Refuser, Route, route};
-use fairway_softnic::verbs::{Carrier, Gid, Management, Routed};
+use fairway_rdma::{Carrier, Gid, Management, Routed};
+use fairway_roce::cm::{Refuser, Route, route};
 
 use crate::guard::lock;
 

@@ -3,7 +3,7 @@
 
 mod common;
 #[allow(dead_code)] // Some of it is used here.
-#[path = "../../../crates/softnic/tests/verbs_roce/namespaces.rs"]
+#[path = "../../../crates/rdma/tests/verbs_roce/namespaces.rs"]
 mod namespaces;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -11,13 +11,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Running, alone, command, compile, free_port, has, skip};
+use fairway_rdma::ROCE_PORT;
 use fairway_softnic::engine::wire::roce::cm::{
     self, CommunicationId, IpHeader, Message, Path, PortSpace, Reason, Reject, Request, Service,
     service_id,
 };
 use fairway_softnic::engine::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
 use fairway_softnic::engine::wire::{Psn, Qpn};
-use fairway_softnic::verbs::ROCE_PORT;
 use namespaces::{Namespaces, run as ip};
 
 const CLIENT: usize = 0;

@@ -10,7 +10,8 @@ use fairway_engine::wire::Instant;
 use super::{Core, Notice};
 use crate::peer_state::PeerState;
 
-/// Something that has Jetties and channels of its own on a core, such as queue pairs. It is called with the core locked.
+/// Something that has Jetties and channels of its own on a core, such as queue pairs. It is called
+/// with the core locked.
 pub trait Tenant: Any + Send {
     /// Takes in what the engine has completed, and goes on with what that lets go on. Called
     /// whenever the lock is about to be released.

@@ -6,12 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
-use fairway_softnic::engine::wire::Instant;
-use fairway_softnic::roce::cm::{
+use fairway_rdma::{Carrier, Gid, Management, Routed, ServiceClaim};
+use fairway_roce::cm::{
     ConnectionId, Limits, ListenerId, Manager, Profile, Route, Sender, Transmit, destination,
     route, source,
 };
-use fairway_softnic::verbs::{Carrier, Gid, Management, Routed, ServiceClaim};
+use fairway_softnic::engine::wire::Instant;
 use fairway_softnic::without_signals;
 
 use super::address::plain;

@@ -1,7 +1,7 @@
 //! librdmacm: the connection manager as C programs know it.
 //!
 //! **What it is.** The C ABI of librdmacm on top of
-//! [`roce::cm`](fairway_softnic::roce::cm) and of the verbs of this library. One
+//! [`roce::cm`](fairway_roce::cm) and of the verbs of this library. One
 //! file is both libraries: `librdmacm.so.1` is a second name of it.
 //!
 //! **Modules.** `abi` mirrors the header, `verbs` names the calls of libibverbs used here.

@@ -13,7 +13,7 @@ use super::id::Id;
 use super::verbs;
 use crate::abi::*;
 use crate::guard::{EINVAL, ENOMEM, Errno, Result, lock, number};
-use fairway_softnic::roce::READ_DEPTH_MAX;
+use fairway_roce::READ_DEPTH_MAX;
 
 /// READs and atomics of a queue pair in flight at once.
 pub(super) const READ_DEPTH: u8 = READ_DEPTH_MAX;

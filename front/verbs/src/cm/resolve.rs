@@ -6,8 +6,8 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
+use fairway_rdma::Gid;
 use fairway_softnic::engine::wire::roce::cm::service_id;
-use fairway_softnic::verbs::Gid;
 use libc::{c_int, sockaddr};
 
 use super::abi::*;
@@ -95,7 +95,7 @@ pub(super) unsafe extern "C" fn rdma_resolve_addr(
 fn source_for(mut destination: SocketAddr) -> Result<IpAddr> {
     let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EHOSTUNREACH));
     let socket = UdpSocket::bind((address::any(destination.ip()), 0)).map_err(failed)?;
-    destination.set_port(fairway_softnic::verbs::ROCE_PORT);
+    destination.set_port(fairway_rdma::ROCE_PORT);
     // Connecting a datagram socket sends nothing: the kernel looks for the route.
     socket.connect(destination).map_err(failed)?;
     Ok(socket.local_addr().map_err(failed)?.ip())

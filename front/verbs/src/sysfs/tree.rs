@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use fairway_softnic::verbs::Gid;
+use fairway_rdma::Gid;
 
 use crate::device::{self, DeviceHandle};
 use crate::device_state::DeviceState;

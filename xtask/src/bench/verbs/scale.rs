@@ -7,18 +7,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairway_rdma::{
+    Carrier, CarrierKind, CarrierOptions, ForeignMemory, Listener, Management, Routed, open,
+};
+use fairway_roce::{
+    Change, Completion, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, Reliability,
+    RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
+};
 use fairway_softnic::Rights;
 use fairway_softnic::engine::wire::roce::{RnrTimer, Tail};
 use fairway_softnic::engine::wire::{Psn, Qpn};
 use fairway_softnic::engine::{CompletionQueueId, LocalRange};
-use fairway_softnic::roce;
-use fairway_softnic::roce::{
-    Change, Completion, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, Reliability,
-    RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
-};
-use fairway_softnic::verbs::{
-    Carrier, CarrierKind, CarrierOptions, ForeignMemory, Listener, Management, Routed, open,
-};
 use serde_json::{Value, json};
 
 use crate::bench::table::Spread;
@@ -37,7 +36,7 @@ struct Deaf;
 
 impl Listener for Deaf {
     fn completion(&self, _queue: CompletionQueueId) {}
-    fn event(&self, _event: roce::Event) {}
+    fn event(&self, _event: fairway_roce::Event) {}
     fn management(&self, _datagram: &Management<'_>) -> Routed {
         Routed::Here
     }
@@ -220,7 +219,7 @@ fn empty() -> Completion {
         id: 0,
         queue_pair: Qpn::new(0),
         status: Status::Success,
-        kind: roce::CompletionKind::Write,
+        kind: fairway_roce::CompletionKind::Write,
         bytes: 0,
         tail: Tail::Nothing,
         value: 0,

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Stdio;
 
-use fairway_softnic::verbs::ROCE_PORT;
+use fairway_rdma::ROCE_PORT;
 
 use crate::doctor::readings::{RocePort, Verbs};
 use crate::verbs::{LIBRARY, library, program};

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use fairway_roce::cm::{ConnectionId, Event, ListenerId};
 use fairway_softnic::engine::wire::Qpn;
 use fairway_softnic::engine::wire::roce::cm::{
     IpHeader, PortSpace, Reason, Reject, Reply, Request, ServiceReply, ServiceRequest,
     ServiceStatus, port_of_service,
 };
-use fairway_softnic::roce::cm::{ConnectionId, Event, ListenerId};
 
 use super::super::abi::*;
 use super::super::address::plain;
@@ -19,7 +19,7 @@ use super::super::note::{Details, Note};
 use super::{CmDevice, State};
 use crate::abi::{ibv_ah_attr, ibv_gid, zeroed};
 use crate::guard::lock;
-use fairway_softnic::verbs::Gid;
+use fairway_rdma::Gid;
 
 /// Tells everything that happened, in order.
 pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {

@@ -1,0 +1,175 @@
+//! What is known of a link: the channel to a peer process, which all queue pairs to it share.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fairway_engine::wire::Instant;
+use fairway_softnic::embed::PeerState;
+
+/// How long one is tried to be made, on behalf of a connection and of datagrams.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
+/// How long nobody tries again on behalf of datagrams, which are lost meanwhile.
+const RESTS: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
+
+/// How long after the end of an attempt a question of the peer may be one from before it. The peer
+/// repeats its question every 20 ms or less often until it finds itself connected.
+const LATE: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_secs(1);
+
+/// The link to one process.
+pub(super) struct Link {
+    pub(super) ip: IpAddr,
+    pub(super) slot: u8,
+    /// The channel, once there was one.
+    pub(super) channel: Option<Arc<PeerState>>,
+    pub(super) attempt: Option<usize>,
+    /// When an attempt of ours made the channel; `None` if the peer made it.
+    pub(super) asked_at: Option<Instant>,
+    /// Queue pairs that wait for it, or have waited.
+    pub(super) waiting: Vec<u32>,
+    /// The last attempt has failed.
+    pub(super) failed_at: Option<Instant>,
+}
+
+/// Links by number. Peers come and go, and each may have as many addresses as it likes, so records
+/// of links that are of no use any more are used again.
+#[derive(Default)]
+pub(super) struct Links {
+    all: Vec<Link>,
+    by_peer: HashMap<(IpAddr, u8), u32>,
+    spare: Vec<u32>,
+    /// Which are of use is found out when there are so many.
+    sweep_at: usize,
+}
+
+/// Links up to this number are kept.
+const KEPT: usize = 4096;
+
+impl Links {
+    /// The number of the link to a process. `named`: those that queue pairs are connected by.
+    pub(super) fn number(
+        &mut self,
+        ip: IpAddr,
+        slot: u8,
+        named: impl FnOnce() -> HashSet<u32>,
+    ) -> u32 {
+        if let Some(number) = self.by_peer.get(&(ip, slot)) {
+            return *number;
+        }
+        if self.spare.is_empty() && self.all.len() >= self.sweep_at.max(KEPT) {
+            self.sweep(&named());
+        }
+        let link = Link::new(ip, slot);
+        let number = match self.spare.pop() {
+            Some(number) => {
+                self.all[number as usize] = link;
+                number
+            }
+            None => {
+                self.all.push(link);
+                self.all.len() as u32 - 1
+            }
+        };
+        self.by_peer.insert((ip, slot), number);
+        number
+    }
+
+    /// The link to a process, if there is one.
+    pub(super) fn get(&self, ip: IpAddr, slot: u8) -> Option<&Link> {
+        self.by_peer.get(&(ip, slot)).map(|number| &self.all[*number as usize])
+    }
+
+    fn sweep(&mut self, named: &HashSet<u32>) {
+        let Links { all, by_peer, spare, sweep_at } = self;
+        by_peer.retain(|_, number| {
+            let is_kept = named.contains(number) || all[*number as usize].is_in_use();
+            if !is_kept {
+                spare.push(*number);
+            }
+            is_kept
+        });
+        *sweep_at = 2 * by_peer.len();
+    }
+}
+
+impl std::ops::Index<usize> for Links {
+    type Output = Link;
+    fn index(&self, number: usize) -> &Link {
+        &self.all[number]
+    }
+}
+
+impl std::ops::IndexMut<usize> for Links {
+    fn index_mut(&mut self, number: usize) -> &mut Link {
+        &mut self.all[number]
+    }
+}
+
+impl Link {
+    fn new(ip: IpAddr, slot: u8) -> Link {
+        let (channel, attempt, asked_at, failed_at) = (None, None, None, None);
+        Link { ip, slot, channel, attempt, asked_at, waiting: Vec::new(), failed_at }
+    }
+
+    /// Is a question of ours to the peer under way, or has it just made the channel?
+    pub(super) fn asks(&self, now: Instant) -> bool {
+        let is_new = self.asked_at.is_some_and(|at| now.is_before(at + LATE));
+        self.attempt.is_some() || (is_new && self.channel().is_some())
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.channel().is_some() || self.attempt.is_some() || !self.waiting.is_empty()
+    }
+
+    /// The channel, if it is alive.
+    pub(super) fn channel(&self) -> Option<&Arc<PeerState>> {
+        self.channel.as_ref().filter(|channel| channel.alive.load(Ordering::Acquire))
+    }
+
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        self.failed_at.is_some_and(|at| now.is_before(at + RESTS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU8};
+
+    use fairway_engine::wire::Cna;
+    use fairway_engine::{Limits, Nic, Profile};
+
+    use super::*;
+
+    fn channel() -> Arc<PeerState> {
+        let mut nic = Nic::new(Cna::new(1), &Limits::default(), &Profile::default(), 1);
+        Arc::new(PeerState {
+            channel: nic.reserve_channel().expect("a new NIC has channels"),
+            address: ([192, 0, 2, 1], 9).into(),
+            incarnation: 1,
+            mtu: 1024,
+            paths: 1,
+            alive: AtomicBool::new(true),
+            long_packets: AtomicU8::new(0),
+        })
+    }
+
+    /// A peer whose question was repeated before it found itself connected.
+    #[test]
+    fn late_question_of_a_peer_makes_no_second_channel() {
+        let now = Instant::from_ns(5_000_000_000);
+        let mut link = Link::new([192, 0, 2, 1].into(), 0);
+        assert!(!link.asks(now));
+        link.attempt = Some(3);
+        assert!(link.asks(now));
+        (link.attempt, link.asked_at, link.channel) = (None, Some(now), Some(channel()));
+        let ms = fairway_engine::wire::Duration::from_ms;
+        assert!(link.asks(now) && link.asks(now + ms(999)));
+        assert!(!link.asks(now + ms(1000)), "it may have a reason to ask again");
+        let made = link.channel().expect("it is alive");
+        made.alive.store(false, Ordering::Release);
+        assert!(!link.asks(now), "the channel is no more");
+    }
+}

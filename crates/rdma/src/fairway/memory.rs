@@ -1,0 +1,225 @@
+//! Memory: regions of the application, and pieces of our own for messages that lie in several.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use fairway_engine::wire::JettyId;
+use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
+use fairway_roce::{MemoryRegion, MemoryRequest, ScatterList};
+use fairway_runtime::{Gone, Memory};
+use fairway_softnic::embed::Core;
+
+use crate::{CarrierError, ForeignMemory};
+
+/// Bits of a key below the segment's number: a tag that changes with every registration.
+pub(super) const TAG_BITS: u32 = 12;
+const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
+
+/// What the carrier knows of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Region {
+    pub(super) is_live: bool,
+    pub(super) domain: u32,
+    length: u64,
+    /// An atomic is an instruction of the CPU, which wants its word aligned: peers align what they
+    /// ask for, and that has to mean the same here.
+    atomics: bool,
+    /// Counts registrations of this number; its lowest bits are the tag.
+    pub(super) generation: u32,
+}
+
+/// The regions, by the number of their segment.
+#[derive(Default)]
+pub(super) struct Regions {
+    all: Vec<Region>,
+    /// Pieces of memory that are lent to no message, by the logarithm of their length.
+    spare: Vec<Vec<SegmentId>>,
+    spare_bytes: u64,
+}
+
+/// Spare memory that is kept, in bytes.
+const SPARE_MAX: u64 = 64 << 20;
+/// The shortest piece of our own, as a logarithm.
+const PIECE_MIN: u32 = 12;
+
+impl Regions {
+    /// Makes memory known to the engine.
+    pub(super) fn register(
+        &mut self,
+        core: &mut Core,
+        memory: ForeignMemory,
+        request: &MemoryRequest,
+    ) -> Result<MemoryRegion, CarrierError> {
+        let length = request.length.min(memory.len() as u64);
+        let start = NonNull::new(memory.start()).unwrap_or(NonNull::dangling());
+        let atomics = (memory.start() as u64).wrapping_sub(request.address).is_multiple_of(8);
+        let rights = if atomics { request.rights } else { without_atomics(request.rights) };
+        // SAFETY: who made the `ForeignMemory` promised that it stays mapped while it is
+        // registered, and that nobody has references to it; it is writable where that matters.
+        let memory = unsafe { Memory::from_raw(start, memory.len()) };
+        // A key that a peer could foretell is none.
+        let seed = crate::random()? as u32;
+        let (segment, generation) = self.add(
+            core,
+            memory,
+            (request.address, length, rights),
+            (request.domain, seed & TAG_MASK),
+        )?;
+        self.all[segment.index()].atomics = atomics;
+        let r_key = (segment.index() as u32) << TAG_BITS | generation & TAG_MASK;
+        Ok(MemoryRegion { segment, r_key })
+    }
+
+    /// Changes whose memory it is, and what peers may do with it.
+    pub(super) fn change(
+        &mut self,
+        core: &mut Core,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), CarrierError> {
+        let region = self.all.get_mut(segment.index()).filter(|region| region.is_live);
+        let region = region.ok_or(CarrierError::Missing)?;
+        let rights = if region.atomics { rights } else { without_atomics(rights) };
+        core.nic.set_segment_access(segment, rights, domain).map_err(|_| CarrierError::Missing)?;
+        region.domain = domain;
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        core: &mut Core,
+        memory: Memory,
+        (address, length, rights): (u64, u64, Rights),
+        (domain, first): (u32, u32),
+    ) -> Result<(SegmentId, u32), CarrierError> {
+        // The tag depends on the number, which the engine chooses: first it is a guess.
+        let request = SegmentRequest { address, length, rights, token_value: u32::MAX };
+        let segment = core.nic.register(&request).map_err(|error| match error {
+            SetupError::Limit(name) => CarrierError::Limit(name),
+            _ => CarrierError::Parameter("address"),
+        })?;
+        let index = segment.index();
+        if self.all.len() <= index {
+            self.all.resize(index + 1, Region { generation: first, ..Region::default() });
+        }
+        let region = &mut self.all[index];
+        region.generation = region.generation.wrapping_add(1);
+        (region.is_live, region.domain, region.length) = (true, domain, length);
+        let generation = region.generation;
+        core.nic.set_segment_token(segment, generation & TAG_MASK);
+        // It was registered a moment ago.
+        let _ = core.nic.set_segment_access(segment, rights, domain);
+        core.nic.set_segment_place(segment, memory.start().as_ptr() as u64);
+        core.memories.insert(segment, Arc::new(memory));
+        Ok((segment, generation))
+    }
+
+    pub(super) fn get(&self, segment: SegmentId) -> Option<&Region> {
+        self.all.get(segment.index()).filter(|region| region.is_live)
+    }
+
+    /// No operation may use it from now on. Which registration it was; `None` if it is none.
+    pub(super) fn close(&mut self, segment: SegmentId) -> Option<u32> {
+        let region = self.all.get_mut(segment.index()).filter(|region| region.is_live)?;
+        region.is_live = false;
+        Some(region.generation)
+    }
+
+    /// Has its number had no registration since?
+    pub(super) fn is_latest(&self, segment: SegmentId, generation: u32) -> bool {
+        self.all.get(segment.index()).is_some_and(|region| region.generation == generation)
+    }
+
+    /// May an operation of this domain use all of these bytes?
+    pub(super) fn holds(&self, domain: u32, list: &ScatterList) -> bool {
+        list.ranges().iter().all(|range| {
+            let end = range.offset.checked_add(u64::from(range.length));
+            self.get(range.segment).is_some_and(|region| {
+                region.domain == domain && end.is_some_and(|end| end <= region.length)
+            })
+        })
+    }
+
+    /// Lends a piece of memory of at least this many bytes.
+    pub(super) fn lend(
+        &mut self,
+        core: &mut Core,
+        length: u32,
+    ) -> Result<LocalRange, CarrierError> {
+        let class = (u64::from(length).next_power_of_two().ilog2()).max(PIECE_MIN);
+        if let Some(segment) = self.spare.get_mut(class as usize).and_then(Vec::pop) {
+            self.spare_bytes -= 1 << class;
+            return Ok(LocalRange { segment, offset: 0, length });
+        }
+        let memory = Memory::zeroed(1 << class).map_err(|_| CarrierError::Limit("memory"))?;
+        let (segment, _) = self.add(core, memory, (0, 1 << class, Rights::NONE), (u32::MAX, 0))?;
+        // It is nobody's to name.
+        self.all[segment.index()].is_live = false;
+        Ok(LocalRange { segment, offset: 0, length })
+    }
+
+    /// A piece that was lent comes back. The engine has no use for it any more.
+    pub(super) fn take_back(&mut self, core: &mut Core, piece: &LocalRange) {
+        let class = (u64::from(piece.length).next_power_of_two().ilog2()).max(PIECE_MIN);
+        if self.spare_bytes + (1 << class) > SPARE_MAX {
+            return core.deregister(piece.segment);
+        }
+        self.spare_bytes += 1 << class;
+        let classes = self.spare.len().max(class as usize + 1);
+        self.spare.resize_with(classes, Vec::new);
+        self.spare[class as usize].push(piece.segment);
+    }
+}
+
+fn without_atomics(rights: Rights) -> Rights {
+    [Rights::READ, Rights::WRITE, Rights::RELAXED]
+        .into_iter()
+        .filter(|one| rights.contains(*one))
+        .fold(Rights::NONE, Rights::with)
+}
+
+/// The key's segment and secret, and the peer's Jetty that is to grant the access.
+pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::RemoteRange {
+    fairway_engine::RemoteRange {
+        token_id: fairway_engine::wire::TokenId::new(r_key >> TAG_BITS),
+        token_value: via.value() << TAG_BITS | r_key & TAG_MASK,
+        address,
+    }
+}
+
+/// Copies between a piece of ours and the bytes of a list, the first `length` of them.
+///
+/// # Errors
+/// The memory of the list is gone.
+pub(super) fn copy(
+    core: &Core,
+    list: &ScatterList,
+    piece: &LocalRange,
+    length: u32,
+    out: bool,
+) -> Result<(), Gone> {
+    let mut scratch = [0; 4096];
+    let mut done = 0;
+    for range in list.slice(0, length).ranges() {
+        let mut from = 0;
+        while from < range.length {
+            let count = (range.length - from).min(scratch.len() as u32);
+            let theirs =
+                LocalRange { offset: range.offset + u64::from(from), length: count, ..*range };
+            let ours =
+                LocalRange { offset: piece.offset + u64::from(done), length: count, ..*piece };
+            let (source, target) = if out { (&ours, &theirs) } else { (&theirs, &ours) };
+            let bytes = &mut scratch[..count as usize];
+            if let (Some(source), Some(target)) =
+                (core.memories.source(source), core.memories.target(target))
+            {
+                source.read(bytes)?;
+                target.write(bytes)?;
+            }
+            from += count;
+            done += count;
+        }
+    }
+    Ok(())
+}

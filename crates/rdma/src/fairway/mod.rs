@@ -1,0 +1,419 @@
+//! Verbs over Jetties and shared TP channels.
+//!
+//! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A
+//! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so who knows
+//! address and number of a queue pair knows where to connect and whom to send to. All queue pairs
+//! to one process share one channel ([`links`]), with its paths, windows and losses. A shared
+//! receive queue is a Jetty that nobody sends to and others draw from. A key is the segment's
+//! number and 12 bits that change with every registration, which peers send as the segment's
+//! secret. Everything lives behind the lock of the context ([`tables`]); [`digest`] turns what the
+//! engine has done into completions whenever that lock is about to be released, and the listener is
+//! called when it has been.
+//!
+//! **The order** that a reliable connection promises, and who keeps it:
+//!
+//! | promise | kept by |
+//! |---|---|
+//! | completions of sends in posting order, the unsignaled silent, what follows an error flushed | [`send`]: the engine ends operations in any order, and only the oldest is ever reported |
+//! | a SEND goes into the receive whose turn it is; what was posted before is in place when that completes | the target's Jetty is *in sequence*: it gives the k-th message the k-th receive however early it comes, and reports it when everything before has been executed |
+//! | memory changes as if operations were executed in posting order; a READ returns the bytes of its turn | all are in *memory order*: the target sets payload that comes early aside, holds READs and atomics until their turn, and lets what overlaps a READ's answer wait until that has arrived |
+//! | the fence | the engine's |
+//!
+//! Operations are numbered, and none waits at the initiator for another one; the target keeps track
+//! of 128 beyond the first that is missing, so no more than 96 of a queue pair are under way.
+//!
+//! **What differs** from RoCE, and can be seen:
+//!
+//! * WRITEs into regions, or by way of queue pairs, with relaxed ordering are placed in any order
+//!   among themselves, and one may be in place before a SEND posted earlier is.
+//! * A message that was set aside when its region was deregistered is dropped, although its sender
+//!   has got an acknowledgement for it.
+//! * Operations posted behind one that fails may have been executed; they complete as flushed.
+//! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
+//!   with a length error: only the requester hears of it.
+//! * WRITEs, READs and atomics name the target's queue pair, whose state, rights and protection
+//!   domain they need, as in RoCE; but that it is connected to who sends them is not looked at.
+//!   (SENDs reach only the peer's queue pair, by a secret made of both numbers.) A READ that has
+//!   been let in is answered to its end, whatever becomes of the queue pair.
+//! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A
+//!   process that has ended and a queue pair that does not exist are noticed at once and told when
+//!   the queue pair's retries would have been used up. All are `RetryExceeded`. The RNR timer is
+//!   100 µs; a queue pair that is not yet ready to receive answers like one without a receive.
+//! * A region whose address differs from the IOVA modulo 8 grants no atomics.
+//! * A receive that names memory which is not registered ends its queue pair when it is posted; one
+//!   that was posted to a shared queue, or whose memory is deregistered later, when a message
+//!   comes. Senders hear of that by the next message: those that were on their way complete as if
+//!   nothing had happened.
+//! * A WRITE or READ of no bytes completes in its turn without asking the peer; unreliable
+//!   connections lose nothing but what is refused.
+//! * Datagrams to a process that can't be reached hold back those behind them for up to a second.
+//! * A device is reached at its first seven addresses, whatever their families. Two processes have
+//!   a channel for each address by which one reaches the other.
+
+mod deregister;
+mod digest;
+mod header;
+mod link;
+mod links;
+mod memory;
+mod note;
+mod queue;
+mod queue_pair;
+mod receive;
+mod send;
+mod shared;
+mod tables;
+mod unanswered;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairway_engine::wire::{self, Qpn};
+use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
+use fairway_roce::{
+    Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
+    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
+};
+use fairway_runtime::addresses::with_scope;
+use fairway_softnic::embed::{self, Core, Handle, Tenant};
+use fairway_softnic::{Builder, Error};
+
+pub(crate) use tables::Verbs;
+
+use super::addresses::{NOWHERE, ipv4_of, number_of_ipv4};
+use super::management;
+use super::roce::Endpoint;
+use super::slot::Slot;
+use super::{
+    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
+};
+
+/// Queue pairs that are operated on at once do not need more.
+const LIMITS: Limits = Limits {
+    channels: 1024,
+    engines: 1,
+    jetties: tables::PAIRS_MAX + shared::SHARED_MAX,
+    segments: 1 << 18,
+    completion_queues: 1,
+    completions: MESSAGES + RECEIVES,
+    messages: MESSAGES,
+    receives: RECEIVES,
+    arrivals: 1 << 16,
+    window_packets: 4096,
+    send_blocks: 8192,
+    bitmap_blocks: 32_768,
+    message_slots: 64,
+    read_slots: 256,
+    paths: 256,
+    withheld: 256,
+    order_records: tables::PAIRS_MAX,
+    bypass_answers: 16,
+    groups: 1,
+    // As many as a channel's window has packets: one peer never has its messages sent back.
+    held: 4096,
+    mailboxes: 1,
+    mailbox_buffers: 1,
+    put_streams: 1,
+    flows: 1 << 14,
+};
+const MESSAGES: u32 = 1 << 17;
+/// Room for 512 shared receive queues of 4096 receives each. A record takes memory (less than 300
+/// bytes) once it is used; until then it takes address space only.
+const RECEIVES: u32 = 1 << 21;
+
+/// How long memory is waited for that is given back while peers read it.
+const RELEASE: Duration = Duration::from_secs(10);
+
+/// A carrier of this kind.
+struct Fairway {
+    handle: Arc<Handle>,
+    gids: Vec<Gid>,
+    mtu: u32,
+    /// Has the slot.
+    management: Endpoint,
+}
+
+/// Makes one.
+pub(super) fn open(
+    options: &CarrierOptions,
+    listener: Arc<dyn Listener>,
+) -> Result<Arc<dyn Carrier>, CarrierError> {
+    if !matches!(options.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(CarrierError::Parameter("mtu"));
+    }
+    let mut addresses = options.addresses.clone();
+    addresses.sort_by_key(|address| address.is_ipv6());
+    if addresses.is_empty() {
+        return Err(CarrierError::Parameter("addresses"));
+    }
+    let (slot, handle) = Slot::claim(|number| match build(options, &addresses, number) {
+        Ok(handle) => Ok(Some(handle)),
+        // Somebody else has the port of this slot.
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
+        Err(Error::Io { source, .. }) => Err(CarrierError::Io("open the sockets", source)),
+        Err(_) => Err(CarrierError::Parameter("policy, paths or addresses")),
+    })?;
+    let hears = listener.clone();
+    let made = handle.shared.with(|core| {
+        let verbs = Verbs::new(core, listener, slot.number(), options.mtu, LIMITS.completions);
+        verbs.map(|verbs| core.set_tenant(Box::new(verbs)))
+    });
+    made?;
+    let gids = addresses.iter().map(|&address| address.into()).collect();
+    let numbers = handle.clone();
+    let management = management::open(options, slot, hears, move |ip| {
+        let number = |core: &mut Core| {
+            core.with_tenant(|verbs: &mut Verbs, _| verbs.addresses.number_of_sender(ip)).flatten()
+        };
+        number_of_ipv4(ip).or_else(|| numbers.shared.with(number)).unwrap_or(NOWHERE)
+    })?;
+    Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, management }))
+}
+
+fn build(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
+    let profile = Profile {
+        not_ready_retries: 7,
+        // Keys have few random bits.
+        refused_keys: 256,
+        refused_key_interval: wire::Duration::from_secs(10),
+        ..Profile::default()
+    };
+    let others = addresses[1..].iter().map(|ip| with_scope(*ip, 0)).collect();
+    let mut builder = Builder::default()
+        .bind(addresses[0])
+        .limits(LIMITS)
+        .profile(profile)
+        // A queue pair may be idle for as long as its program likes.
+        .evict_idle(None);
+    if let Some((spec, seed)) = &options.emulate {
+        builder = builder.emulate(spec.clone(), *seed);
+    }
+    if let Some(policy) = &options.policy {
+        builder = builder.policy_named(policy);
+    }
+    if let Some(paths) = options.paths {
+        builder = builder.paths(paths);
+    }
+    embed::build(builder, fairway_port(slot), others)
+}
+
+impl Fairway {
+    /// Does something with the tables.
+    fn with<R>(&self, work: impl FnOnce(&mut Verbs, &mut Core) -> R) -> R {
+        let result = self.handle.shared.with(|core| core.with_tenant(work));
+        // They are there as long as the carrier is.
+        result.expect("the carrier's tables")
+    }
+}
+
+impl Carrier for Fairway {
+    fn name(&self) -> &'static str {
+        "fairway"
+    }
+
+    fn gids(&self) -> &[Gid] {
+        &self.gids
+    }
+
+    fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    fn slot(&self) -> u8 {
+        self.management.slot()
+    }
+
+    fn counters(&self) -> Counters {
+        let counters = self.handle.shared.counters();
+        let engine = &counters.engine;
+        Counters {
+            sent_packets: engine.data_sent + engine.data_resent + engine.datagrams_sent,
+            resent_packets: engine.data_resent,
+            received_packets: engine.data_received + engine.datagrams_received,
+            duplicate_requests: engine.spurious,
+            rnr_naks_sent: engine.not_ready,
+            ..Counters::default()
+        }
+    }
+
+    fn register(
+        &self,
+        memory: ForeignMemory,
+        request: &MemoryRequest,
+    ) -> Result<MemoryRegion, CarrierError> {
+        self.with(|verbs, core| verbs.regions.register(core, memory, request))
+    }
+
+    fn change_memory(
+        &self,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), CarrierError> {
+        self.with(|verbs, core| verbs.regions.change(core, segment, rights, domain))
+    }
+
+    fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
+        self.handle.shared.catch_up();
+        let Some(generation) = self.with(|verbs, core| verbs.deregister(core, segment))? else {
+            return Ok(());
+        };
+        let released = self.handle.shared.wait_for("memory", Some(RELEASE), None, |core| {
+            core.with_tenant(|verbs: &mut Verbs, core| verbs.is_released(core, segment, generation))
+                .unwrap_or(true)
+                .then_some(())
+        });
+        if released.is_err() {
+            // A peer that reads has stopped doing so. What it gets now are bytes of nobody.
+            self.with(|verbs, core| verbs.take_away(core, segment, generation));
+        }
+        Ok(())
+    }
+
+    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
+        self.with(|verbs, _| verbs.create_queue(depth))
+    }
+
+    fn resize_completion_queue(
+        &self,
+        queue: CompletionQueueId,
+        depth: u32,
+    ) -> Result<(), CarrierError> {
+        self.with(|verbs, core| {
+            verbs.digest(core);
+            let due = verbs.due_completions(queue);
+            match verbs.queue(queue)?.resize(depth, due) {
+                true => Ok(()),
+                false => Err(CarrierError::Parameter("depth")),
+            }
+        })
+    }
+
+    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), CarrierError> {
+        self.with(|verbs, _| verbs.destroy_queue(queue))
+    }
+
+    fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
+        let shared = &self.handle.shared;
+        let mut take = |verbs: &mut Verbs| verbs.queue(queue).map_or(0, |queue| queue.take(out));
+        let mut locked = shared.lock();
+        let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
+        shared.baton.touch();
+        if taken > 0 || shared.vigil.is_served() {
+            // What is there is handed out at once: whoever polls again drives again.
+            shared.unlock(locked);
+            shared.vigil.polled(taken > 0);
+            shared.make_way();
+            return taken;
+        }
+        locked.turn();
+        let taken = locked.core.with_tenant(|verbs: &mut Verbs, core| {
+            verbs.digest(core);
+            take(verbs)
+        });
+        let taken = taken.unwrap_or_default();
+        shared.unlock(locked);
+        shared.vigil.polled(taken > 0);
+        shared.make_way();
+        taken
+    }
+
+    fn has_completions(&self, number: Qpn) -> bool {
+        self.with(|verbs, core| {
+            // Some may not have got as far as a queue.
+            verbs.digest(core);
+            verbs.has_completions(number)
+        })
+    }
+
+    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
+        self.with(|verbs, _| verbs.arm(queue, solicited_only))?;
+        // Who arms is about to sleep, even if he has polled just now.
+        self.handle.shared.demand_background();
+        Ok(())
+    }
+
+    fn create_receive_queue(
+        &self,
+        domain: u32,
+        depth: u32,
+    ) -> Result<ReceiveQueueId, CarrierError> {
+        self.with(|verbs, core| verbs.create_shared(core, domain, depth))
+    }
+
+    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), CarrierError> {
+        self.with(|verbs, _| verbs.limit_shared(queue, limit))
+    }
+
+    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), CarrierError> {
+        self.with(|verbs, core| verbs.destroy_shared(core, queue))
+    }
+
+    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError> {
+        self.with(|verbs, core| verbs.create_pair(core, config))
+    }
+
+    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
+        self.with(|verbs, core| verbs.destroy_pair(core, number))
+    }
+
+    fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
+        self.with(|verbs, core| verbs.modify(core, number, change))
+    }
+
+    fn state(&self, number: Qpn) -> Option<QueuePairState> {
+        self.with(|verbs, _| verbs.pair(number).map(|pair| pair.state))
+    }
+
+    fn resolve(&self, gid: Gid) -> Result<u64, CarrierError> {
+        let ip = gid.ip();
+        self.with(|verbs, _| match verbs.reaches(ip) {
+            true => verbs.addresses.number(ip).ok_or(CarrierError::Limit("addresses")),
+            false => Err(CarrierError::Unreachable(ip)),
+        })
+    }
+
+    fn gid_of(&self, address: u64) -> Option<Gid> {
+        // The farewell of a process needs this, and the lock may never be released any more.
+        let known = ipv4_of(address);
+        let known = known.or_else(|| self.with(|verbs, _| verbs.addresses.address(address)));
+        known.map(Gid::from)
+    }
+
+    fn leaves_from(&self, address: u64) -> Option<Gid> {
+        self.management.leaves_from(self.gid_of(address)?.ip()).map(Gid::from)
+    }
+
+    fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        self.handle.shared.vigil.posted();
+        let posted = self.with(|verbs, core| verbs.post_send(core, number, requests));
+        self.handle.shared.vigil.posted();
+        posted
+    }
+
+    fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
+        self.with(|verbs, core| verbs.post_receive(core, number, requests))
+    }
+
+    fn post_shared_receive(
+        &self,
+        queue: ReceiveQueueId,
+        requests: &[ReceiveRequest],
+    ) -> (usize, Option<PostError>) {
+        self.with(|verbs, core| verbs.post_shared(core, queue, requests))
+    }
+
+    fn channels(&self) -> Option<usize> {
+        Some(self.handle.shared.with(|core| core.connections()))
+    }
+
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+        let to = self.gid_of(to).ok_or(CarrierError::Missing)?;
+        self.management.send(to.ip(), bytes)
+    }
+
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+        self.management.claim_service(service)
+    }
+}

@@ -1,0 +1,278 @@
+//! A queue pair, and the steps of its life.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use fairway_engine::wire::{Duration, JettyId, Psn, Qpn};
+use fairway_engine::{Grant, JettyState, Rights, SegmentId};
+use fairway_roce::{
+    Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
+};
+use fairway_softnic::embed::Core;
+use fairway_softnic::embed::PeerState;
+
+use super::link::PATIENCE;
+use super::send::Send;
+use super::tables::Verbs;
+use crate::slot_of;
+
+/// What is not answered for so long is given up, however patient the program.
+const PATIENCE_MAX: Duration = Duration::from_ms(4000);
+
+/// How long an adapter would repeat what is not answered.
+fn patience(reliability: &Reliability) -> Duration {
+    match reliability.timeout {
+        Duration::ZERO => PATIENCE_MAX,
+        timeout => timeout.times(u64::from(reliability.retries) + 1).min(PATIENCE_MAX),
+    }
+}
+
+pub(super) struct QueuePair {
+    pub(super) number: Qpn,
+    /// The lower bits of its number: its Jetty's number, too.
+    pub(super) local: u32,
+    pub(super) config: QueuePairConfig,
+    pub(super) state: QueuePairState,
+    /// Changes with every error and reset, so that what belongs to before is recognised.
+    pub(super) life: u32,
+    /// How long it would try to reach a queue pair that does not answer.
+    pub(super) patience: Duration,
+    pub(super) rights: Rights,
+    pub(super) q_key: u32,
+    pub(super) peer: Peer,
+    /// The secret of the peer's Jetty.
+    pub(super) token: u32,
+    pub(super) link: Option<u32>,
+    /// The link that its next operation waits for.
+    pub(super) waits_for: Option<u32>,
+    /// The channel its sends go by, from the first one on.
+    pub(super) channel: Option<Arc<PeerState>>,
+    pub(super) established: bool,
+    /// Nothing new is begun: what was begun is finished, and `Drained` is to be said then.
+    pub(super) draining: bool,
+    /// It is in `Verbs::waiting`.
+    pub(super) is_waiting: bool,
+    /// An operation has failed, and those before it are not done.
+    pub(super) is_failing: bool,
+    /// What was posted, oldest first, and the number of the first.
+    pub(super) sends: VecDeque<Send>,
+    pub(super) first: u32,
+    /// The number of the first that has not been begun.
+    pub(super) next: u32,
+    /// Receives posted to it alone, oldest first.
+    pub(super) receives: VecDeque<u32>,
+}
+
+impl QueuePair {
+    pub(super) fn new(number: Qpn, local: u32, life: u32, config: QueuePairConfig) -> Self {
+        QueuePair {
+            number,
+            local,
+            config,
+            state: QueuePairState::Reset,
+            life,
+            patience: PATIENCE_MAX,
+            rights: Rights::NONE,
+            q_key: 0,
+            peer: Peer::default(),
+            token: 0,
+            link: None,
+            waits_for: None,
+            channel: None,
+            established: false,
+            draining: false,
+            is_waiting: false,
+            is_failing: false,
+            sends: VecDeque::new(),
+            first: 0,
+            next: 0,
+            receives: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn jetty(&self) -> JettyId {
+        Verbs::jetty_of(self.local)
+    }
+
+    /// Operations that were begun and are not done.
+    pub(super) fn begun(&self) -> u32 {
+        self.next.wrapping_sub(self.first)
+    }
+
+    /// Has it begun something that uses the memory?
+    pub(super) fn uses(&self, segment: SegmentId) -> bool {
+        self.sends.iter().take(self.begun() as usize).any(|send| send.uses(segment))
+    }
+}
+
+/// The secret that `from`, whose first packet has the number `first`, has to name to send to `to`:
+/// messages of others are not mistaken for the peer's. Queue pairs have numbers that are easily
+/// guessed. The numbers of first packets, which both programs name, commonly have 24 random bits.
+fn token(from: Qpn, to: Qpn, first: Psn) -> u32 {
+    let mixed =
+        u64::from(from.value()) << 40 ^ u64::from(to.value()) << 20 ^ u64::from(first.value());
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed ^ mixed >> 32) as u32 | 1
+}
+
+/// Peers that send to it are asked to wait.
+pub(super) fn suspend(core: &mut Core, jetty: JettyId) {
+    ready(core, jetty);
+    let _ = core.nic.set_jetty_state(jetty, JettyState::Suspended);
+}
+
+/// Peers that ask for memory by way of it are asked to wait; what they have under way is refused.
+pub(super) fn close(core: &mut Core, jetty: JettyId) {
+    let _ = core.nic.set_jetty_grant(jetty, Grant::Later);
+}
+
+/// Peers may send to it.
+fn ready(core: &mut Core, jetty: JettyId) {
+    if core.nic.jetty_state(jetty) != JettyState::Ready {
+        // From either of the other states, in which nothing is under way.
+        let _ = core.nic.set_jetty_state(jetty, JettyState::Ready);
+    }
+}
+
+impl Verbs {
+    pub(super) fn modify(
+        &mut self,
+        core: &mut Core,
+        number: Qpn,
+        change: &Change,
+    ) -> Result<(), ChangeError> {
+        let pair = self.pair(number).ok_or(ChangeError::Missing)?;
+        let transport = pair.config.transport;
+        let state = pair.state.after(transport, change)?;
+        check(change)?;
+        let (local, jetty) = (pair.local, pair.jetty());
+        match *change {
+            Change::Reset => {
+                self.forget(core, local);
+                suspend(core, jetty);
+            }
+            Change::Error => {
+                self.enter_error(core, local);
+            }
+            Change::Init { rights, p_key: _, q_key } => {
+                (pair.rights, pair.q_key) = (rights, q_key);
+            }
+            Change::ReadyToReceive { peer, expected, .. } => {
+                let unconnected = transport == Transport::Ud;
+                let ip = self.addresses.address(peer.address);
+                let ip = ip.filter(|ip| self.reaches(*ip));
+                if ip.is_none() && !unconnected {
+                    return Err(ChangeError::Parameter("address"));
+                }
+                let pair = self.pair(number).ok_or(ChangeError::Missing)?;
+                pair.peer = peer;
+                let secret = match unconnected {
+                    true => pair.q_key,
+                    false => token(peer.queue_pair, number, expected),
+                };
+                let _ = core.nic.set_jetty_token(jetty, secret);
+                if !unconnected {
+                    let (rights, domain) = (pair.rights, pair.config.domain);
+                    let _ = core.nic.set_jetty_grant(jetty, Grant::Access { rights, domain });
+                }
+                ready(core, jetty);
+                if let Some(ip) = ip.filter(|_| !unconnected) {
+                    let link = self.link_to(ip, slot_of(peer.queue_pair));
+                    self.connect(core, link, PATIENCE);
+                    self.set(local, |pair| pair.link = Some(link));
+                }
+            }
+            Change::ReadyToSend { first, reliability } => {
+                let retries = match transport {
+                    Transport::Rc => reliability.rnr_retries,
+                    // What finds no receive is lost.
+                    Transport::Uc | Transport::Ud => 0,
+                };
+                let _ = core.nic.set_jetty_patience(jetty, Some(retries));
+                pair.patience = patience(&reliability);
+                pair.token = token(number, pair.peer.queue_pair, first);
+            }
+            Change::Drain => pair.draining = true,
+            Change::Resume => pair.draining = false,
+        }
+        self.set(local, |pair| pair.state = state);
+        self.go_on(core, local);
+        Ok(())
+    }
+
+    pub(super) fn set(&mut self, local: u32, change: impl FnOnce(&mut QueuePair)) {
+        if let Some(pair) = self.pairs[local as usize].as_deref_mut() {
+            change(pair);
+        }
+    }
+
+    /// The error state: everything is flushed, in order.
+    pub(super) fn enter_error(&mut self, core: &mut Core, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        let jetty = pair.jetty();
+        // A program may ask for this state again, but its last receive is reported once.
+        let entered = pair.state != QueuePairState::Error;
+        pair.state = QueuePairState::Error;
+        // What peers have under way to memory is refused.
+        let _ = core.nic.set_jetty_grant(jetty, Grant::Nothing);
+        self.abort(core, local);
+        if core.nic.jetty_state(jetty) != JettyState::Error {
+            let _ = core.nic.set_jetty_state(jetty, JettyState::Error);
+        }
+        self.flush_sends(core, local);
+        self.flush_receives(core, local);
+        if entered {
+            self.note_last_receive(local);
+        }
+    }
+
+    /// The reset state: everything is forgotten.
+    pub(super) fn forget(&mut self, core: &mut Core, local: u32) {
+        close(core, Verbs::jetty_of(local));
+        self.abort(core, local);
+        self.forget_sends(core, local);
+        self.forget_receives(core, local);
+        self.forget_completions(local);
+        self.set(local, |pair| {
+            pair.state = QueuePairState::Reset;
+            (pair.link, pair.waits_for, pair.channel) = (None, None, None);
+            pair.established = false;
+        });
+    }
+
+    /// Nothing of it touches memory afterwards.
+    pub(super) fn abort(&mut self, core: &mut Core, local: u32) {
+        self.lives = self.lives.wrapping_add(1);
+        let life = self.lives;
+        self.set(local, |pair| pair.life = life);
+        let _ = core.nic.abort_jetty(Verbs::jetty_of(local));
+        // Packets that wait to be sent name memory, too.
+        core.note_end();
+        core.note_post();
+    }
+
+    /// Says that a drained queue pair is, once it is.
+    pub(super) fn note_drained(&mut self, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        if pair.draining && pair.state == QueuePairState::SendDrained && pair.begun() == 0 {
+            pair.draining = false;
+            let queue_pair = pair.number;
+            self.event(Event::Drained { queue_pair });
+        }
+    }
+}
+
+/// Are the parameters of a step within their ranges?
+fn check(change: &Change) -> Result<(), ChangeError> {
+    match change {
+        Change::ReadyToReceive { mtu, .. } if !matches!(mtu, 256 | 512 | 1024 | 2048 | 4096) => {
+            Err(ChangeError::Parameter("mtu"))
+        }
+        Change::ReadyToSend { reliability, .. }
+            if reliability.retries > 7 || reliability.rnr_retries > 7 =>
+        {
+            Err(ChangeError::Parameter("retries"))
+        }
+        _ => Ok(()),
+    }
+}

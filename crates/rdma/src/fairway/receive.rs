@@ -1,0 +1,411 @@
+//! Receives: of one queue pair, or of a shared queue.
+
+use std::collections::VecDeque;
+
+use fairway_engine::wire::roce::Tail;
+use fairway_engine::wire::{JettyId, Qpn};
+use fairway_engine::{LocalRange, PostError as Refused, ReceiveRequest as EngineRequest};
+use fairway_roce::{
+    Completion, CompletionKind, Event, Peer, PostError, QueuePairState, ReceiveRequest,
+    ScatterList, Status, Transport,
+};
+use fairway_runtime::Gone;
+use fairway_softnic::embed::Core;
+
+use super::header::{HEADER_BYTES, header};
+use super::memory::copy;
+use super::note::Note;
+use super::shared::jetty_of;
+use super::tables::{PAIRS_MAX, Verbs};
+use crate::addresses::NOWHERE;
+use crate::{LOCAL_BITS, fairway_port};
+
+/// A posted receive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Receive {
+    id: u64,
+    local: ScatterList,
+    /// Memory of ours that takes the message first, if its own lies in several ranges.
+    piece: Option<LocalRange>,
+    /// Where the engine is to put the message: it keeps this segment.
+    range: LocalRange,
+    /// The shared queue that it was posted to, or `ALONE`.
+    shared: u32,
+    /// The life of the queue pair (or shared queue) that it was posted to.
+    life: u32,
+}
+
+impl Receive {
+    /// It is of a shared queue.
+    pub(super) fn share(&mut self, queue: u32) {
+        self.shared = queue;
+    }
+}
+
+/// Bytes that a receive takes whose memory may not be used. A longer message is refused.
+const UNUSABLE_MAX: u32 = 1 << 20;
+
+/// No shared receive queue.
+pub(super) const ALONE: u32 = u32::MAX;
+
+impl Verbs {
+    pub(super) fn post_receive(
+        &mut self,
+        core: &mut Core,
+        number: Qpn,
+        requests: &[ReceiveRequest],
+    ) -> (usize, Option<PostError>) {
+        for (count, request) in requests.iter().enumerate() {
+            if let Err(error) = self.post_one_receive(core, number, request) {
+                return (count, Some(error));
+            }
+        }
+        (requests.len(), None)
+    }
+
+    fn post_one_receive(
+        &mut self,
+        core: &mut Core,
+        number: Qpn,
+        request: &ReceiveRequest,
+    ) -> Result<(), PostError> {
+        let pair = self.pair(number).ok_or(PostError::Missing)?;
+        if !pair.state.takes_receives() || pair.config.shared_receives.is_some() {
+            return Err(PostError::State);
+        }
+        if pair.receives.len() >= pair.config.receive_depth as usize {
+            return Err(PostError::Full);
+        }
+        let (local, life, config) = (pair.local, pair.life, pair.config);
+        let failed = pair.state == QueuePairState::Error;
+        if failed || !self.regions.holds(config.domain, &request.local) {
+            let status = if failed { Status::Flushed } else { Status::LocalProtection };
+            self.report(core, config.receive_queue, empty(number, request.id, status));
+            if !failed {
+                self.fail(core, local, status);
+            }
+            return Ok(());
+        }
+        let datagrams = config.transport == Transport::Ud;
+        let (index, range) = self.take_receive(core, request, life, datagrams)?;
+        let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local: range };
+        match core.nic.post_receive(JettyId::new(local), &posting) {
+            Ok(()) => {
+                self.set(local, |pair| pair.receives.push_back(index));
+                Ok(())
+            }
+            Err(error) => {
+                self.free_receive(core, index);
+                Err(match error {
+                    Refused::CompletionQueueFull | Refused::TooManyReceives => PostError::Full,
+                    _ => PostError::State,
+                })
+            }
+        }
+    }
+
+    /// A record for a receive, and where the engine is to put the message.
+    pub(super) fn take_receive(
+        &mut self,
+        core: &mut Core,
+        request: &ReceiveRequest,
+        life: u32,
+        datagrams: bool,
+    ) -> Result<(u32, LocalRange), PostError> {
+        let length = request.local.length();
+        let body = match datagrams {
+            true => request.local.slice(HEADER_BYTES, length),
+            false => request.local.slice(0, length),
+        };
+        let (range, piece) = match *body.ranges() {
+            [] => (self.nothing, None),
+            [one] => (one, None),
+            _ => {
+                let lent = self.regions.lend(core, body.length());
+                let piece = lent.map_err(|_| PostError::Full)?;
+                (piece, Some(piece))
+            }
+        };
+        Ok(self.add_receive(request, life, (range, piece)))
+    }
+
+    /// A record for a receive whose memory may not be used. A message goes into a piece of ours,
+    /// and is then found to have been for memory that may not be used.
+    pub(super) fn take_unusable(
+        &mut self,
+        core: &mut Core,
+        request: &ReceiveRequest,
+        life: u32,
+    ) -> Result<(u32, LocalRange), PostError> {
+        let length = request.local.length().min(UNUSABLE_MAX);
+        let piece = self.regions.lend(core, length).map_err(|_| PostError::Full)?;
+        Ok(self.add_receive(request, life, (piece, Some(piece))))
+    }
+
+    fn add_receive(
+        &mut self,
+        request: &ReceiveRequest,
+        life: u32,
+        (range, piece): (LocalRange, Option<LocalRange>),
+    ) -> (u32, LocalRange) {
+        let (id, local) = (request.id, request.local);
+        let receive = Receive { id, local, piece, range, shared: ALONE, life };
+        let index = match self.spare_receives.pop() {
+            Some(index) => {
+                self.receives[index as usize] = receive;
+                index
+            }
+            None => {
+                self.receives.push(receive);
+                self.receives.len() as u32 - 1
+            }
+        };
+        (index, range)
+    }
+
+    pub(super) fn free_receive(&mut self, core: &mut Core, index: u32) -> Receive {
+        let receive = self.receives[index as usize];
+        // What comes late is no message for whoever gets the record next.
+        self.receives[index as usize].life = 0;
+        if let Some(piece) = &receive.piece {
+            self.regions.take_back(core, piece);
+        }
+        self.spare_receives.push(index);
+        receive
+    }
+
+    /// A message is in place.
+    pub(super) fn received(&mut self, core: &mut Core, ended: &fairway_engine::Completion) {
+        let (life, index) = ((ended.id >> 32) as u32, ended.id as u32);
+        let Some(record) = self.receives.get(index as usize).filter(|it| it.life == life) else {
+            return;
+        };
+        let record = *record;
+        let local = ended.jetty.value();
+        if !self.fits(local, &record, ended) && self.post_again(core, local, index) {
+            return;
+        }
+        if record.shared != ALONE {
+            self.take_from_shared(record.shared, index);
+        }
+        let Some(pair) = self.pairs.get_mut(local as usize).and_then(Option::as_deref_mut) else {
+            // It was taken for a queue pair that is no more.
+            self.free_receive(core, index);
+            return;
+        };
+        let (config, number) = (pair.config, pair.number);
+        if record.shared == ALONE {
+            remove(&mut pair.receives, index);
+        }
+        if ended.status == fairway_engine::Status::LocalMemory {
+            return self.fail_receive(core, local, index);
+        }
+        if ended.status != fairway_engine::Status::Success {
+            self.free_receive(core, index);
+            let flushed = empty(number, record.id, Status::Flushed);
+            return self.report(core, config.receive_queue, flushed);
+        }
+        if !self.fits(local, &record, ended) {
+            self.free_receive(core, index);
+            let status = Status::LocalLength;
+            return self.report(core, config.receive_queue, empty(number, record.id, status));
+        }
+        let datagrams = config.transport == Transport::Ud;
+        let before = if datagrams { HEADER_BYTES } else { 0 };
+        let (note, solicited) = Note::decode(ended.immediate.unwrap_or_default());
+        // A WRITE with immediate data leaves the memory of the receive that it takes alone.
+        let placed = if matches!(note, Note::Write(_)) { 0 } else { ended.bytes };
+        // Memory that nothing goes to is not looked at, as over adapters.
+        if before + placed > 0 && !self.regions.holds(config.domain, &record.local) {
+            // Deregistered since it was posted: its bytes went nowhere.
+            return self.fail_receive(core, local, index);
+        }
+        let Ok(from) = self.arrange(core, (local, &record), ended, placed) else {
+            return self.fail_receive(core, local, index);
+        };
+        self.free_receive(core, index);
+        let completion = Completion {
+            id: record.id,
+            queue_pair: number,
+            status: Status::Success,
+            kind: note.kind(),
+            bytes: ended.bytes + before,
+            tail: note.tail(),
+            value: 0,
+            from,
+            solicited,
+        };
+        self.note_established(local);
+        self.report(core, config.receive_queue, completion);
+    }
+
+    /// Moves the bytes of a message to where the program wants them, behind a header if it is a
+    /// datagram. Returns its sender.
+    fn arrange(
+        &mut self,
+        core: &Core,
+        (local, record): (u32, &Receive),
+        ended: &fairway_engine::Completion,
+        placed: u32,
+    ) -> Result<Peer, Gone> {
+        let pair = self.pairs[local as usize].as_deref();
+        let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
+        let before = if datagrams { HEADER_BYTES } else { 0 };
+        if let Some(piece) = &record.piece {
+            let body = record.local.slice(before, record.local.length());
+            copy(core, &body, piece, placed, true)?;
+        } else if datagrams && record.shared != ALONE {
+            make_room(core, &record.local, ended.bytes)?;
+        }
+        if !datagrams {
+            return Ok(pair.map_or(Peer::default(), |pair| pair.peer));
+        }
+        let from = self.sender(core, ended);
+        self.fill_header(core, &record.local, from, ended.bytes)?;
+        Ok(from)
+    }
+
+    /// The memory of a receive that a message has taken may not be used, or is gone.
+    fn fail_receive(&mut self, core: &mut Core, local: u32, index: u32) {
+        let receive = self.free_receive(core, index);
+        let Some(pair) = self.pairs[local as usize].as_deref() else { return };
+        let (number, queue) = (pair.number, pair.config.receive_queue);
+        let status = Status::LocalProtection;
+        self.report(core, queue, empty(number, receive.id, status));
+        self.fail(core, local, status);
+    }
+
+    /// Is there room for a message? Of a shared receive it is not known before that a datagram will
+    /// come, with a header in front.
+    fn fits(&self, local: u32, record: &Receive, ended: &fairway_engine::Completion) -> bool {
+        let pair = self.pairs.get(local as usize).and_then(Option::as_deref);
+        let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
+        let success = ended.status == fairway_engine::Status::Success;
+        let length = u64::from(ended.bytes) + u64::from(HEADER_BYTES);
+        !(datagrams && success) || length <= u64::from(record.local.length())
+    }
+
+    /// A datagram was too long for a receive, and is lost: the receive is for another. False if it
+    /// could not be posted again.
+    fn post_again(&mut self, core: &mut Core, local: u32, index: u32) -> bool {
+        let Receive { life, range, shared, .. } = self.receives[index as usize];
+        let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local: range };
+        let jetty = if shared == ALONE { JettyId::new(local) } else { jetty_of(shared) };
+        core.nic.post_receive(jetty, &posting).is_ok()
+    }
+
+    /// The first message has come before the queue pair sends.
+    fn note_established(&mut self, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        if pair.state == QueuePairState::ReadyToReceive && !pair.established {
+            pair.established = true;
+            let queue_pair = pair.number;
+            self.event(Event::Established { queue_pair });
+        }
+    }
+
+    /// Whom a datagram is from.
+    fn sender(&mut self, core: &Core, ended: &fairway_engine::Completion) -> Peer {
+        let Some(peer) = core.peer_of(ended.channel) else { return Peer::default() };
+        let address = peer.address;
+        let slot = u32::from(address.port().wrapping_sub(fairway_port(0)) & 0xff);
+        let number = slot << LOCAL_BITS | ended.remote_jetty.value() & (PAIRS_MAX - 1);
+        let known = self.addresses.number_of_sender(address.ip());
+        Peer { address: known.unwrap_or(NOWHERE), queue_pair: Qpn::new(number) }
+    }
+
+    /// Fills the 40 bytes in front of a datagram.
+    fn fill_header(
+        &self,
+        core: &Core,
+        list: &ScatterList,
+        from: Peer,
+        length: u32,
+    ) -> Result<(), Gone> {
+        let Some(source) = self.addresses.address(from.address) else { return Ok(()) };
+        let bytes = header(source, self.own_for(source), length);
+        let mut at = 0;
+        for range in list.slice(0, HEADER_BYTES).ranges() {
+            let next = at + range.length as usize;
+            if let Some(target) = core.memories.target(range) {
+                target.write(&bytes[at..next])?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// The receives of a queue pair alone end as flushed.
+    pub(super) fn flush_receives(&mut self, core: &mut Core, local: u32) {
+        while let Some(pair) = self.pairs[local as usize].as_deref_mut()
+            && let Some(index) = pair.receives.pop_front()
+        {
+            let (number, queue) = (pair.number, pair.config.receive_queue);
+            let receive = self.free_receive(core, index);
+            self.report(core, queue, empty(number, receive.id, Status::Flushed));
+        }
+    }
+
+    /// Receives that the engine holds this segment for.
+    pub(super) fn receives_into(&self, segment: fairway_engine::SegmentId) -> u32 {
+        let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
+        let shared = self.shared.iter().flatten().flat_map(|shared| shared.receives());
+        let all = pairs.chain(shared).map(|&index| &self.receives[index as usize]);
+        all.filter(|receive| receive.range.segment == segment && receive.piece.is_none()).count()
+            as u32
+    }
+
+    /// They are forgotten.
+    pub(super) fn forget_receives(&mut self, core: &mut Core, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        for index in std::mem::take(&mut pair.receives) {
+            self.free_receive(core, index);
+        }
+    }
+}
+
+/// Moves a datagram that was put where its header belongs behind that: of a receive in a shared
+/// queue it is not known before what it will take.
+fn make_room(core: &Core, list: &ScatterList, length: u32) -> Result<(), Gone> {
+    let mut bytes = vec![0; length as usize];
+    let (from, to) = (list.slice(0, length), list.slice(HEADER_BYTES, length));
+    let mut rest = &mut bytes[..];
+    for range in from.ranges() {
+        let (now, later) = rest.split_at_mut(range.length as usize);
+        if let Some(source) = core.memories.source(range) {
+            source.read(now)?;
+        }
+        rest = later;
+    }
+    let mut rest = &bytes[..];
+    for range in to.ranges() {
+        let (now, later) = rest.split_at(range.length as usize);
+        if let Some(target) = core.memories.target(range) {
+            target.write(now)?;
+        }
+        rest = later;
+    }
+    Ok(())
+}
+
+/// Takes a receive out of a queue in which it is most likely the first.
+pub(super) fn remove(receives: &mut VecDeque<u32>, index: u32) {
+    if let Some(at) = receives.iter().position(|&other| other == index) {
+        receives.remove(at);
+    }
+}
+
+/// How a receive completes in which nothing is.
+fn empty(queue_pair: Qpn, id: u64, status: Status) -> Completion {
+    Completion {
+        id,
+        queue_pair,
+        status,
+        kind: CompletionKind::Receive,
+        bytes: 0,
+        tail: Tail::Nothing,
+        value: 0,
+        from: Peer::default(),
+        solicited: false,
+    }
+}

@@ -1,0 +1,598 @@
+//! Sends: posted, begun when it is their turn, completed in the order in which they were posted.
+//!
+//! The engine is free to end operations in any order; the order of completions is made here.
+
+use fairway_engine::wire::roce::Tail;
+use fairway_engine::wire::{AtomicOperator, JettyId, ServiceMode, Tag, Target};
+use fairway_engine::{
+    LocalRange, OrderRequest, PostError as Refused, RemoteRange, SegmentId, Work as EngineWork,
+    WorkRequest as EngineRequest,
+};
+use fairway_roce::{
+    Completion, CompletionKind, Peer, PostError, QueuePairState, ScatterList, Status, Transport,
+    Work, WorkRequest,
+};
+use fairway_runtime::{Gone, clock};
+use fairway_softnic::embed::Core;
+
+use super::link::{DATAGRAM_PATIENCE, PATIENCE};
+use super::memory::{copy, remote};
+use super::note::Note;
+use super::queue_pair::QueuePair;
+use super::tables::{PAIRS_MAX, Verbs};
+use crate::slot_of;
+
+/// The longest message.
+const LENGTH_MAX: u64 = 1 << 31;
+/// Operations of a queue pair that are begun and not done, at most: the target keeps track of so
+/// many beyond the first one that is missing.
+const WINDOW: u32 = 96;
+
+/// One posted send.
+pub(super) struct Send {
+    request: WorkRequest,
+    /// What of its list has bytes.
+    local: ScatterList,
+    length: u32,
+    /// Memory of ours that holds the bytes of several ranges.
+    piece: Option<LocalRange>,
+    /// Operations of the engine's that were posted for it, and that are not done.
+    posted: u8,
+    open: u8,
+    /// All were posted.
+    is_begun: bool,
+    /// How it ends.
+    status: Status,
+    value: u64,
+}
+
+/// How far beginning one has come.
+#[derive(PartialEq, Eq)]
+enum Begun {
+    Yes,
+    /// Something has to happen first; it is tried again then.
+    Later,
+}
+
+impl Send {
+    /// The program hears of its good end, too.
+    pub(super) fn is_signaled(&self) -> bool {
+        self.request.signaled
+    }
+
+    pub(super) fn uses(&self, segment: SegmentId) -> bool {
+        self.local.ranges().iter().any(|range| range.segment == segment)
+    }
+
+    /// It has not begun, and memory that it uses is gone: it fails in its turn.
+    pub(super) fn lose(&mut self, segment: SegmentId) {
+        if self.uses(segment) && self.status == Status::Success {
+            self.status = Status::LocalProtection;
+        }
+    }
+
+    /// It ends so, without ever having begun.
+    pub(super) fn finish(&mut self, status: Status) {
+        (self.status, self.is_begun) = (status, true);
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_begun && self.open == 0
+    }
+
+    fn kind(&self) -> CompletionKind {
+        match self.request.work {
+            Work::Send { .. } | Work::Datagram { .. } => CompletionKind::Send,
+            Work::Write { .. } => CompletionKind::Write,
+            Work::Read { .. } => CompletionKind::Read,
+            Work::CompareSwap { .. } => CompletionKind::CompareSwap,
+            Work::FetchAdd { .. } => CompletionKind::FetchAdd,
+        }
+    }
+}
+
+impl Verbs {
+    pub(super) fn post_send(
+        &mut self,
+        core: &mut Core,
+        number: fairway_engine::wire::Qpn,
+        requests: &[WorkRequest],
+    ) -> (usize, Option<PostError>) {
+        let mtu = self.mtu;
+        core.promptness.posted(clock::now());
+        for (count, request) in requests.iter().enumerate() {
+            let Some(pair) = self.pair(number) else { return (count, Some(PostError::Missing)) };
+            let local = pair.local;
+            let send = match check(pair, request, mtu) {
+                Ok(send) => send,
+                Err(error) => {
+                    self.go_on(core, local);
+                    return (count, Some(error));
+                }
+            };
+            pair.sends.push_back(send);
+            let domain = pair.config.domain;
+            if !self.regions.holds(domain, &request.local) {
+                self.set(local, |pair| {
+                    if let Some(send) = pair.sends.back_mut() {
+                        send.status = Status::LocalProtection;
+                    }
+                });
+            }
+        }
+        if let Some(pair) = self.pair(number) {
+            let local = pair.local;
+            self.go_on(core, local);
+        }
+        (requests.len(), None)
+    }
+
+    /// Begins what may begin, and completes what is done.
+    pub(super) fn go_on(&mut self, core: &mut Core, local: u32) {
+        loop {
+            let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+            if matches!(pair.state, QueuePairState::Error | QueuePairState::SendError) {
+                return self.flush_sends(core, local);
+            }
+            let begun = pair.begun();
+            let may = pair.state == QueuePairState::ReadyToSend
+                && !pair.is_failing
+                && begun < WINDOW
+                && (begun as usize) < pair.sends.len();
+            if !may || self.begin(core, local) == Begun::Later {
+                break;
+            }
+            self.set(local, |pair| pair.next = pair.next.wrapping_add(1));
+        }
+        self.settle(core, local);
+    }
+
+    /// Posts what is next to the engine.
+    fn begin(&mut self, core: &mut Core, local: u32) -> Begun {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
+        let index = pair.begun() as usize;
+        let send = &mut pair.sends[index];
+        if send.status != Status::Success {
+            send.is_begun = true;
+            pair.is_failing = true;
+            return Begun::Yes;
+        }
+        let one_sided =
+            matches!(send.request.work, Work::Read { .. } | Work::Write { immediate: None, .. });
+        if send.length == 0 && one_sided {
+            // Nothing is to be moved: it is done when what is before it is.
+            send.finish(Status::Success);
+            return Begun::Yes;
+        }
+        let channel = match self.channel_for(core, local, index) {
+            Ok(channel) => channel,
+            Err(begun) => return begun,
+        };
+        match self.gather(core, local, index) {
+            Ok(true) => {}
+            Ok(false) => return self.wait(local),
+            Err(Gone) => {
+                self.set(local, |pair| {
+                    pair.sends[index].finish(Status::LocalProtection);
+                    pair.is_failing = true;
+                });
+                return Begun::Yes;
+            }
+        }
+        self.post_parts(core, local, index, channel)
+    }
+
+    /// The channel an operation goes by. If there is none, it is being made, or the operation has
+    /// been lost.
+    fn channel_for(
+        &mut self,
+        core: &mut Core,
+        local: u32,
+        index: usize,
+    ) -> Result<fairway_engine::ChannelId, Begun> {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else {
+            return Err(Begun::Later);
+        };
+        let link = match pair.sends[index].request.work {
+            Work::Datagram { to, .. } => match self.addresses.address(to.address) {
+                Some(ip) => self.link_to(ip, slot_of(to.queue_pair)),
+                None => {
+                    pair.sends[index].finish(Status::Success);
+                    return Err(Begun::Yes);
+                }
+            },
+            _ => {
+                if let Some(channel) = &pair.channel
+                    && (pair.begun() > 0
+                        || channel.alive.load(std::sync::atomic::Ordering::Acquire))
+                {
+                    // If it has ended, so will what was begun.
+                    return Ok(channel.channel);
+                }
+                let Some(link) = pair.link else { return Err(Begun::Later) };
+                link
+            }
+        };
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else {
+            return Err(Begun::Later);
+        };
+        if let Some(channel) = self.links[link as usize].channel().cloned() {
+            let id = channel.channel;
+            (pair.channel, pair.waits_for) = (Some(channel), None);
+            return Ok(id);
+        }
+        let datagram = pair.config.transport == Transport::Ud;
+        if datagram && self.links[link as usize].rests(clock::now()) {
+            pair.sends[index].finish(Status::Success);
+            return Err(Begun::Yes);
+        }
+        self.wait_for_link(local, link);
+        let patience = if datagram { DATAGRAM_PATIENCE } else { PATIENCE };
+        self.connect(core, link, patience);
+        Err(Begun::Later)
+    }
+
+    /// Something has to happen before a queue pair can go on.
+    fn wait(&mut self, local: u32) -> Begun {
+        if let Some(pair) = self.pairs[local as usize].as_deref_mut()
+            && !std::mem::replace(&mut pair.is_waiting, true)
+        {
+            self.waiting.push(local);
+        }
+        Begun::Later
+    }
+
+    /// Copies what lies in several ranges and has to be one message to one. False if there is no
+    /// memory for that at present.
+    fn gather(&mut self, core: &mut Core, local: u32, index: usize) -> Result<bool, Gone> {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Ok(false) };
+        let send = &mut pair.sends[index];
+        let whole = matches!(
+            send.request.work,
+            Work::Send { .. } | Work::Datagram { .. } | Work::Write { immediate: Some(_), .. }
+        );
+        if !whole || send.local.ranges().len() < 2 || send.piece.is_some() {
+            return Ok(true);
+        }
+        let (list, length) = (send.local, send.length);
+        let Ok(piece) = self.regions.lend(core, length) else { return Ok(false) };
+        self.set(local, |pair| pair.sends[index].piece = Some(piece));
+        copy(core, &list, &piece, length, false)?;
+        Ok(true)
+    }
+
+    fn post_parts(
+        &mut self,
+        core: &mut Core,
+        local: u32,
+        index: usize,
+        channel: fairway_engine::ChannelId,
+    ) -> Begun {
+        let nothing = self.nothing;
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
+        let jetty = pair.jetty();
+        let id = u64::from(pair.life) << 32 | u64::from(pair.first.wrapping_add(index as u32));
+        let now = clock::now();
+        let others = pair.begun() > 0;
+        while let Some(mut part) = part(pair, index, nothing) {
+            (part.id, part.channel) = (id, channel);
+            let posted = core.nic.post(now, jetty, &part);
+            let send = &mut pair.sends[index];
+            match posted {
+                Ok(()) => {
+                    send.posted += 1;
+                    send.open += 1;
+                }
+                Err(Refused::NoSegment | Refused::OutOfBounds) => {
+                    send.status = Status::LocalProtection;
+                    pair.is_failing = true;
+                    break;
+                }
+                // The channel has ended, and what was begun will.
+                Err(Refused::NoChannel) if send.posted > 0 || others => {
+                    return self.wait(local);
+                }
+                Err(Refused::NoChannel) => {
+                    pair.channel = None;
+                    return self.wait(local);
+                }
+                Err(
+                    Refused::CompletionQueueFull
+                    | Refused::TooManyMessages
+                    | Refused::TooManyOrders
+                    | Refused::TooManyPuts,
+                ) => return self.wait(local),
+                Err(_) => {
+                    send.status = Status::LocalProtection;
+                    pair.is_failing = true;
+                    break;
+                }
+            }
+        }
+        core.note_post();
+        pair.sends[index].is_begun = true;
+        Begun::Yes
+    }
+
+    /// An operation of the engine's has ended, and it is time to say so.
+    pub(super) fn finish(
+        &mut self,
+        core: &mut Core,
+        jetty: JettyId,
+        ended: &fairway_engine::Completion,
+    ) {
+        let local = jetty.value();
+        let Some(pair) = self.pairs.get_mut(local as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        if pair.life != (ended.id >> 32) as u32 {
+            return;
+        }
+        let index = (ended.id as u32).wrapping_sub(pair.first);
+        let Some(send) = pair.sends.get_mut(index as usize) else { return };
+        send.open -= 1;
+        send.value = ended.value;
+        let status = match pair.config.transport {
+            Transport::Rc => status_of(ended.status),
+            // Nobody is told what became of it.
+            Transport::Uc | Transport::Ud => Status::Success,
+        };
+        if status != Status::Success {
+            pair.is_failing = true;
+            if send.status == Status::Success {
+                send.status = status;
+            }
+        }
+        if index == 0 {
+            self.settle(core, local);
+        }
+        self.wait(local);
+    }
+
+    /// Completes what is done, in order.
+    pub(super) fn settle(&mut self, core: &mut Core, local: u32) {
+        loop {
+            let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+            if pair.begun() == 0 || !pair.sends.front().is_some_and(Send::is_done) {
+                break;
+            }
+            let Some(mut send) = pair.sends.pop_front() else { break };
+            pair.first = pair.first.wrapping_add(1);
+            if send.status == Status::Success && store_value(core, &send).is_err() {
+                send.status = Status::LocalProtection;
+            }
+            let status = send.status;
+            self.complete(core, local, send);
+            if status != Status::Success {
+                return self.fail(core, local, status);
+            }
+        }
+        self.note_drained(local);
+    }
+
+    /// The oldest send ends so, although it might have come to a good end.
+    pub(super) fn fail_oldest(&mut self, core: &mut Core, local: u32, status: Status) {
+        let pair = self.pairs[local as usize].as_deref_mut();
+        if let Some(pair) = pair
+            && let Some(mut send) = pair.sends.pop_front()
+        {
+            pair.first = pair.first.wrapping_add(1);
+            send.status = status;
+            // What the engine still does for it is called off first.
+            self.abort(core, local);
+            self.complete(core, local, send);
+        }
+        self.fail(core, local, status);
+    }
+
+    /// Everything that was posted ends as flushed.
+    pub(super) fn flush_sends(&mut self, core: &mut Core, local: u32) {
+        while let Some(pair) = self.pairs[local as usize].as_deref_mut()
+            && let Some(mut send) = pair.sends.pop_front()
+        {
+            pair.first = pair.first.wrapping_add(1);
+            send.status = Status::Flushed;
+            self.complete(core, local, send);
+        }
+        self.set(local, |pair| {
+            pair.next = pair.first;
+            pair.is_failing = false;
+        });
+    }
+
+    /// Everything that was posted is forgotten.
+    pub(super) fn forget_sends(&mut self, core: &mut Core, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        pair.next = pair.first;
+        pair.is_failing = false;
+        for send in std::mem::take(&mut pair.sends) {
+            if let Some(piece) = send.piece {
+                self.regions.take_back(core, &piece);
+            }
+        }
+    }
+
+    fn complete(&mut self, core: &mut Core, local: u32, send: Send) {
+        if let Some(piece) = &send.piece {
+            self.regions.take_back(core, piece);
+        }
+        let Some(pair) = self.pairs[local as usize].as_deref() else { return };
+        let success = send.status == Status::Success;
+        if success && !send.request.signaled {
+            return;
+        }
+        let completion = Completion {
+            id: send.request.id,
+            queue_pair: pair.number,
+            status: send.status,
+            kind: send.kind(),
+            bytes: if success { send.length } else { 0 },
+            tail: Tail::Nothing,
+            value: if success { send.value } else { 0 },
+            from: Peer::default(),
+            solicited: false,
+        };
+        let queue = pair.config.send_queue;
+        self.report(core, queue, completion);
+    }
+}
+
+/// A request that may be posted.
+fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, PostError> {
+    if !pair.state.takes_sends() {
+        return Err(PostError::State);
+    }
+    let offered = match (pair.config.transport, &request.work) {
+        (Transport::Rc, Work::Datagram { .. }) => false,
+        (Transport::Rc, _) => true,
+        (Transport::Uc, Work::Send { tail }) => !matches!(tail, Tail::Invalidate(_)),
+        (Transport::Uc, Work::Write { .. }) | (Transport::Ud, Work::Datagram { .. }) => true,
+        (Transport::Uc | Transport::Ud, _) => false,
+    };
+    if !offered {
+        return Err(PostError::Operation);
+    }
+    let length: u64 = request.local.ranges().iter().map(|range| u64::from(range.length)).sum();
+    let atomic = matches!(request.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
+    let fits = match pair.config.transport {
+        Transport::Ud => length <= u64::from(mtu),
+        _ if atomic => matches!(length, 0 | 8),
+        _ => length <= LENGTH_MAX,
+    };
+    if !fits {
+        return Err(PostError::Length);
+    }
+    if pair.sends.len() >= pair.config.send_depth as usize {
+        return Err(PostError::Full);
+    }
+    let full = |range: &&LocalRange| range.length > 0;
+    let mut ranges = [LocalRange::default(); fairway_roce::SGE_MAX];
+    let mut count = 0;
+    for range in request.local.ranges().iter().filter(full) {
+        ranges[count] = *range;
+        count += 1;
+    }
+    Ok(Send {
+        request: *request,
+        local: ScatterList::new(&ranges[..count]).ok_or(PostError::Length)?,
+        length: if atomic { 8 } else { length as u32 },
+        piece: None,
+        posted: 0,
+        open: 0,
+        is_begun: false,
+        status: Status::Success,
+        value: 0,
+    })
+}
+
+/// The next operation of the engine's for a send, if there is one.
+fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineRequest> {
+    let send = &pair.sends[index];
+    let number = usize::from(send.posted);
+    let ranges = send.local.ranges();
+    let whole = send.piece.or(ranges.first().copied()).unwrap_or(nothing);
+    let solicited = send.request.solicited;
+    let target = Target {
+        jetty: JettyId::new(pair.peer.queue_pair.value() & (PAIRS_MAX - 1)),
+        token_value: pair.token,
+        hint: 0,
+    };
+    let sends = match pair.config.transport {
+        Transport::Rc => SENDS,
+        Transport::Uc | Transport::Ud => LOST_SENDS,
+    };
+    let writes = match pair.config.transport {
+        Transport::Rc => WRITES,
+        Transport::Uc | Transport::Ud => LOST_WRITES,
+    };
+    let message = |note: Note| {
+        let work = EngineWork::SendImmediate { target, immediate: note.encode(solicited) };
+        (number == 0).then_some((work, whole, sends))
+    };
+    let before: u32 = ranges.iter().take(number).map(|range| range.length).sum();
+    let there = |to: &fairway_roce::RemoteAddress| -> RemoteRange {
+        remote(to.r_key, to.address.wrapping_add(u64::from(before)), target.jetty)
+    };
+    let atomic = |to: &fairway_roce::RemoteAddress, operator, operand, compare| {
+        let work = EngineWork::Atomic { remote: there(to), width: 8, operator, operand, compare };
+        (number == 0).then_some((work, nothing, ANSWERS))
+    };
+    let (work, local, (mode, tag)) = match &send.request.work {
+        Work::Send { tail } => message(Note::of(tail))?,
+        Work::Write { immediate: Some(immediate), .. } if send.length == 0 => {
+            message(Note::Write(*immediate))?
+        }
+        Work::Write { remote: to, immediate: Some(immediate) } => {
+            let immediate = Note::Write(*immediate).encode(solicited);
+            let work = EngineWork::WriteImmediate { remote: there(to), target, immediate };
+            (number == 0).then_some((work, whole, sends))?
+        }
+        Work::Write { remote: to, immediate: None } => {
+            (EngineWork::Write { remote: there(to) }, *ranges.get(number)?, writes)
+        }
+        Work::Read { remote: to } => {
+            (EngineWork::Read { remote: there(to) }, *ranges.get(number)?, ANSWERS)
+        }
+        Work::CompareSwap { remote: to, compare, swap } => {
+            atomic(to, AtomicOperator::CompareSwap, *swap, *compare)?
+        }
+        Work::FetchAdd { remote: to, add } => atomic(to, AtomicOperator::Add, *add, 0)?,
+        Work::Datagram { to, q_key, immediate } => {
+            let jetty = JettyId::new(to.queue_pair.value() & (PAIRS_MAX - 1));
+            let target = Target { jetty, token_value: *q_key, hint: 0 };
+            let note = immediate.map_or(Note::Send, Note::Immediate).encode(solicited);
+            let work = EngineWork::SendImmediate { target, immediate: note };
+            (number == 0).then_some((work, whole, (ServiceMode::Uno, Tag::No)))?
+        }
+    };
+    let fence = send.request.fence && mode != ServiceMode::Uno;
+    let receive_in_order = (mode, tag) == SENDS
+        && matches!(work, EngineWork::SendImmediate { .. } | EngineWork::WriteImmediate { .. });
+    let order = OrderRequest { mode, tag, fence, receive_in_order, complete_in_order: false };
+    let channel = pair.channel.as_ref()?.channel;
+    Some(EngineRequest { id: 0, channel, work, local, signaled: true, order })
+}
+
+/// What is asked of the order: see the module.
+const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
+const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
+const LOST_WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
+/// What may be lost would leave a gap.
+const LOST_SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
+const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Mo);
+
+/// The old value of a word that was changed goes to memory.
+fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
+    let atomic = matches!(send.request.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
+    if !atomic {
+        return Ok(());
+    }
+    let bytes = send.value.to_ne_bytes();
+    let mut at = 0;
+    for range in send.local.ranges() {
+        let next = at + range.length as usize;
+        if let Some(target) = core.memories.target(range) {
+            target.write(&bytes[at..next])?;
+        }
+        at = next;
+    }
+    Ok(())
+}
+
+/// How verbs call the end of an operation.
+fn status_of(status: fairway_engine::Status) -> Status {
+    use fairway_engine::Status as S;
+    match status {
+        S::Success => Status::Success,
+        S::RemoteAccess | S::RemoteRights => Status::RemoteAccess,
+        S::RemoteLength | S::RemoteMisaligned => Status::RemoteInvalidRequest,
+        S::ReceiverNotReady => Status::RnrRetryExceeded,
+        // A queue pair that is not there does not answer.
+        S::RemoteNoJetty | S::TimedOut | S::PeerDead | S::PeerClosed => Status::RetryExceeded,
+        S::RemoteOperation | S::RemoteResources | S::RemoteNoMailbox | S::RemoteEpoch => {
+            Status::RemoteOperation
+        }
+        S::Flushed => Status::Flushed,
+        S::LocalMemory => Status::LocalProtection,
+    }
+}

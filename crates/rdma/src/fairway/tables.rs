@@ -1,0 +1,387 @@
+//! Everything of a carrier that lives behind the lock of its context.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use fairway_engine::wire::{Instant, JettyId, Qpn};
+use fairway_engine::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
+use fairway_roce::{
+    Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
+};
+use fairway_softnic::embed::Core;
+
+use super::link::Links;
+use super::memory::Regions;
+use super::queue::{CompletionQueue, Pushed};
+use super::queue_pair::QueuePair;
+use super::receive::Receive;
+use super::shared::{Shared, jetty_of};
+use crate::addresses::Addresses;
+use crate::{CarrierError, LOCAL_BITS, Listener};
+
+/// Queue pairs a carrier can have: as many as their numbers tell apart.
+pub(super) const PAIRS_MAX: u32 = 1 << LOCAL_BITS;
+/// Numbers below are not given out: 0 and 1 belong to management.
+const FIRST_LOCAL: u32 = 2;
+
+/// What the owner is to be told when the lock has been released.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Call {
+    Completion(CompletionQueueId),
+    Event(Event),
+}
+
+pub(crate) struct Verbs {
+    listener: Arc<dyn Listener>,
+    calls: Vec<Call>,
+    pub(super) slot: u8,
+    pub(super) mtu: u32,
+    /// The engine's queue for everything.
+    pub(super) engine_queue: CompletionQueueId,
+    /// A range without bytes.
+    pub(super) nothing: LocalRange,
+    /// By the lower bits of their numbers.
+    pub(super) pairs: Vec<Option<Box<QueuePair>>>,
+    next_local: u32,
+    /// Counts lives of queue pairs.
+    pub(super) lives: u32,
+    pub(super) queues: Vec<Option<CompletionQueue>>,
+    pub(super) shared: Vec<Option<Shared>>,
+    pub(super) receives: Vec<Receive>,
+    pub(super) spare_receives: Vec<u32>,
+    pub(super) regions: Regions,
+    pub(super) links: Links,
+    /// Links that are being made.
+    pub(super) connecting: Vec<u32>,
+    pub(super) addresses: Addresses,
+    /// Our addresses.
+    own: Vec<IpAddr>,
+    /// Queue pairs that may be able to go on.
+    pub(super) waiting: Vec<u32>,
+    /// Sends to queue pairs that are gone.
+    pub(super) unanswered: Vec<Unanswered>,
+}
+
+/// What is to be told to whom, once the lock has been released.
+pub(crate) struct Calls {
+    listener: Arc<dyn Listener>,
+    calls: Vec<Call>,
+}
+
+impl Calls {
+    pub(crate) fn make(self) {
+        for call in self.calls {
+            match call {
+                Call::Completion(queue) => self.listener.completion(queue),
+                Call::Event(event) => self.listener.event(event),
+            }
+        }
+    }
+}
+
+/// An operation whose end is reported later.
+pub(super) struct Unanswered {
+    pub(super) at: Instant,
+    pub(super) jetty: JettyId,
+    pub(super) ended: fairway_engine::Completion,
+}
+
+impl Verbs {
+    pub(super) fn new(
+        core: &mut Core,
+        listener: Arc<dyn Listener>,
+        slot: u8,
+        mtu: u32,
+        completions: u32,
+    ) -> Result<Verbs, CarrierError> {
+        let refused = |_| CarrierError::Limit("completions");
+        let engine_queue = core.nic.create_completion_queue(completions).map_err(refused)?;
+        core.nic.guard_segments(super::memory::TAG_BITS);
+        let mut own: Vec<IpAddr> = core.local_addrs().iter().map(SocketAddr::ip).collect();
+        own.dedup();
+        let mut regions = Regions::default();
+        let nothing = LocalRange { length: 0, ..regions.lend(core, 1)? };
+        Ok(Verbs {
+            listener,
+            calls: Vec::new(),
+            slot,
+            mtu,
+            engine_queue,
+            nothing,
+            pairs: Vec::new(),
+            next_local: FIRST_LOCAL,
+            lives: 0,
+            queues: Vec::new(),
+            shared: Vec::new(),
+            receives: Vec::new(),
+            spare_receives: Vec::new(),
+            regions,
+            links: Links::default(),
+            connecting: Vec::new(),
+            addresses: Addresses::default(),
+            own,
+            waiting: Vec::new(),
+            unanswered: Vec::new(),
+        })
+    }
+
+    // ---- addresses ----
+
+    pub(super) fn is_own(&self, ip: IpAddr) -> bool {
+        self.own.contains(&ip)
+    }
+
+    /// Has an address of ours the family of this one?
+    pub(super) fn reaches(&self, ip: IpAddr) -> bool {
+        self.own.iter().any(|own| own.is_ipv4() == ip.is_ipv4())
+    }
+
+    /// The own address under which this process is connected to a peer of this address.
+    pub(super) fn own_for(&self, peer: IpAddr) -> IpAddr {
+        let same_family = |own: &&IpAddr| own.is_ipv4() == peer.is_ipv4();
+        *self.own.iter().find(same_family).unwrap_or(&self.own[0])
+    }
+
+    // ---- telling ----
+
+    pub(super) fn event(&mut self, event: Event) {
+        self.calls.push(Call::Event(event));
+    }
+
+    /// Has the listener called with the next completion of a queue, or now if one waits there.
+    /// Adapters do so, and UCX relies on it: it arms behind its last poll, and does not look again.
+    pub(super) fn arm(
+        &mut self,
+        id: CompletionQueueId,
+        solicited_only: bool,
+    ) -> Result<(), CarrierError> {
+        if self.queue(id)?.arm(solicited_only) {
+            self.calls.push(Call::Completion(id));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_calls(&mut self) -> Option<Calls> {
+        if self.calls.is_empty() {
+            return None;
+        }
+        Some(Calls { listener: self.listener.clone(), calls: std::mem::take(&mut self.calls) })
+    }
+
+    // ---- completion queues ----
+
+    pub(super) fn create_queue(&mut self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
+        if depth == 0 {
+            return Err(CarrierError::Parameter("depth"));
+        }
+        let index = free_place(&mut self.queues);
+        self.queues[index] = Some(CompletionQueue::new(depth));
+        Ok(CompletionQueueId::new(index as u32))
+    }
+
+    pub(super) fn queue(
+        &mut self,
+        id: CompletionQueueId,
+    ) -> Result<&mut CompletionQueue, CarrierError> {
+        self.queues.get_mut(id.index()).and_then(Option::as_mut).ok_or(CarrierError::Missing)
+    }
+
+    pub(super) fn destroy_queue(&mut self, id: CompletionQueueId) -> Result<(), CarrierError> {
+        if self.queue(id)?.users > 0 {
+            return Err(CarrierError::Busy);
+        }
+        self.queues[id.index()] = None;
+        Ok(())
+    }
+
+    /// Puts a completion into the queue of the program.
+    pub(super) fn report(&mut self, core: &mut Core, id: CompletionQueueId, it: Completion) {
+        let Ok(queue) = self.queue(id) else { return };
+        match queue.push(it) {
+            Pushed::Quietly => {}
+            Pushed::Awaited => self.calls.push(Call::Completion(id)),
+            Pushed::Overrun => {
+                self.event(Event::Overrun { queue: id });
+                let uses = |pair: &QueuePair| {
+                    pair.config.send_queue == id || pair.config.receive_queue == id
+                };
+                let users = self.pairs.iter().flatten().filter(|pair| uses(pair));
+                let users: Vec<u32> = users.map(|pair| pair.local).collect();
+                for local in users {
+                    self.fail(core, local, Status::LocalProtection);
+                }
+            }
+        }
+    }
+
+    /// Completions of unreliable sends that are posted: an adapter would have made them by now.
+    pub(super) fn due_completions(&self, id: CompletionQueueId) -> usize {
+        let pairs = self.pairs.iter().filter_map(Option::as_deref);
+        let unreliable = |pair: &&QueuePair| {
+            pair.config.send_queue == id && pair.config.transport != Transport::Rc
+        };
+        let sends = pairs.filter(unreliable).flat_map(|pair| &pair.sends);
+        sends.filter(|send| send.is_signaled()).count()
+    }
+
+    /// When there is something to be told that nothing happens for.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.unanswered.iter().map(|one| one.at).reduce(Instant::min)
+    }
+
+    // ---- queue pairs ----
+
+    pub(super) fn create_pair(
+        &mut self,
+        core: &mut Core,
+        config: &QueuePairConfig,
+    ) -> Result<Qpn, CarrierError> {
+        self.queue(config.send_queue)?;
+        self.queue(config.receive_queue)?;
+        if let Some(shared) = config.shared_receives {
+            let shared = self.shared_queue(shared)?;
+            if shared.domain != config.domain {
+                return Err(CarrierError::Parameter("domain"));
+            }
+        }
+        let local = self.free_local().ok_or(CarrierError::Limit("queue pairs"))?;
+        self.lives = self.lives.wrapping_add(1);
+        let number = Some(local);
+        let jetty = JettyConfig {
+            number,
+            in_sequence: config.transport == Transport::Rc,
+            ..JettyConfig::new(self.engine_queue, self.engine_queue)
+        };
+        let refused = |_| CarrierError::Limit("queue pairs");
+        core.nic.create_jetty(&jetty).map_err(refused)?;
+        if let Some(shared) = config.shared_receives {
+            // Both are there, and all take completions from one queue.
+            let source = jetty_of(shared.index() as u32);
+            let _ = core.nic.share_receives(JettyId::new(local), source);
+        }
+        let number = Qpn::new(u32::from(self.slot) << LOCAL_BITS | local);
+        let pair = QueuePair::new(number, local, self.lives, *config);
+        super::queue_pair::suspend(core, pair.jetty());
+        super::queue_pair::close(core, pair.jetty());
+        self.queues[config.send_queue.index()].as_mut().ok_or(CarrierError::Missing)?.users += 1;
+        self.queues[config.receive_queue.index()].as_mut().ok_or(CarrierError::Missing)?.users += 1;
+        if let Some(shared) = config.shared_receives {
+            self.shared_queue(shared)?.users += 1;
+        }
+        self.pairs[local as usize] = Some(Box::new(pair));
+        Ok(number)
+    }
+
+    /// Numbers rest as long as possible before they are used again.
+    fn free_local(&mut self) -> Option<u32> {
+        for step in 0..PAIRS_MAX {
+            let local = (self.next_local + step) % PAIRS_MAX;
+            if local < FIRST_LOCAL {
+                continue;
+            }
+            if self.pairs.len() <= local as usize {
+                self.pairs.resize_with(local as usize + 1, || None);
+            }
+            if self.pairs[local as usize].is_none() {
+                self.next_local = local + 1;
+                return Some(local);
+            }
+        }
+        None
+    }
+
+    /// The queue pair of this number.
+    pub(super) fn pair(&mut self, number: Qpn) -> Option<&mut QueuePair> {
+        let local = number.value() & (PAIRS_MAX - 1);
+        let pair = self.pairs.get_mut(local as usize)?.as_deref_mut()?;
+        (pair.number == number).then_some(pair)
+    }
+
+    pub(super) fn destroy_pair(
+        &mut self,
+        core: &mut Core,
+        number: Qpn,
+    ) -> Result<(), CarrierError> {
+        let local = self.pair(number).ok_or(CarrierError::Missing)?.local;
+        self.forget(core, local);
+        let Some(pair) = self.pairs[local as usize].take() else { return Ok(()) };
+        // Nothing of it is under way any more.
+        let _ = core.nic.destroy_jetty(pair.jetty());
+        for id in [pair.config.send_queue, pair.config.receive_queue] {
+            if let Ok(queue) = self.queue(id) {
+                queue.users -= 1;
+            }
+        }
+        if let Some(shared) = pair.config.shared_receives
+            && let Ok(shared) = self.shared_queue(shared)
+        {
+            shared.users -= 1;
+        }
+        Ok(())
+    }
+
+    /// Completions of a queue pair wait to be polled.
+    pub(super) fn has_completions(&mut self, number: Qpn) -> bool {
+        let Some(config) = self.pair(number).map(|pair| pair.config) else { return false };
+        let mut queues = [config.send_queue, config.receive_queue].into_iter();
+        queues.any(|id| self.queue(id).is_ok_and(|queue| queue.holds(number)))
+    }
+
+    /// Completions of a queue pair that nobody has polled are forgotten, as adapters do.
+    pub(super) fn forget_completions(&mut self, local: u32) {
+        let Some(pair) = self.pairs[local as usize].as_deref() else { return };
+        let (number, config) = (pair.number, pair.config);
+        for id in [config.send_queue, config.receive_queue] {
+            if let Ok(queue) = self.queue(id) {
+                queue.forget(number);
+            }
+        }
+    }
+
+    /// An operation of a queue pair has failed, or it has failed itself.
+    pub(super) fn fail(&mut self, core: &mut Core, local: u32, status: Status) {
+        let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
+        if pair.state == QueuePairState::Error {
+            return;
+        }
+        let number = pair.number;
+        if pair.config.transport == Transport::Rc || status == Status::LocalProtection {
+            self.enter_error(core, local);
+        } else {
+            pair.state = QueuePairState::SendError;
+            self.flush_sends(core, local);
+        }
+        self.event(Event::Fault { queue_pair: number, status });
+    }
+
+    /// A queue pair takes no more receives from its shared queue.
+    pub(super) fn note_last_receive(&mut self, local: u32) {
+        let pair = self.pairs[local as usize].as_deref();
+        if let Some(pair) = pair.filter(|pair| pair.config.shared_receives.is_some()) {
+            let queue_pair = pair.number;
+            self.event(Event::LastReceive { queue_pair });
+        }
+    }
+
+    pub(super) fn jetty_of(local: u32) -> JettyId {
+        JettyId::new(local)
+    }
+
+    pub(super) fn shared_queue(&mut self, id: ReceiveQueueId) -> Result<&mut Shared, CarrierError> {
+        self.shared.get_mut(id.index()).and_then(Option::as_mut).ok_or(CarrierError::Missing)
+    }
+
+    /// Is a segment of the application's in use by an operation that has begun?
+    pub(super) fn users_of(&self, segment: SegmentId) -> Vec<u32> {
+        let users = self.pairs.iter().flatten().filter(|pair| pair.uses(segment));
+        users.map(|pair| pair.local).collect()
+    }
+}
+
+/// The index of a free place, which is made if there is none.
+pub(super) fn free_place<T>(places: &mut Vec<Option<T>>) -> usize {
+    places.iter().position(Option::is_none).unwrap_or_else(|| {
+        places.push(None);
+        places.len() - 1
+    })
+}

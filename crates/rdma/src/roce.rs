@@ -1,0 +1,520 @@
+//! Verbs carried by RoCEv2: real packets, on sockets.
+//!
+//! `sockets` opens them; `routes` knows addresses and ways; `network` proves what arrives, and
+//! hands on what is for other processes; `packets` writes what is sent, and `transmit` gathers its
+//! payload; `core` is all of that behind one lock, with the protocol
+//! ([`roce::Host`](fairway_roce::Host)), as the live driver wants it
+//! ([`Protocol`](fairway_runtime::Protocol)); `endpoint` is a process without queue pairs. A
+//! carrier has a slot of its own, also if its process has several.
+//!
+//! What one peer's packets ask for is carried out while the lock is held, copying included: so when
+//! a call that takes memory away has returned, nothing touches it any more.
+
+mod core;
+mod endpoint;
+mod hand_over;
+mod kept;
+mod network;
+mod packets;
+mod routes;
+mod sockets;
+mod transmit;
+
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use fairway_engine::wire::Qpn;
+use fairway_engine::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
+use fairway_port::Waiter;
+use fairway_roce::{
+    Change, ChangeError, Completion, Counters, Host, Limits, MemoryRegion, MemoryRequest,
+    OutOfOrder, PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX,
+    ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
+};
+use fairway_runtime::{
+    self as runtime, BACKGROUND, Io, Memory, OTHERS, Shared, Sockets, clock, run_background,
+};
+
+use self::core::RoceCore;
+use self::hand_over::Outside;
+use self::network::Network;
+use self::packets::{Packets, RoceIo};
+
+pub(super) use self::endpoint::Endpoint;
+
+use super::slot::{Claimed, Service, Slot};
+use super::{
+    Carrier, CarrierError, CarrierOptions, DEVICE_ADDRESSES, ForeignMemory, Gid, LOCAL_BITS,
+    Listener, NetworkCounters, ServiceClaim,
+};
+
+/// Every so many turns all sockets are looked at, although nothing is known to wait.
+const TURNS_PER_LOOK: u32 = 8;
+
+/// Queue pairs of a carrier: two of the bits of their numbers tell their uses apart.
+const QUEUE_PAIRS: u32 = 1 << (LOCAL_BITS - 2);
+
+/// The rate that DCQCN takes the link's to be. It only begins there.
+const LINE_BITS: u64 = 100_000_000_000;
+
+/// A carrier over RoCEv2.
+struct Roce {
+    driver: Driver<RoceCore>,
+    gids: Vec<Gid>,
+    mtu: u32,
+    slot: u8,
+}
+
+/// Opens one, on a slot of its own.
+pub(super) fn open(
+    options: &CarrierOptions,
+    listener: Arc<dyn Listener>,
+) -> Result<Arc<dyn Carrier>, CarrierError> {
+    check(options)?;
+    start(options, sockets::open(options)?, listener)
+}
+
+fn check(options: &CarrierOptions) -> Result<(), CarrierError> {
+    if !matches!(options.mtu, 256 | 512 | 1024 | 2048 | 4096) {
+        return Err(CarrierError::Parameter("mtu"));
+    }
+    if !(1..=DEVICE_ADDRESSES).contains(&options.addresses.len()) {
+        return Err(CarrierError::Parameter("addresses"));
+    }
+    Ok(())
+}
+
+fn start(
+    options: &CarrierOptions,
+    opened: sockets::Opened,
+    listener: Arc<dyn Listener>,
+) -> Result<Arc<dyn Carrier>, CarrierError> {
+    let slot = opened.slot.number();
+    let received = opened.datapath.port().granted().receive_bytes;
+    let limits = limits(slot);
+    let seed = super::random()?;
+    let host = Host::new(&limits, &profile(options, received), seed);
+    let parts = assemble(opened)?;
+    let core = RoceCore::new(host, parts.network);
+    let driver = Driver::start(core, parts.io, parts.background, parts.slot, listener)?;
+    let mut addresses = options.addresses.clone();
+    addresses.sort_by_key(IpAddr::is_ipv6);
+    let gids = addresses.into_iter().map(Gid::from).collect();
+    Ok(Arc::new(Roce { driver, gids, mtu: options.mtu, slot }))
+}
+
+/// What a process is driven with.
+struct Parts {
+    network: Network,
+    io: RoceIo,
+    /// The background thread sleeps here.
+    background: Waiter,
+    slot: Arc<Slot>,
+}
+
+/// Watches the sockets of a process and its slot.
+fn assemble(opened: sockets::Opened) -> Result<Parts, CarrierError> {
+    let sockets::Opened { slot, datapath, locals, segmentation } = opened;
+    let failed = |error| CarrierError::Io("watch the sockets", error);
+    let port = datapath.port();
+    let (background, look) = (port.waiter().map_err(failed)?, port.waiter().map_err(failed)?);
+    background.watch(slot.fd(), OTHERS).map_err(failed)?;
+    let slot = Arc::new(slot);
+    let network = Network::new(slot.clone(), locals, port.local_addrs().to_vec());
+    let mut sockets = Sockets::new(datapath, Some(look), TURNS_PER_LOOK);
+    sockets.watch_other(slot.fd()).map_err(failed)?;
+    let io = Io::new(0, sockets, Packets::new(segmentation));
+    Ok(Parts { network, io, background, slot })
+}
+
+/// A protocol on these sockets, and the background thread that drives it.
+struct Driver<P: Process> {
+    shared: Arc<Shared<P>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A protocol of a process on RoCE's network.
+trait Process: runtime::Protocol<Own = Packets, Outside = Outside> + 'static {
+    fn network(&mut self) -> &mut Network;
+}
+
+impl<P: Process> Driver<P> {
+    fn start(
+        core: P,
+        io: RoceIo,
+        background: Waiter,
+        slot: Arc<Slot>,
+        listener: Arc<dyn Listener>,
+    ) -> Result<Self, CarrierError> {
+        let outside = Outside::new(slot, listener);
+        let shared = Arc::new(Shared::new(core, Some(io), vec![background], true, outside));
+        let driven = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("fairway-roce".into())
+            .spawn(move || run_background(&driven))
+            .map_err(|error| CarrierError::Io("start a thread", error))?;
+        Ok(Driver { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Does something with the protocol, then what that makes due.
+    fn with<R>(&self, work: impl FnOnce(&mut P) -> R) -> R {
+        self.shared.with(work)
+    }
+
+    /// The same, with the sockets.
+    fn with_io<R>(&self, work: impl FnOnce(&mut P, &mut RoceIo) -> R) -> R {
+        let mut locked = self.shared.lock();
+        let runtime::Locked { core, io, .. } = &mut *locked;
+        let result = work(core, io.as_mut().expect("there is one engine"));
+        self.shared.unlock(locked);
+        result
+    }
+
+    fn network_counters(&self) -> NetworkCounters {
+        let mut counters = self.with_io(|core, io| {
+            let gone = core.parts().1.counters.gone;
+            let mut counters = core.network().counters;
+            counters.memory_gone += gone;
+            counters.send_errors += io.sockets.errors;
+            counters
+        });
+        self.shared.outside.add_counters(&mut counters);
+        counters
+    }
+
+    /// As [`Carrier::send_management`].
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+        self.with_io(|core, io| core.network().send_management(io, clock::now(), to, bytes))
+    }
+
+    /// The address that packets to another host are sent from.
+    fn leaves_from(&self, to: u64) -> Option<IpAddr> {
+        let way = self.with(|core| core.network().routes.way(to)).ok()?;
+        Some(way.from.ip()).filter(|_| !way.here)
+    }
+
+    /// This process's number for a network address that there is a way to.
+    fn resolve(&self, ip: IpAddr) -> Result<u64, CarrierError> {
+        self.with(|core| {
+            let routes = &mut core.network().routes;
+            let number = routes.number(ip).ok_or(CarrierError::Limit("addresses"))?;
+            routes.way(number)?.reachable(ip)?;
+            Ok(number)
+        })
+    }
+
+    /// As [`Carrier::claim_service`].
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+        let service = Arc::new(Service::claim(service)?);
+        let failed = |error| CarrierError::Io("watch a service", error);
+        let watched = |core: &mut P, io: &mut RoceIo| -> std::io::Result<()> {
+            io.sockets.watch_other(service.fd())?;
+            core.network().add_service(&service);
+            Ok(())
+        };
+        self.with_io(watched).map_err(failed)?;
+        let background = &self.shared.sleepers[BACKGROUND];
+        background.watch(service.fd().as_fd(), OTHERS).map_err(failed)?;
+        Ok(Box::new(Claimed::new(service)))
+    }
+}
+
+impl<P: Process> Drop for Driver<P> {
+    fn drop(&mut self) {
+        self.shared.stop();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // Its panic, if it had one, was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Process for RoceCore {
+    fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+}
+
+fn limits(slot: u8) -> Limits {
+    Limits {
+        queue_pairs: QUEUE_PAIRS,
+        number_bits: LOCAL_BITS,
+        number_base: u32::from(slot) << LOCAL_BITS,
+        segments: 1 << 16,
+        completion_queues: 1 << 14,
+        completions: 1 << 24,
+        receive_queues: QUEUE_PAIRS + (1 << 12),
+        sends: 1 << 19,
+        // A record takes memory once it is used; until then it takes address space only.
+        receives: 1 << 21,
+        pending: 1 << 14,
+        kept: 1 << 10,
+        read_depth: READ_DEPTH_MAX,
+    }
+}
+
+/// `received`: bytes of a socket's receive buffer, as the kernel counts them.
+fn profile(options: &CarrierOptions, received: usize) -> Profile {
+    // The kernel counts up to twice what a packet has. What is on its way to one peer should find
+    // room there even if somebody else's packets have half of it.
+    let window = received / 4 / (options.mtu as usize + 512);
+    // A peer that takes packets out of order takes none that comes earlier than by its window.
+    let most = OutOfOrder::default().window as usize;
+    let window_packets = window.clamp(16, most) as u32;
+    // What a loss is known by has to fit into the window.
+    let tolerance = OutOfOrder::default().tolerance.min(window_packets / 2);
+    let selective = OutOfOrder { tolerance, ..OutOfOrder::default() };
+    let out_of_order = options.out_of_order.then_some(selective);
+    Profile {
+        window_packets,
+        // A socket's buffer overflows, above all if many send to it. Where only what is missing is
+        // sent again, that fills no buffer anew.
+        window_adapts: !options.out_of_order,
+        acknowledge_every: (window_packets / 4).clamp(1, 64),
+        out_of_order,
+        dcqcn: options.dcqcn.then(|| policy::DcqcnRateParameters::new(LINE_BITS)),
+        ..Profile::default()
+    }
+}
+
+impl Carrier for Roce {
+    fn name(&self) -> &'static str {
+        "roce"
+    }
+
+    fn gids(&self) -> &[Gid] {
+        &self.gids
+    }
+
+    fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    fn counters(&self) -> Counters {
+        self.driver.with(|core| *core.host.counters())
+    }
+
+    fn network_counters(&self) -> NetworkCounters {
+        self.driver.network_counters()
+    }
+
+    fn register(
+        &self,
+        memory: ForeignMemory,
+        request: &MemoryRequest,
+    ) -> Result<MemoryRegion, CarrierError> {
+        if request.length != memory.len() as u64 {
+            return Err(CarrierError::Parameter("length"));
+        }
+        self.driver.with(|core| {
+            let region = core.host.register(request).map_err(refused)?;
+            core.host.set_place(region.segment, memory.start() as u64);
+            if let Some(start) = NonNull::new(memory.start()) {
+                // SAFETY: whatever made the `ForeignMemory` promised that the bytes are the
+                // program's until they are deregistered, which removes them from this table, and
+                // that nobody has references to them.
+                let memory = unsafe { Memory::from_raw(start, memory.len()) };
+                core.memories.insert(region.segment, Arc::new(memory));
+            }
+            Ok(region)
+        })
+    }
+
+    fn change_memory(
+        &self,
+        segment: SegmentId,
+        rights: Rights,
+        domain: u32,
+    ) -> Result<(), CarrierError> {
+        let changed = |core: &mut RoceCore| core.host.change_region(segment, rights, domain);
+        self.driver.with(changed).map_err(refused)
+    }
+
+    fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
+        self.driver.shared.catch_up();
+        self.driver.with(|core| {
+            core.host.deregister(segment).map_err(refused)?;
+            core.memories.remove(segment);
+            Ok(())
+        })
+    }
+
+    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
+        self.driver.with(|core| core.host.create_completion_queue(depth).map_err(refused))
+    }
+
+    fn resize_completion_queue(
+        &self,
+        queue: CompletionQueueId,
+        depth: u32,
+    ) -> Result<(), CarrierError> {
+        let resized = |core: &mut RoceCore| core.host.resize_completion_queue(queue, depth);
+        self.driver.with(resized).map_err(refused)
+    }
+
+    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), CarrierError> {
+        self.driver.with(|core| core.host.destroy_completion_queue(queue).map_err(refused))
+    }
+
+    /// Takes completions; if there are none, after a turn, if that is up to the caller.
+    fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
+        let shared = &self.driver.shared;
+        shared.baton.touch();
+        let mut locked = shared.lock();
+        let mut count = locked.core.take(queue, out);
+        if count == 0 && !shared.vigil.is_served() {
+            let alone = locked.asleep[BACKGROUND].is_none();
+            let eagerness = locked.core.poll_begins(clock::now(), alone);
+            locked.turn_as(eagerness, true);
+            count = locked.core.take(queue, out);
+        }
+        shared.unlock(locked);
+        shared.vigil.polled(count > 0);
+        shared.make_way();
+        count
+    }
+
+    fn has_completions(&self, number: Qpn) -> bool {
+        self.driver.with(|core| core.host.has_completions(number))
+    }
+
+    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
+        self.driver.with(|core| core.host.arm(queue, solicited_only)).map_err(refused)?;
+        self.driver.shared.demand_background();
+        Ok(())
+    }
+
+    fn create_receive_queue(
+        &self,
+        domain: u32,
+        depth: u32,
+    ) -> Result<ReceiveQueueId, CarrierError> {
+        self.driver.with(|core| core.host.create_receive_queue(domain, depth)).map_err(refused)
+    }
+
+    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), CarrierError> {
+        self.driver.with(|core| core.host.limit_receive_queue(queue, limit)).map_err(refused)
+    }
+
+    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), CarrierError> {
+        self.driver.with(|core| core.host.destroy_receive_queue(queue)).map_err(refused)
+    }
+
+    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError> {
+        self.driver.with(|core| {
+            let number = core.host.create_queue_pair(config).map_err(refused)?;
+            if config.transport != Transport::Rc {
+                core.unacknowledged.insert(number);
+            }
+            Ok(number)
+        })
+    }
+
+    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
+        self.driver.with_io(|core, io| {
+            // What has arrived for a connection is acknowledged. What has arrived for another queue
+            // pair is dropped: a program may have unmapped the memory of its receives by now,
+            // without deregistering it (UCX does), because an adapter would have it pinned.
+            if !core.unacknowledged.remove(&number) {
+                core.finish_arrivals(io);
+            }
+            core.host.destroy_queue_pair(number).map_err(refused)
+        })
+    }
+
+    fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
+        self.driver.with_io(|core, io| {
+            if matches!(change, Change::Error | Change::Reset) {
+                // What has come counts, and what it owes its peer is said: an acknowledgement may
+                // wait for company.
+                core.finish_arrivals(io);
+            }
+            core.host.modify(number, change)?;
+            runtime::transmit(core, io, clock::now());
+            Ok(())
+        })
+    }
+
+    fn state(&self, number: Qpn) -> Option<QueuePairState> {
+        self.driver.with(|core| core.host.state(number))
+    }
+
+    fn resolve(&self, gid: Gid) -> Result<u64, CarrierError> {
+        self.driver.resolve(gid.ip())
+    }
+
+    fn gid_of(&self, address: u64) -> Option<Gid> {
+        self.driver.with(|core| core.network.routes.address(address).map(Gid::from))
+    }
+
+    fn leaves_from(&self, address: u64) -> Option<Gid> {
+        self.driver.leaves_from(address).map(Gid::from)
+    }
+
+    fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
+        self.driver.shared.vigil.posted();
+        let posted = self.driver.with_io(|core, io| {
+            let now = clock::now();
+            core.promptness.posted(now);
+            let posted = all(requests, |request| core.host.post_send(now, number, request));
+            runtime::transmit(core, io, now);
+            posted
+        });
+        self.driver.shared.vigil.posted();
+        posted
+    }
+
+    fn post_receive(&self, number: Qpn, requests: &[ReceiveRequest]) -> (usize, Option<PostError>) {
+        self.driver.with(|core| all(requests, |request| core.host.post_receive(number, request)))
+    }
+
+    fn post_shared_receive(
+        &self,
+        queue: ReceiveQueueId,
+        requests: &[ReceiveRequest],
+    ) -> (usize, Option<PostError>) {
+        self.driver
+            .with(|core| all(requests, |request| core.host.post_shared_receive(queue, request)))
+    }
+
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+        self.driver.send_management(to, bytes)
+    }
+
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+        self.driver.claim_service(service)
+    }
+}
+
+/// Posts one after the other. How many were taken, and what was wrong with the next.
+fn all<R>(
+    requests: &[R],
+    mut post: impl FnMut(&R) -> Result<(), PostError>,
+) -> (usize, Option<PostError>) {
+    for (count, request) in requests.iter().enumerate() {
+        if let Err(error) = post(request) {
+            return (count, Some(error));
+        }
+    }
+    (requests.len(), None)
+}
+
+fn refused(error: SetupError) -> CarrierError {
+    match error {
+        SetupError::Limit(name) => CarrierError::Limit(name),
+        SetupError::Number => CarrierError::Parameter("number"),
+        SetupError::Parameter(name) => CarrierError::Parameter(name),
+        SetupError::Missing => CarrierError::Missing,
+        SetupError::Busy => CarrierError::Busy,
+    }
+}

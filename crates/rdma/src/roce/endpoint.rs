@@ -1,0 +1,218 @@
+//! A process that exchanges management datagrams on RoCE's network, and has no queue pairs.
+//!
+//! It has the sockets, the slot and the hand-over of a carrier, and no NIC: a packet for a queue
+//! pair is another process's, or it is dropped.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use fairway_device::{CompletionQueueId, Device, LocalRange, Placement, VerdictOf};
+use fairway_engine::wire::Instant;
+use fairway_port::Arrival;
+
+use super::hand_over::{Notice, Outside};
+use super::network::Network;
+use super::packets::{Packets, RoceIo, Waiting};
+use super::{Driver, Parts, Process, assemble, check, sockets};
+use crate::slot::Slot;
+use crate::{CarrierError, CarrierOptions, Listener, ServiceClaim};
+use fairway_roce::Transmit;
+use fairway_runtime::{Eagerness, Memories, Parsed, Placing, Promptness, Protocol, Unregistered};
+
+/// Sends and receives management datagrams, and has the slot.
+pub(crate) struct Endpoint {
+    driver: Driver<Mailroom>,
+    slot: u8,
+}
+
+impl Endpoint {
+    /// Opens it, for the process of this slot.
+    pub(crate) fn open(
+        options: &CarrierOptions,
+        slot: Slot,
+        listener: Arc<dyn Listener>,
+    ) -> Result<Endpoint, CarrierError> {
+        check(options)?;
+        let number = slot.number();
+        let Parts { network, io, background, slot } = assemble(sockets::open_on(options, slot)?)?;
+        let core = Mailroom {
+            network,
+            nothing: Nothing,
+            memories: Memories::new(Unregistered::Bug),
+            promptness: Promptness::default(),
+        };
+        let driver = Driver::start(core, io, background, slot, listener)?;
+        Ok(Endpoint { driver, slot: number })
+    }
+
+    /// The slot.
+    pub(crate) fn slot(&self) -> u8 {
+        self.slot
+    }
+
+    /// As [`Carrier::send_management`](crate::Carrier::send_management).
+    pub(crate) fn send(&self, to: IpAddr, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+        self.driver.send_management(self.driver.resolve(to)?, bytes)
+    }
+
+    /// As [`Carrier::leaves_from`](crate::Carrier::leaves_from).
+    pub(crate) fn leaves_from(&self, to: IpAddr) -> Option<IpAddr> {
+        self.driver.leaves_from(self.driver.resolve(to).ok()?)
+    }
+
+    /// As [`Carrier::claim_service`](crate::Carrier::claim_service).
+    pub(crate) fn claim_service(
+        &self,
+        service: u64,
+    ) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+        self.driver.claim_service(service)
+    }
+}
+
+/// A device that no packet reaches.
+struct Nothing;
+
+impl Device for Nothing {
+    type Received = Infallible;
+    type Target = LocalRange;
+    type Token = Infallible;
+    type OwnVerdict = Infallible;
+    type DropReason = Infallible;
+    type Execution = fairway_device::Execution<Infallible>;
+    type Transmit = Infallible;
+    type Completion = Infallible;
+    type Event = Infallible;
+
+    fn handle_packet(&mut self, _now: Instant, received: &Infallible) -> VerdictOf<Self> {
+        match *received {}
+    }
+    fn handle_placed(&mut self, _now: Instant, token: Infallible, _old: u64) {
+        match token {}
+    }
+    fn handle_unplaced(&mut self, _now: Instant, token: Infallible) {
+        match token {}
+    }
+    fn handle_ungathered(&mut self, transmit: &Infallible) {
+        match *transmit {}
+    }
+    fn handle_timeout(&mut self, _now: Instant) {}
+    fn poll_transmit(&mut self, _now: Instant) -> Option<Infallible> {
+        None
+    }
+    fn poll_execution(&mut self) -> Option<Self::Execution> {
+        None
+    }
+    fn poll_completion(&mut self, _queue: CompletionQueueId) -> Option<Infallible> {
+        None
+    }
+    fn poll_event(&mut self) -> Option<Infallible> {
+        None
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// What the lock of an endpoint guards.
+struct Mailroom {
+    network: Network,
+    nothing: Nothing,
+    memories: Memories,
+    promptness: Promptness,
+}
+
+impl Process for Mailroom {
+    fn network(&mut self) -> &mut Network {
+        &mut self.network
+    }
+}
+
+impl Protocol for Mailroom {
+    type Device = Nothing;
+    type Own = Packets;
+    type Context<'a> = ();
+    type After = Vec<Notice>;
+    type Outside = Outside;
+
+    const RECEIVED_MAX: usize = 128;
+    const CAUGHT_UP_MAX: usize = 128;
+    const SENT_MAX: usize = 512;
+    const RUNS_MAX: u32 = u32::MAX;
+    const EAGERNESS: Eagerness = Eagerness::TakeAll;
+
+    fn parts(&mut self) -> (&mut Nothing, &mut Memories) {
+        (&mut self.nothing, &mut self.memories)
+    }
+
+    fn promptness(&mut self) -> &mut Promptness {
+        &mut self.promptness
+    }
+
+    fn receive_others(&mut self, _io: &mut RoceIo) {
+        self.network.read_letters();
+    }
+
+    fn background_turned(&mut self) {
+        self.network.counters.background_turns += 1;
+    }
+
+    fn fire_own_timers(&mut self, now: Instant) {
+        self.network.retry_letters(now);
+    }
+
+    fn deadline(&self, _engine: u32) -> Option<Instant> {
+        self.network.retry_at()
+    }
+
+    fn parse<'a>(
+        &mut self,
+        io: &mut RoceIo,
+        socket: usize,
+        arrival: &'a Arrival<'_>,
+        index: usize,
+    ) -> Option<Parsed<'a, Self>> {
+        if self.network.receive(io, socket, arrival, index).is_some() {
+            self.network.counters.malformed += 1;
+        }
+        None
+    }
+
+    fn admit(&mut self, _io: &mut RoceIo, _now: Instant, received: &Infallible) -> bool {
+        match *received {}
+    }
+
+    fn placing(
+        &mut self,
+        _io: &mut RoceIo,
+        placement: &Placement<LocalRange, Infallible>,
+        _parsed: &Parsed<'_, Self>,
+    ) -> Placing {
+        match placement.token {}
+    }
+
+    fn carry_out(&mut self, _now: Instant, own: Infallible, _parsed: &Parsed<'_, Self>) {
+        match own {}
+    }
+
+    fn add(&mut self, _io: &mut RoceIo, _now: Instant, transmit: &Infallible) -> bool {
+        match *transmit {}
+    }
+
+    /// Management datagrams leave at once or not at all.
+    fn add_pending(&mut self, _io: &mut RoceIo, _now: Instant, _pending: Waiting) -> bool {
+        true
+    }
+
+    fn add_held(&mut self, _io: &mut RoceIo, _now: Instant, _held: Transmit) -> bool {
+        true
+    }
+
+    fn settle(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
+        self.network.take_notices()
+    }
+
+    fn after(outside: &Outside, notices: Vec<Notice>) -> bool {
+        outside.report(notices)
+    }
+}

@@ -1,0 +1,46 @@
+//! Packets that came before it was known where their payload belongs, until their turn comes
+//! ([`OwnVerdict::Keep`](fairway_roce::OwnVerdict)).
+
+use fairway_engine::wire::Ecn;
+use fairway_roce::Received;
+
+/// By place. Grows to what was kept at once; buffers are used again.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    received: Option<Received>,
+    payload: Vec<u8>,
+}
+
+impl Kept {
+    /// Keeps a packet. Its congestion mark has been seen.
+    pub(super) fn put(&mut self, place: u32, received: &Received, payload: &[u8]) {
+        let index = place as usize;
+        if self.places.len() <= index {
+            self.places.resize_with(index + 1, Place::default);
+        }
+        let place = &mut self.places[index];
+        place.received = Some(Received { ecn: Ecn::NotCapable, ..*received });
+        place.payload.clear();
+        place.payload.extend_from_slice(payload);
+    }
+
+    /// Takes it out.
+    pub(super) fn take(&mut self, place: u32) -> Option<(Received, Vec<u8>)> {
+        let place = self.places.get_mut(place as usize)?;
+        Some((place.received.take()?, std::mem::take(&mut place.payload)))
+    }
+
+    /// Gives its buffer back, unless there is another one by now.
+    pub(super) fn restore(&mut self, place: u32, payload: Vec<u8>) {
+        if let Some(place) = self.places.get_mut(place as usize)
+            && place.received.is_none()
+        {
+            place.payload = payload;
+        }
+    }
+}

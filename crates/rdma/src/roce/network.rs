@@ -1,0 +1,390 @@
+//! A process on the network that RoCE uses: its addresses and sockets, its slot, packets that are
+//! for other processes of the host, and management datagrams.
+
+use fairway_engine::wire::roce::{
+    self, Decoded, Deth, Icrc, Network as Layer, Operation, Outer, Packet,
+};
+use fairway_engine::wire::{Ecn, Instant, Qpn};
+use fairway_port::{Arrival, UdpPort};
+use fairway_runtime::Bound;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+use super::hand_over::Notice;
+use super::packets::{Pushed, RoceIo, crc32, outer};
+use super::routes::{Local, Routes, Way};
+use crate::letter::{self, LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
+use crate::slot::{Service, Slot};
+use crate::{
+    CarrierError, MANAGEMENT_Q_KEY, NetworkCounters, ROCE_PORT, SLOTS, roce_port, slot_of,
+};
+
+/// Most letters a turn takes in.
+const LETTERS: usize = 64;
+
+/// Bytes in front of a datagram in its receive (IBTA vol 1, 11.4.1.2; annex A17.4.5.1).
+const IP_HEADER: usize = 40;
+const IPV4_HEADER: usize = 20;
+
+/// A packet, as it came.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived<'a> {
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
+    pub(super) ecn: Ecn,
+    pub(super) datagram: &'a [u8],
+    /// Its likely IP identification: its place in a train.
+    pub(super) identification: u16,
+}
+
+/// A packet for a queue pair of this process, whose ICRC is right.
+pub(super) struct Genuine<'a> {
+    /// The number of the address that it is from.
+    pub(super) source: u64,
+    pub(super) arrived: Arrived<'a>,
+    pub(super) decoded: Decoded,
+}
+
+/// Addresses, slot and hand-over of one process.
+pub(crate) struct Network {
+    pub(super) routes: Routes,
+    slot: Arc<Slot>,
+    pub(super) counters: NetworkCounters,
+    pub(super) notices: Vec<Notice>,
+    services: Vec<Weak<Service>>,
+    /// By index of the socket: the address it is bound to.
+    ends: Vec<SocketAddr>,
+    letter: Box<[u8; LETTER_BYTES_MAX]>,
+}
+
+impl Network {
+    /// `ends`: the addresses of the sockets.
+    pub(super) fn new(slot: Arc<Slot>, locals: Vec<Local>, ends: Vec<SocketAddr>) -> Network {
+        Network {
+            routes: Routes::new(locals),
+            slot,
+            counters: NetworkCounters::default(),
+            notices: Vec::with_capacity(64),
+            services: Vec::new(),
+            ends,
+            letter: Box::new([0; LETTER_BYTES_MAX]),
+        }
+    }
+
+    /// What the listener is to be called for.
+    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
+        match self.notices.is_empty() {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.notices),
+        }
+    }
+
+    /// From now on, letters for this service are read.
+    pub(super) fn add_service(&mut self, service: &Arc<Service>) {
+        self.services.retain(|service| service.strong_count() > 0);
+        self.services.push(Arc::downgrade(service));
+    }
+
+    // ---- receiving ----
+
+    /// Packet `index` of an arrival, if it is for a queue pair of this process. What is for others
+    /// is handed on, and management datagrams are noted for the listener.
+    pub(super) fn receive<'a>(
+        &mut self,
+        io: &RoceIo,
+        socket: usize,
+        arrival: &'a Arrival<'_>,
+        index: usize,
+    ) -> Option<Genuine<'a>> {
+        let arrived = Arrived {
+            source: SocketAddr::from(*arrival.from()),
+            destination: *self.ends.get(socket)?,
+            ecn: arrival.ecn(),
+            datagram: arrival.segment(index),
+            identification: index as u16,
+        };
+        let is_letter = arrived.datagram.first() == Some(&letter::PACKET);
+        if is_letter && self.is_neighbour(&arrived) {
+            let inner = self.unwrap(arrived.datagram)?;
+            return self.judge(io.sockets.datapath.port(), inner, true);
+        }
+        self.judge(io.sockets.datapath.port(), arrived, false)
+    }
+
+    /// The packet that a neighbour has handed over.
+    fn unwrap<'a>(&mut self, bytes: &'a [u8]) -> Option<Arrived<'a>> {
+        match Letter::read(bytes) {
+            Some(Letter::Packet { source, destination, ecn, datagram }) => {
+                self.counters.handed_over += 1;
+                let identification = 0;
+                Some(Arrived { source, destination, ecn, datagram, identification })
+            }
+            Some(Letter::Management { .. }) | None => {
+                self.counters.malformed += 1;
+                None
+            }
+        }
+    }
+
+    /// `handed`: another process has handed it over.
+    fn judge<'a>(
+        &mut self,
+        port: &UdpPort,
+        arrived: Arrived<'a>,
+        handed: bool,
+    ) -> Option<Genuine<'a>> {
+        let Arrived { source, destination, datagram, .. } = arrived;
+        let Some(queue_pair) = destination_of(datagram) else {
+            self.counters.malformed += 1;
+            return None;
+        };
+        let managed = queue_pair.value() == 1;
+        if slot_of(queue_pair) != self.slot.number() && !managed {
+            match destination.port() == ROCE_PORT && !handed {
+                true => self.hand_on(port, &arrived, queue_pair),
+                false => self.counters.malformed += 1,
+            }
+            return None;
+        }
+        let outer = outer(source, destination, arrived.identification);
+        if !is_intact(&outer, datagram) {
+            self.counters.damaged += 1;
+            return None;
+        }
+        let Ok(decoded) = roce::decode(datagram, datagram.len()) else {
+            self.counters.malformed += 1;
+            return None;
+        };
+        let Some(number) = self.routes.number_of_sender(source.ip()) else {
+            self.counters.unroutable += 1;
+            return None;
+        };
+        if managed {
+            self.take_management(number, &arrived, &decoded, handed);
+            return None;
+        }
+        Some(Genuine { source: number, arrived, decoded })
+    }
+
+    /// Is it from a carrier of this host? Nothing else comes to the sockets of a slot
+    /// ([`UdpPort::keep_to_this_host`]).
+    fn is_neighbour(&self, arrived: &Arrived<'_>) -> bool {
+        let ports = roce_port(0)..=roce_port((SLOTS - 1) as u8);
+        let private = arrived.destination.port() != ROCE_PORT;
+        private && ports.contains(&arrived.source.port()) && self.routes.is_own(arrived.source.ip())
+    }
+
+    /// It is for another process of this host, whose own socket takes it: one more copy, for those
+    /// that the kernel gave to the wrong process.
+    fn hand_on(&mut self, port: &UdpPort, arrived: &Arrived<'_>, queue_pair: Qpn) {
+        let Arrived { source, destination, ecn, datagram, .. } = *arrived;
+        let letter = Letter::Packet { source, destination, ecn, datagram };
+        let to = address(destination, roce_port(slot_of(queue_pair)));
+        let socket = self.routes.private_of(destination.ip());
+        let written = letter.write(&mut self.letter);
+        let (Some(length), Some(socket)) = (written, socket) else {
+            self.counters.not_handed_on += 1;
+            return;
+        };
+        match port.send_one(socket, &to, &self.letter[..length]) {
+            Ok(()) => self.counters.handed_on += 1,
+            Err(_) => self.counters.not_handed_on += 1,
+        }
+    }
+
+    fn take_management(
+        &mut self,
+        source: u64,
+        arrived: &Arrived<'_>,
+        decoded: &Decoded,
+        handed: bool,
+    ) {
+        let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
+        match (decoded.packet.operation, <&[u8; 256]>::try_from(payload)) {
+            (Operation::Datagram { deth, .. }, Ok(bytes)) if deth.q_key == MANAGEMENT_Q_KEY => {
+                let (from, bytes) = (arrived.source.ip(), Box::new(*bytes));
+                self.notices.push(Notice::Management { source, from, bytes, handed });
+            }
+            _ => self.counters.malformed += 1,
+        }
+    }
+
+    /// Takes in what other processes have handed over.
+    pub(super) fn read_letters(&mut self) {
+        let slot = self.slot.clone();
+        let mut letter = std::mem::replace(&mut self.letter, Box::new([0; _]));
+        for _ in 0..LETTERS {
+            let Some(length) = slot.take(&mut letter) else { break };
+            self.open_letter(&letter[..length]);
+        }
+        for index in 0..self.services.len() {
+            let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
+            let Some(service) = service else { continue };
+            // What is left is reported again: who writes without end takes no more than his share.
+            for _ in 0..LETTERS {
+                let Some(length) = service.take(&mut letter) else { break };
+                self.open_letter(&letter[..length]);
+            }
+        }
+        self.letter = letter;
+    }
+
+    /// A management datagram of whoever is on this host. Packets come by the carriers' own ports
+    /// only: any user may write here.
+    fn open_letter(&mut self, bytes: &[u8]) {
+        match Letter::read(bytes) {
+            Some(Letter::Management { from, bytes }) => {
+                self.counters.handed_over += 1;
+                if let Some(source) = self.routes.number_of_sender(from) {
+                    let (bytes, handed) = (Box::new(*bytes), true);
+                    self.notices.push(Notice::Management { source, from, bytes, handed });
+                }
+            }
+            Some(Letter::Packet { .. }) | None => self.counters.malformed += 1,
+        }
+    }
+
+    /// When letters that a neighbour's queue did not take are to be tried again.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.slot.retry_at()
+    }
+
+    /// Tries them again, if it is time.
+    pub(super) fn retry_letters(&mut self, now: Instant) {
+        self.slot.retry(now);
+    }
+
+    // ---- sending ----
+
+    /// Which socket a packet for this queue pair leaves from, and where it goes.
+    pub(super) fn bound(&mut self, to: u64, queue_pair: Qpn) -> Result<(Way, Bound), CarrierError> {
+        let way = self.routes.way(to)?;
+        let port = match way.here {
+            true => roce_port(slot_of(queue_pair)),
+            false => ROCE_PORT,
+        };
+        let to = address(way.to, port);
+        Ok((way, Bound { path: 0, socket: way.socket, to }))
+    }
+
+    /// Sends a management datagram, to another host or to a process of this one.
+    pub(super) fn send_management(
+        &mut self,
+        io: &mut RoceIo,
+        now: Instant,
+        to: u64,
+        bytes: &[u8; MANAGEMENT_BYTES],
+    ) -> Result<(), CarrierError> {
+        let way = self.routes.way(to)?;
+        way.reachable(way.to.ip())?;
+        if !way.here {
+            return self.send_away(io, now, to, bytes);
+        }
+        // Whoever gets one says whose it is: so why not this process.
+        let from = way.from.ip();
+        let source = self.routes.number(from).ok_or(CarrierError::Limit("addresses"))?;
+        let (bytes, handed) = (Box::new(*bytes), false);
+        self.notices.push(Notice::Management { source, from, bytes, handed });
+        Ok(())
+    }
+
+    fn send_away(
+        &mut self,
+        io: &mut RoceIo,
+        now: Instant,
+        to: u64,
+        bytes: &[u8; MANAGEMENT_BYTES],
+    ) -> Result<(), CarrierError> {
+        let (way, bound) = self.bound(to, Qpn::new(1))?;
+        let deth = Deth { q_key: MANAGEMENT_Q_KEY, source: Qpn::new(1) };
+        let mut packet = Packet {
+            bth: Default::default(),
+            operation: Operation::Datagram { deth, immediate: None },
+        };
+        packet.bth.destination = Qpn::new(1);
+        let length = roce::datagram_len(&packet, bytes.len());
+        let fits = |io: &RoceIo| io.outbox.takes(&bound, length);
+        if io.outbox.is_blocked() || (!fits(io) && !io.send_run(now)) {
+            // It is a datagram: its sender repeats it.
+            self.counters.send_errors += 1;
+            return Ok(());
+        }
+        let fill = |out: &mut [u8]| {
+            out.copy_from_slice(bytes);
+            true
+        };
+        match super::packets::push(io, bound, way.from, &packet, bytes.len(), fill) {
+            Pushed::Yes => {
+                io.send_run(now);
+            }
+            Pushed::No | Pushed::Unfilled => self.counters.send_errors += 1,
+        }
+        Ok(())
+    }
+}
+
+impl Arrived<'_> {
+    /// The IP header, as far as a socket shows it: what a datagram's receive begins with.
+    pub(super) fn ip_header(&self) -> [u8; IP_HEADER] {
+        let mut bytes = [0; IP_HEADER];
+        let datagram = (8 + self.datagram.len()) as u16;
+        let traffic = match self.ecn {
+            Ecn::NotCapable => 0,
+            Ecn::Capable => 0b10,
+            Ecn::Congested => 0b11,
+        };
+        const UDP: u8 = 17;
+        /// What is left of the hops, which is not known.
+        const HOPS: u8 = 64;
+        match (self.source, self.destination) {
+            (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
+                let header = &mut bytes[IP_HEADER - IPV4_HEADER..];
+                header[0] = 0x45;
+                header[1] = traffic;
+                header[2..4].copy_from_slice(&(IPV4_HEADER as u16 + datagram).to_be_bytes());
+                header[6] = 0x40;
+                (header[8], header[9]) = (HOPS, UDP);
+                header[12..16].copy_from_slice(&source.ip().octets());
+                header[16..20].copy_from_slice(&destination.ip().octets());
+                let sum = header.chunks_exact(2).fold(0_u32, |sum, pair| {
+                    sum + u32::from(u16::from_be_bytes([pair[0], pair[1]]))
+                });
+                // Programs tell the two kinds of header apart by this sum.
+                let folded = (sum & 0xffff) + (sum >> 16);
+                let folded = (folded & 0xffff) + (folded >> 16);
+                header[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+            }
+            (SocketAddr::V6(source), SocketAddr::V6(destination)) => {
+                bytes[0] = 0x60 | traffic >> 4;
+                bytes[1] = traffic << 4;
+                bytes[4..6].copy_from_slice(&datagram.to_be_bytes());
+                (bytes[6], bytes[7]) = (UDP, HOPS);
+                bytes[8..24].copy_from_slice(&source.ip().octets());
+                bytes[24..].copy_from_slice(&destination.ip().octets());
+            }
+            _ => {}
+        }
+        bytes
+    }
+}
+
+/// The queue pair a packet is for, if it is long enough to be one.
+fn destination_of(datagram: &[u8]) -> Option<Qpn> {
+    let word = datagram.get(4..8)?.first_chunk::<4>()?;
+    Some(Qpn::new(u32::from_be_bytes(*word) & 0xff_ffff))
+}
+
+/// Over IPv4 the identification is one that the ICRC covers and a socket does not show.
+fn is_intact(outer: &Outer, datagram: &[u8]) -> bool {
+    match outer.network {
+        Layer::V4 { .. } => Icrc::identification_with(outer, datagram, crc32).is_some(),
+        Layer::V6 { .. } => Icrc::verify_with(outer, datagram, crc32),
+    }
+}
+
+/// As the kernel wants it.
+fn address(of: SocketAddr, port: u16) -> fairway_port::Address {
+    let mut of = of;
+    of.set_port(port);
+    of.into()
+}

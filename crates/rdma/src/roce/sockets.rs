@@ -1,0 +1,85 @@
+//! The sockets of a carrier: for each address one that is its slot's alone, and one on RoCE's port,
+//! which all processes of the host share.
+//!
+//! Everything is sent from the slot's own socket: one source port, so one path through networks
+//! that choose paths by it.
+
+use std::io;
+
+use fairway_port::{Datapath, Impaired, UdpPort};
+use fairway_runtime::{addresses::with_scope, clock, ns};
+
+use super::routes::Local;
+use crate::slot::Slot;
+use crate::{CarrierError, CarrierOptions, ROCE_PORT, roce_port};
+
+/// Bytes of send and receive buffer to ask for.
+const BUFFER_BYTES: usize = 4 << 20;
+
+/// Sockets that were opened for a process, and its slot.
+pub(super) struct Opened {
+    pub(super) slot: Slot,
+    pub(super) datapath: Box<dyn Datapath>,
+    pub(super) locals: Vec<Local>,
+    /// The kernel cuts trains.
+    pub(super) segmentation: bool,
+}
+
+/// On a slot that is claimed with them.
+pub(super) fn open(options: &CarrierOptions) -> Result<Opened, CarrierError> {
+    let (slot, opened) = Slot::claim(|number| match private(options, number) {
+        Ok(opened) => Ok(Some(opened)),
+        // A stranger has a port of this slot.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(CarrierError::Io("open the UDP sockets", error)),
+    })?;
+    Ok(complete(options, slot, opened))
+}
+
+/// On this slot.
+pub(super) fn open_on(options: &CarrierOptions, slot: Slot) -> Result<Opened, CarrierError> {
+    let opened = private(options, slot.number());
+    let opened = opened.map_err(|error| CarrierError::Io("open the UDP sockets", error))?;
+    Ok(complete(options, slot, opened))
+}
+
+fn complete(
+    options: &CarrierOptions,
+    slot: Slot,
+    (mut port, mut locals): (UdpPort, Vec<Local>),
+) -> Opened {
+    for local in &mut locals {
+        // Without it there is still everything on this host.
+        local.public = port.add_common_socket(with_scope(local.address.ip(), ROCE_PORT)).ok();
+    }
+    // An emulated network packs trains anew, so that the kernel would number packets otherwise than
+    // their ICRCs were computed for.
+    if !options.segmentation || options.emulate.is_some() {
+        port.disable_segmentation();
+    }
+    let segmentation = port.features().segmentation;
+    let datapath: Box<dyn Datapath> = match &options.emulate {
+        None => Box::new(port),
+        Some((spec, seed)) => Box::new(Impaired::new(port, spec, *seed, ns(clock::now()))),
+    };
+    Opened { slot, datapath, locals, segmentation }
+}
+
+/// The sockets of a slot.
+fn private(options: &CarrierOptions, slot: u8) -> io::Result<(UdpPort, Vec<Local>)> {
+    let mut locals = Vec::new();
+    let first = with_scope(options.addresses[0], roce_port(slot));
+    let mut port = UdpPort::bind_one(first, BUFFER_BYTES)?;
+    locals.push(Local { address: first, private: 0, public: None });
+    for ip in &options.addresses[1..] {
+        let address = with_scope(*ip, roce_port(slot));
+        let private = port.add_socket(address)?;
+        locals.push(Local { address, private, public: None });
+    }
+    // Other hosts send to RoCE's port alone. What comes to these is believed to be of a process of
+    // this host.
+    for local in &locals {
+        port.keep_to_this_host(local.private)?;
+    }
+    Ok((port, locals))
+}

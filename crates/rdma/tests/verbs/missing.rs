@@ -1,0 +1,159 @@
+//! Registered memory that the program unmaps, or whose file is truncated: a completion with an
+//! error at both ends, no signal, and other connections and regions go on.
+
+use crate::node::{BASE, DOMAIN, Node, Pair};
+use crate::pages::{Pages, in_child};
+use fairway_engine::wire::roce::Tail;
+use fairway_engine::{LocalRange, Rights};
+use fairway_rdma::ForeignMemory;
+use fairway_roce::{
+    MemoryRegion, MemoryRequest, QueuePairState, RemoteAddress, ScatterList, Status, Transport,
+    Work,
+};
+
+const LENGTH: usize = 1 << 20;
+/// A word, less than a packet, and many packets.
+const LENGTHS: [u32; 3] = [8, 100, 200_000];
+const SEND: Work = Work::Send { tail: Tail::Nothing };
+
+fn register(node: &Node, pages: &Pages) -> MemoryRegion {
+    // SAFETY: the test has no references to the pages, and nothing else is mapped there.
+    let memory = unsafe { ForeignMemory::new(pages.start.as_ptr(), pages.length) };
+    let length = pages.length as u64;
+    let request = MemoryRequest { domain: DOMAIN, address: BASE, length, rights: Rights::ALL };
+    node.carrier.register(memory, &request).unwrap()
+}
+
+fn local(region: &MemoryRegion, offset: u64, length: u32) -> ScatterList {
+    LocalRange { segment: region.segment, offset, length }.into()
+}
+
+/// Another connection between the same nodes goes on, with other regions.
+fn demand_others_go_on(pair: &Pair) {
+    let [here, there] = &pair.nodes;
+    let pairs = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
+    let gid = there.carrier.gids()[0];
+    here.connect(pairs[0], here.peer(gid, pairs[1]), crate::node::patient());
+    there.connect(pairs[1], there.peer(gid, pairs[0]), crate::node::patient());
+    here.memory.write(0, &crate::node::content(5, 100_000));
+    let work = Work::Write { remote: there.remote(200_000), immediate: None };
+    here.post(pairs[0], 90, work, here.local(0, 100_000));
+    here.sent(90);
+    here.post(
+        pairs[0],
+        91,
+        Work::Read { remote: there.remote(200_000) },
+        here.local(500_000, 100_000),
+    );
+    here.sent(91);
+    assert_eq!(here.memory.read(500_000, 100_000), crate::node::content(5, 100_000));
+}
+
+/// The work of a fresh connection between a node and one whose memory, from offset 8192 on, is
+/// gone.
+fn demand_refused(kind: fn(usize) -> Pages, work: fn(RemoteAddress) -> Work, length: u32) {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let pages = kind(LENGTH);
+    let region = register(there, &pages);
+    let remote = |offset| RemoteAddress { address: BASE + offset, r_key: region.r_key };
+    let write = Work::Write { remote: remote(8192), immediate: None };
+    pair.post(0, 1, write, here.local(0, 200_000));
+    here.sent(1);
+    pages.take_away(8192);
+    pair.post(0, 2, Work::Write { remote: remote(0), immediate: None }, here.local(0, 8192));
+    here.sent(2);
+    let work = work(remote(8192));
+    pair.post(0, 3, work, here.local(0, length));
+    pair.post(0, 4, work, here.local(0, length));
+    for (id, status) in [(3, Status::RemoteAccess), (4, Status::Flushed)] {
+        let done = here.next(here.sends);
+        assert_eq!((done.id, done.status), (id, status), "{work:?} {length}");
+    }
+    assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Error));
+    demand_others_go_on(&pair);
+}
+
+#[test]
+fn operations_on_missing_memory_of_a_peer_end_with_remote_access() {
+    in_child("missing::operations_on_missing_memory_of_a_peer_end_with_remote_access", || {
+        for kind in [Pages::new, Pages::of_file] {
+            for length in LENGTHS {
+                demand_refused(kind, |remote| Work::Write { remote, immediate: None }, length);
+                demand_refused(kind, |remote| Work::Read { remote }, length);
+            }
+            demand_refused(kind, |remote| Work::FetchAdd { remote, add: 1 }, 8);
+        }
+    });
+}
+
+/// The work of a fresh connection whose own memory is gone.
+fn demand_failed(kind: fn(usize) -> Pages, work: fn(&Node) -> Work, length: u32) {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for id in 70..74 {
+        there.receive(pair.pairs[1], id, 600_000, 300_000);
+    }
+    let pages = kind(LENGTH);
+    let region = register(here, &pages);
+    let write = Work::Write { remote: there.remote(0), immediate: None };
+    pair.post(0, 1, write, local(&region, 8192, 200_000));
+    here.sent(1);
+    pages.take_away(8192);
+    let work = work(there);
+    pair.post(0, 2, write, here.local(0, 100_000));
+    pair.post(0, 3, work, local(&region, 8192, length));
+    pair.post(0, 4, work, local(&region, 0, 8));
+    here.sent(2);
+    for (id, status) in [(3, Status::LocalProtection), (4, Status::Flushed)] {
+        let done = here.next(here.sends);
+        assert_eq!((done.id, done.status), (id, status), "{work:?} {length}");
+    }
+    demand_others_go_on(&pair);
+}
+
+#[test]
+fn operations_with_missing_memory_of_their_own_end_with_local_protection() {
+    in_child(
+        "missing::operations_with_missing_memory_of_their_own_end_with_local_protection",
+        || {
+            for kind in [Pages::new, Pages::of_file] {
+                for length in LENGTHS {
+                    let write =
+                        |there: &Node| Work::Write { remote: there.remote(64), immediate: None };
+                    demand_failed(kind, write, length);
+                    demand_failed(kind, |there| Work::Read { remote: there.remote(64) }, length);
+                    demand_failed(kind, |_| SEND, length);
+                }
+                demand_failed(kind, |there| Work::FetchAdd { remote: there.remote(64), add: 1 }, 8);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_receive_without_memory_fails_at_both_ends() {
+    in_child("missing::a_receive_without_memory_fails_at_both_ends", || {
+        for length in LENGTHS {
+            let pair = Pair::local(Transport::Rc);
+            let [here, there] = &pair.nodes;
+            let pages = Pages::new(LENGTH);
+            let region = register(there, &pages);
+            there.receive(pair.pairs[1], 70, 600_000, 300_000);
+            let request =
+                fairway_roce::ReceiveRequest { id: 71, local: local(&region, 0, 300_000) };
+            let posted = there.carrier.post_receive(pair.pairs[1], &[request]);
+            assert_eq!(posted, (1, None));
+            pages.take_away(0);
+            pair.post(0, 1, SEND, here.local(0, length));
+            here.sent(1);
+            there.received(70);
+            pair.post(0, 2, SEND, here.local(0, length));
+            let done = here.next(here.sends);
+            assert_eq!((done.id, done.status), (2, Status::RemoteOperation), "{length}");
+            let done = there.next(there.receives);
+            assert_eq!((done.id, done.status), (71, Status::LocalProtection), "{length}");
+            demand_others_go_on(&pair);
+        }
+    });
+}

@@ -1,0 +1,155 @@
+//! Another process of this host, and one that is killed.
+
+use crate::node::{Node, content, options, own_options, patient};
+use fairway_engine::wire::{Duration, Qpn};
+use fairway_roce::{Reliability, RemoteAddress, Status, Transport, Work};
+use std::io::{BufRead, BufReader, Write};
+use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
+
+/// Where a child is to be, by address. Without it there is no child.
+const CHILD: &str = "FAIRWAY_TEST_CHILD";
+
+/// Another process with a carrier, whose application does nothing.
+pub struct Other {
+    process: Child,
+    lines: BufReader<std::process::ChildStdout>,
+    pub queue_pair: Qpn,
+    r_key: u32,
+}
+
+impl Other {
+    pub fn start(ip: &str) -> Other {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "processes::another_process", "--nocapture", "--ignored"])
+            .env(CHILD, ip)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap());
+        let mut other = Other { process, lines, queue_pair: Qpn::new(0), r_key: 0 };
+        let words = other.line();
+        other.queue_pair = Qpn::new(words[0]);
+        other.r_key = words[1];
+        other
+    }
+
+    /// The next line of the child's that begins with a colon: its numbers.
+    fn line(&mut self) -> Vec<u32> {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "the child ended");
+            // The test harness of the child writes to the same line.
+            if let Some((_, words)) = line.trim().split_once("child: ") {
+                return words.split(' ').map(|word| word.parse().unwrap()).collect();
+            }
+        }
+    }
+
+    pub fn connect(&mut self, from: IpAddr, queue_pair: Qpn) {
+        let stdin = self.process.stdin.as_mut().unwrap();
+        writeln!(stdin, "{from} {}", queue_pair.value()).unwrap();
+        self.line();
+    }
+
+    fn remote(&self, address: u64) -> RemoteAddress {
+        RemoteAddress { address: crate::node::BASE + address, r_key: self.r_key }
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+#[ignore = "the other process of other tests"]
+fn another_process() {
+    let Ok(ip) = std::env::var(CHILD) else { return };
+    let node = Node::new(&options(&ip));
+    let pair = node.queue_pair(Transport::Rc);
+    println!("child: {} {}", pair.value(), node.region.r_key);
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let (from, number) = line.split_once(' ').unwrap();
+        let gid = from.parse::<IpAddr>().unwrap().into();
+        let peer = node.peer(gid, Qpn::new(number.parse().unwrap()));
+        node.connect(pair, peer, patient());
+        println!("child: 1");
+    }
+}
+
+pub fn write_and_read_back(here: &Node, pair: Qpn, other: &Other, seed: u64) {
+    let bytes = content(seed, 200_000);
+    here.memory.write(0, &bytes);
+    let remote = other.remote(0);
+    here.post(pair, 1, Work::Write { remote, immediate: None }, here.local(0, 200_000));
+    here.post(pair, 2, Work::Read { remote }, here.local(400_000, 200_000));
+    here.sent(1);
+    here.sent(2);
+    assert!(here.memory.read(400_000, 200_000) == bytes);
+}
+
+/// A queue pair of `here` that is connected to the other process.
+fn joined(here: &Node, other: &mut Other) -> Qpn {
+    let pair = here.queue_pair(Transport::Rc);
+    let gid = here.carrier.gids()[0];
+    let patience = Reliability { timeout: Duration::from_us(4000), ..Reliability::default() };
+    here.connect(pair, here.peer(gid, other.queue_pair), patience);
+    other.connect(gid.ip(), pair);
+    pair
+}
+
+#[test]
+fn who_is_killed_is_given_up_and_who_is_started_again_is_somebody_else() {
+    const POSTED: u64 = 40;
+    let own = own_options();
+    let address = own.addresses[0].to_string();
+    let mut other = Other::start(&address);
+    let here = Node::new(&own);
+    let pair = joined(&here, &mut other);
+    write_and_read_back(&here, pair, &other, 1);
+    // It is killed while much is under way.
+    let remote = other.remote(0);
+    for id in 0..POSTED {
+        let write = Work::Write { remote, immediate: None };
+        let work = if id % 2 == 0 { write } else { Work::Read { remote } };
+        here.post(pair, id, work, here.local(0, 400_000));
+    }
+    here.sent(0);
+    other.process.kill().unwrap();
+    other.process.wait().unwrap();
+    // Who has its slot now is not asked in its place, and is there at once.
+    let mut again = Other::start(&address);
+    assert_eq!(again.queue_pair.value() >> 16, other.queue_pair.value() >> 16);
+    let mut failed = None;
+    for id in 1..POSTED {
+        let done = here.next(here.sends);
+        let expected = match (failed, done.status) {
+            (None, Status::Success) => Status::Success,
+            (None, _) => *failed.insert(Status::RetryExceeded),
+            (Some(_), _) => Status::Flushed,
+        };
+        assert_eq!((done.id, done.status), (id, expected));
+    }
+    assert!(failed.is_some());
+    let pair = joined(&here, &mut again);
+    write_and_read_back(&here, pair, &again, 2);
+}
+
+#[test]
+fn who_is_killed_when_nothing_is_under_way_is_noticed_by_what_is_posted_next() {
+    let own = own_options();
+    let mut other = Other::start(&own.addresses[0].to_string());
+    let here = Node::new(&own);
+    let pair = joined(&here, &mut other);
+    write_and_read_back(&here, pair, &other, 1);
+    other.process.kill().unwrap();
+    other.process.wait().unwrap();
+    let work = Work::Write { remote: other.remote(0), immediate: None };
+    here.post(pair, 1, work, here.local(0, 64));
+    assert_eq!(here.next(here.sends).status, Status::RetryExceeded);
+}

@@ -1,0 +1,94 @@
+//! Who drives a carrier: applications that poll, and otherwise the carrier itself.
+
+use crate::node::{Pair, content};
+use fairway_engine::wire::roce::Tail;
+use fairway_roce::{Transport, Work, WorkRequest};
+use std::sync::atomic::Ordering;
+
+const SEND: Work = Work::Send { tail: Tail::Nothing };
+
+#[test]
+fn a_target_that_never_polls_is_written_read_and_changed() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let bytes = content(1, 200_000);
+    here.memory.write(0, &bytes);
+    let length = bytes.len() as u32;
+    for round in 0..50 {
+        let (remote, immediate) = (there.remote(0), None);
+        pair.post(0, round, Work::Write { remote, immediate }, here.local(0, length));
+        here.sent(round);
+        pair.post(0, round, Work::Read { remote }, here.local(400_000, length));
+        here.sent(round);
+        let remote = there.remote(800_000);
+        pair.post(0, round, Work::FetchAdd { remote, add: 3 }, here.local(900_000, 8));
+        assert_eq!(here.sent(round).value, 3 * round);
+    }
+    assert_eq!(here.memory.read(400_000, bytes.len()), bytes);
+    assert_eq!(there.memory.word(800_000).load(std::sync::atomic::Ordering::SeqCst), 150);
+}
+
+#[test]
+fn who_armed_a_queue_is_told_without_polling() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for round in 0..100 {
+        there.carrier.arm(there.receives, false).unwrap();
+        here.carrier.arm(here.sends, false).unwrap();
+        there.receive(pair.pairs[1], round, 0, 64);
+        pair.post(0, round, SEND, here.local(0, 64));
+        for (node, queue) in [(there, there.receives), (here, here.sends)] {
+            node.ear.until(|heard| heard.completions.pop().filter(|told| *told == queue));
+            assert_eq!(node.next(queue).id, round);
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_the_solicited_is_told_of_those_only() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    there.carrier.arm(there.receives, true).unwrap();
+    for id in 0..2 {
+        there.receive(pair.pairs[1], id, 0, 64);
+        let solicited = id == 1;
+        let local = here.local(0, 8);
+        let request =
+            WorkRequest { id, work: SEND, local, signaled: true, solicited, fence: false };
+        assert_eq!(here.carrier.post_send(pair.pairs[0], &[request]), (1, None));
+        here.sent(id);
+        if !solicited {
+            assert!(there.ear.until(|heard| Some(heard.completions.is_empty())));
+        }
+    }
+    there.ear.until(|heard| (heard.completions == [there.receives]).then_some(()));
+    assert!(!there.received(0).solicited);
+    assert!(there.received(1).solicited);
+}
+
+/// As latency benchmarks do: they post, poll for that, and then look at memory and nothing else.
+#[test]
+fn who_watches_memory_between_polls_sees_it_written() {
+    let pair = Pair::local(Transport::Rc);
+    std::thread::scope(|scope| {
+        for n in 0..2 {
+            let pair = &pair;
+            scope.spawn(move || {
+                let [node, other] = [&pair.nodes[n], &pair.nodes[1 - n]];
+                for round in 1..200 {
+                    let written = || node.memory.word(0).load(Ordering::Acquire) == round;
+                    while n == 1 && !written() {
+                        std::thread::yield_now();
+                    }
+                    node.memory.word(8).store(round, Ordering::Release);
+                    let work = Work::Write { remote: other.remote(0), immediate: None };
+                    pair.post(n, round, work, node.local(8, 8));
+                    node.sent(round);
+                    while n == 0 && !written() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,127 @@
+//! What a queue pair of the target grants beside a region, regions that change, and what is
+//! forgotten when a queue pair begins anew.
+
+use crate::node::{DOMAIN, Node, Pair, own_options, patient};
+use fairway_engine::Rights;
+use fairway_engine::wire::roce::Tail;
+use fairway_roce::{Change, Completion, QueuePairConfig, Status, Transport, Work};
+
+/// Two nodes with a connection; the second's queue pair has this domain and grants this.
+fn granting(domain: u32, rights: Rights) -> Pair {
+    let own = own_options();
+    let nodes = [Node::new(&own), Node::new(&own)];
+    let [here, there] = &nodes;
+    let config = QueuePairConfig { domain, ..there.config(Transport::Rc) };
+    let pairs = [here.queue_pair(Transport::Rc), there.carrier.create_queue_pair(&config).unwrap()];
+    let gid = there.carrier.gids()[0];
+    there.connect_granting(pairs[1], there.peer(gid, pairs[0]), patient(), rights);
+    here.connect(pairs[0], here.peer(gid, pairs[1]), patient());
+    Pair { nodes, pairs }
+}
+
+fn works(there: &Node) -> [(Work, Rights); 3] {
+    let remote = there.remote(64);
+    [
+        (Work::Write { remote, immediate: None }, Rights::WRITE),
+        (Work::Read { remote }, Rights::READ),
+        (Work::FetchAdd { remote, add: 1 }, Rights::ATOMIC),
+    ]
+}
+
+fn refused(status: Status) -> bool {
+    matches!(status, Status::RemoteAccess | Status::RemoteInvalidRequest)
+}
+
+#[test]
+fn a_queue_pair_grants_what_its_rights_say() {
+    for granted in [Rights::NONE, Rights::WRITE, Rights::READ, Rights::ATOMIC, Rights::ALL] {
+        for kind in 0..3 {
+            let pair = granting(DOMAIN, granted);
+            let [here, there] = &pair.nodes;
+            here.memory.write(0, &[0xa5; 8]);
+            let (work, needed) = works(there)[kind];
+            pair.post(0, 1, work, here.local(0, 8));
+            if granted.contains(needed) {
+                here.sent(1);
+                continue;
+            }
+            let done = here.next(here.sends);
+            assert!(refused(done.status), "{granted:?} {work:?}: {done:?}");
+            assert_eq!(there.memory.read(64, 8), [0; 8], "{granted:?} {work:?}");
+            assert_eq!(here.memory.read(0, 8), [0xa5; 8], "{granted:?} {work:?}");
+        }
+    }
+}
+
+#[test]
+fn a_queue_pair_of_another_domain_opens_nothing() {
+    for kind in 0..3 {
+        let pair = granting(DOMAIN + 1, Rights::ALL);
+        let [here, there] = &pair.nodes;
+        pair.post(0, 1, works(there)[kind].0, here.local(0, 8));
+        let done = here.next(here.sends);
+        assert!(refused(done.status), "{done:?}");
+        assert_eq!(there.memory.read(64, 8), [0; 8]);
+    }
+}
+
+#[test]
+fn a_region_may_change_and_keep_its_key() {
+    for (rights, domain) in [(Rights::READ, DOMAIN), (Rights::ALL, DOMAIN + 1)] {
+        let pair = Pair::local(Transport::Rc);
+        let [here, there] = &pair.nodes;
+        let segment = there.region.segment;
+        let (write, read) = (works(there)[0].0, works(there)[1].0);
+        here.memory.write(0, &[1; 8]);
+        pair.post(0, 1, write, here.local(0, 8));
+        here.sent(1);
+        // As it was: nothing has changed.
+        there.carrier.change_memory(segment, Rights::ALL, DOMAIN).unwrap();
+        pair.post(0, 2, write, here.local(0, 8));
+        here.sent(2);
+        there.carrier.change_memory(segment, rights, domain).unwrap();
+        if domain == DOMAIN {
+            pair.post(0, 3, read, here.local(8, 8));
+            here.sent(3);
+            assert_eq!(here.memory.read(8, 8), [1; 8]);
+        }
+        here.memory.write(0, &[2; 8]);
+        pair.post(0, 4, write, here.local(0, 8));
+        let done = here.next(here.sends);
+        assert!(done.id == 4 && refused(done.status), "{done:?}");
+        assert_eq!(there.memory.read(64, 8), [1; 8]);
+    }
+}
+
+#[test]
+fn who_takes_a_message_and_ends_has_acknowledged_it() {
+    for round in 0..30 {
+        let pair = Pair::local(Transport::Rc);
+        let [here, there] = &pair.nodes;
+        there.receive(pair.pairs[1], 1, 0, 8);
+        pair.post(0, 2, Work::Send { tail: Tail::Nothing }, here.local(0, 8));
+        there.received(1);
+        match round % 3 {
+            0 => there.carrier.modify(pair.pairs[1], &Change::Error).unwrap(),
+            1 => there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap(),
+            _ => there.carrier.destroy_queue_pair(pair.pairs[1]).unwrap(),
+        }
+        here.sent(2);
+    }
+}
+
+#[test]
+fn what_nobody_has_polled_of_a_queue_pair_is_forgotten_when_it_is_reset() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let send = Work::Send { tail: Tail::Nothing };
+    for id in 0..4 {
+        there.receive(pair.pairs[1], id, 0, 8);
+        pair.post(0, id, send, here.local(0, 8));
+    }
+    // The last receive: all are in the queues.
+    (0..4).for_each(|id| _ = here.sent(id));
+    there.received(0);
+    there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap();
+    assert_eq!(there.carrier.poll(there.receives, &mut [Completion::EMPTY; 8]), 0);
+}

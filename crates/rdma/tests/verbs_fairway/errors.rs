@@ -1,0 +1,221 @@
+//! What fails, how, and what becomes of the rest.
+
+use crate::node::{Pair, content, options};
+use fairway_engine::LocalRange;
+use fairway_engine::wire::roce::Tail;
+use fairway_roce::{
+    Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work,
+};
+
+const SEND: Work = Work::Send { tail: Tail::Nothing };
+
+/// Posts `work` between two WRITEs, and demands how it ends.
+fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    there.receive(pair.pairs[1], 70, 0, 16);
+    let write = Work::Write { remote: there.remote(0), immediate: None };
+    pair.post(0, 1, write, here.local(0, 8));
+    let work = work(&pair);
+    pair.post(0, 2, work, here.local(0, length));
+    pair.post(0, 3, write, here.local(0, 8));
+    pair.post(0, 4, SEND, here.local(0, 8));
+    here.sent(1);
+    for (id, status) in [(2, status), (3, Status::Flushed), (4, Status::Flushed)] {
+        let done = here.next(here.sends);
+        assert_eq!((done.id, done.status), (id, status), "{work:?}");
+    }
+    assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Error));
+    here.ear.event(Event::Fault { queue_pair: pair.pairs[0], status });
+    // What is posted now ends at once.
+    pair.post(0, 5, SEND, here.local(0, 8));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (5, Status::Flushed));
+    // It can be used again from the start.
+    here.carrier.modify(pair.pairs[0], &Change::Reset).unwrap();
+    assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Reset));
+}
+
+#[test]
+fn what_may_not_be_accessed_is_refused() {
+    let wrong_key = |pair: &Pair| {
+        let remote = pair.nodes[1].remote(0);
+        RemoteAddress { r_key: remote.r_key ^ 1, ..remote }
+    };
+    let beyond = |pair: &Pair| pair.nodes[1].remote((1 << 20) - 7);
+    let access = Status::RemoteAccess;
+    let write = |remote| Work::Write { remote, immediate: None };
+    demand_refused(|pair| write(wrong_key(pair)), 8, access);
+    demand_refused(|pair| write(beyond(pair)), 8, access);
+    demand_refused(|pair| Work::Read { remote: wrong_key(pair) }, 8, access);
+    demand_refused(|pair| Work::FetchAdd { remote: wrong_key(pair), add: 1 }, 8, access);
+    let misaligned = |pair: &Pair| pair.nodes[1].remote(4);
+    let invalid = Status::RemoteInvalidRequest;
+    demand_refused(|pair| Work::FetchAdd { remote: misaligned(pair), add: 1 }, 8, invalid);
+    // Longer than the receive.
+    demand_refused(|_| SEND, 24, invalid);
+}
+
+#[test]
+fn local_bytes_that_are_not_registered_are_an_error_in_their_turn() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let write = Work::Write { remote: there.remote(0), immediate: None };
+    pair.post(0, 1, write, here.local(0, 100_000));
+    let beyond = LocalRange { segment: here.region.segment, offset: 1 << 20, length: 1 };
+    pair.post(0, 2, write, beyond.into());
+    pair.post(0, 3, write, here.local(0, 8));
+    here.sent(1);
+    for (id, status) in [(2, Status::LocalProtection), (3, Status::Flushed)] {
+        let done = here.next(here.sends);
+        assert_eq!((done.id, done.status), (id, status));
+    }
+}
+
+#[test]
+fn a_receiver_that_is_not_ready_is_asked_again_as_often_as_agreed() {
+    let patient = Pair::local(Transport::Rc);
+    let [here, there] = &patient.nodes;
+    patient.post(0, 1, SEND, here.local(0, 8));
+    // The refusal is under way; once it has come, a receive is posted.
+    while there.carrier.counters().rnr_naks_sent < 20 {
+        std::thread::yield_now();
+    }
+    there.receive(patient.pairs[1], 2, 0, 8);
+    there.received(2);
+    here.sent(1);
+
+    let reliability = Reliability { rnr_retries: 2, ..Reliability::default() };
+    let local = || options("127.0.0.1");
+    let pair = Pair::with(Transport::Rc, [local(), local()], 1 << 20, reliability);
+    let [here, _] = &pair.nodes;
+    pair.post(0, 1, SEND, here.local(0, 8));
+    pair.post(0, 2, SEND, here.local(0, 8));
+    for (id, status) in [(1, Status::RnrRetryExceeded), (2, Status::Flushed)] {
+        let done = here.next(here.sends);
+        assert_eq!((done.id, done.status), (id, status));
+    }
+}
+
+#[test]
+fn a_peer_that_is_gone_is_noticed() {
+    let Pair { nodes: [here, there], pairs } = Pair::local(Transport::Rc);
+    let write = Work::Write { remote: there.remote(0), immediate: None };
+    here.post(pairs[0], 1, write, here.local(0, 100));
+    here.sent(1);
+    here.receive(pairs[0], 9, 0, 8);
+    // It says farewell; whoever dies without is called dead after a while, and it ends the same.
+    drop(there);
+    let begun = std::time::Instant::now();
+    here.post(pairs[0], 2, SEND, here.local(0, 8));
+    here.post(pairs[0], 3, SEND, here.local(0, 8));
+    for (id, status) in [(2, Status::RetryExceeded), (3, Status::Flushed)] {
+        let done = here.next(here.sends);
+        assert_eq!((done.id, done.status), (id, status));
+    }
+    // Not before an adapter would have given up: programs end connections in that time.
+    let Reliability { timeout, retries, .. } = Reliability::default();
+    let given = timeout.as_ns() * (u64::from(retries) + 1);
+    assert!(begun.elapsed().as_nanos() >= u128::from(given), "{:?}", begun.elapsed());
+    let done = here.next(here.receives);
+    assert_eq!((done.id, done.status), (9, Status::Flushed));
+}
+
+#[test]
+fn the_error_state_flushes_in_order_and_the_reset_state_forgets() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for id in 0..20 {
+        here.receive(pair.pairs[0], id, 0, 8);
+        pair.post(0, id, SEND, here.local(0, 20_000));
+    }
+    here.carrier.modify(pair.pairs[0], &Change::Error).unwrap();
+    for queue in [here.sends, here.receives] {
+        for id in 0..20 {
+            let done = here.next(queue);
+            assert_eq!((done.id, done.status), (id, Status::Flushed));
+        }
+    }
+    there.receive(pair.pairs[1], 1, 0, 8);
+    there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap();
+    // Both start over, and nothing of before is heard of.
+    here.carrier.modify(pair.pairs[0], &Change::Reset).unwrap();
+    let both = pair.pairs;
+    for (n, node) in pair.nodes.iter().enumerate() {
+        let peer = node.peer(pair.nodes[1 - n].carrier.gids()[0], both[1 - n]);
+        node.connect(both[n], peer, Reliability::default());
+    }
+    let bytes = content(1, 5000);
+    here.memory.write(0, &bytes);
+    for id in 100..110 {
+        there.receive(both[1], id, 1000, 5000);
+        pair.post(0, id, SEND, here.local(0, 5000));
+        here.sent(id);
+        there.received(id);
+        assert_eq!(there.memory.read(1000, 5000), bytes);
+    }
+}
+
+#[test]
+fn memory_may_be_deregistered_while_it_is_in_use() {
+    for round in 0..20 {
+        let pair = Pair::local(Transport::Rc);
+        let [here, there] = &pair.nodes;
+        for id in 0..11 {
+            there.receive(pair.pairs[1], id, 0, 1 << 20);
+        }
+        let works = [
+            Work::Write { remote: there.remote(0), immediate: None },
+            Work::Read { remote: there.remote(0) },
+            SEND,
+        ];
+        let work = works[round % 3];
+        for id in 0..10 {
+            pair.post(0, id, work, here.local(0, 900_000));
+        }
+        let node = [here, there][round % 2];
+        node.carrier.deregister(node.region.segment).unwrap();
+        // All that was under way may have come to its end before that was noticed.
+        let done = loop {
+            pair.post(0, 10, work, here.local(0, 900_000));
+            let done = here.next(here.sends);
+            if done.status != Status::Success {
+                break done;
+            }
+        };
+        let expected = [Status::LocalProtection, Status::RemoteAccess];
+        let late = [Status::RetryExceeded, Status::RnrRetryExceeded];
+        assert!(expected.contains(&done.status) || late.contains(&done.status), "{done:?}");
+    }
+}
+
+#[test]
+fn a_queue_pair_may_be_destroyed_in_the_middle() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for round in 0..50_u64 {
+        let both = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
+        for (n, node) in pair.nodes.iter().enumerate() {
+            let peer = node.peer(pair.nodes[1 - n].carrier.gids()[0], both[1 - n]);
+            node.connect(both[n], peer, Reliability::default());
+        }
+        for id in 0..10 {
+            there.receive(both[1], id, 500_000, 100_000);
+            let read = Work::Read { remote: there.remote(0) };
+            here.post(both[0], id, read, here.local(200_000, 100_000));
+            here.post(both[0], id, SEND, here.local(0, 100_000));
+        }
+        let destroyed = [here, there][round as usize % 2];
+        destroyed.carrier.destroy_queue_pair(both[round as usize % 2]).unwrap();
+        // Nobody writes there now.
+        let bytes = content(round, 600_000);
+        destroyed.memory.write(0, &bytes);
+        let other = [there, here][round as usize % 2];
+        other.carrier.destroy_queue_pair(both[1 - round as usize % 2]).unwrap();
+        assert_eq!(destroyed.memory.read(0, bytes.len()), bytes);
+    }
+    // The others never noticed.
+    there.receive(pair.pairs[1], 1, 0, 8);
+    pair.post(0, 2, SEND, here.local(0, 8));
+    assert_eq!(there.next(there.receives).status, Status::Success);
+}

@@ -1,0 +1,28 @@
+//! Verbs over shared TP channels, between carriers of this process.
+
+use fairway_rdma::CarrierKind;
+
+mod errors;
+mod many;
+#[path = "../verbs/missing.rs"]
+mod missing;
+#[path = "../verbs/node.rs"]
+mod node;
+mod order;
+#[path = "../../../softnic/tests/common/pages.rs"]
+mod pages;
+#[path = "../verbs/processes.rs"]
+mod processes;
+#[path = "../verbs/progress.rs"]
+mod progress;
+#[path = "../verbs/reliable.rs"]
+mod reliable;
+#[path = "../verbs/rights.rs"]
+mod rights;
+mod shared;
+#[path = "../verbs/threads.rs"]
+mod threads;
+mod troubles;
+
+/// What the tests that all carriers pass (`tests/verbs`) run over.
+const KIND: CarrierKind = CarrierKind::Fairway;

@@ -1,0 +1,156 @@
+//! What a program may rely on, over a network that loses, doubles and reorders.
+
+use crate::node::{Pair, content, options};
+use fairway_engine::wire::roce::Tail;
+use fairway_rdma::CarrierOptions;
+use fairway_roce::{Status, Transport, Work, WorkRequest};
+
+const SEND: Work = Work::Send { tail: Tail::Nothing };
+
+fn rough(seed: u64) -> CarrierOptions {
+    let spec = "loss=1%,dup=1%,delay=100us,jitter=300us,reorder=16";
+    CarrierOptions { emulate: Some((spec.parse().unwrap(), seed)), ..options("127.0.0.1") }
+}
+
+fn rough_pair(seed: u64) -> Pair {
+    Pair::new(Transport::Rc, [rough(seed), rough(seed + 1)])
+}
+
+#[test]
+fn sends_go_into_receives_in_the_order_of_both() {
+    let pair = rough_pair(11);
+    let [here, there] = &pair.nodes;
+    // Lengths differ, from none to several packets, and each has a receive that just takes it.
+    let length = |id: u64| (id * 7919 % 10_007) as u32;
+    let bytes = content(1, 20_000);
+    here.memory.write(0, &bytes);
+    let mut received = 0;
+    let mut take = || {
+        let done = there.received(received);
+        assert_eq!(done.bytes, length(received));
+        assert_eq!(done.tail, Tail::Immediate(received as u32));
+        let got = there.memory.read((received % 60 * 16_384) as usize, done.bytes as usize);
+        assert_eq!(got, bytes[received as usize..][..done.bytes as usize]);
+        received += 1;
+    };
+    for id in 0..600 {
+        if id >= 50 {
+            take();
+            here.sent(id - 50);
+        }
+        there.receive(pair.pairs[1], id, id % 60 * 16_384, length(id));
+        let work = Work::Send { tail: Tail::Immediate(id as u32) };
+        pair.post(0, id, work, here.local(id, length(id)));
+    }
+    (550..600).for_each(|id| {
+        take();
+        here.sent(id);
+    });
+}
+
+#[test]
+fn what_was_written_before_a_send_is_in_place_when_that_is_received() {
+    let pair = rough_pair(21);
+    let [here, there] = &pair.nodes;
+    for round in 0..100_u64 {
+        let bytes = content(round, 40_000);
+        here.memory.write(0, &bytes);
+        there.receive(pair.pairs[1], round, 900_000, 16);
+        let write = |at: u64, length: u32, immediate| {
+            let work = Work::Write { remote: there.remote(at), immediate };
+            pair.post(0, 7, work, here.local(at, length));
+        };
+        write(0, 30_000, None);
+        write(30_000, 9_992, None);
+        match round % 3 {
+            0 => pair.post(0, 7, SEND, here.local(0, 8)),
+            // No bytes, no key.
+            1 => {
+                let work = Work::Write { remote: Default::default(), immediate: Some(9) };
+                pair.post(0, 7, work, here.local(0, 0));
+            }
+            _ => write(39_992, 8, Some(9)),
+        }
+        there.received(round);
+        assert_eq!(there.memory.read(0, 39_992), bytes[..39_992], "round {round}");
+        for _ in 0..3 {
+            here.sent(7);
+        }
+    }
+}
+
+#[test]
+fn a_read_sees_what_was_written_before_it_and_atomics_follow_one_another() {
+    let pair = rough_pair(31);
+    let [here, there] = &pair.nodes;
+    for round in 0..100_u64 {
+        let bytes = content(round, 20_000);
+        here.memory.write(0, &bytes);
+        let post = |work, at, length| pair.post(0, round, work, here.local(at, length));
+        post(Work::Write { remote: there.remote(0), immediate: None }, 0, 20_000);
+        post(Work::Read { remote: there.remote(0) }, 100_000, 20_000);
+        let word = there.remote(500_000);
+        post(Work::FetchAdd { remote: word, add: 1 }, 300_000, 8);
+        let work = Work::CompareSwap { remote: word, compare: 2 * round + 1, swap: 2 * round + 2 };
+        post(work, 300_008, 8);
+        for _ in 0..2 {
+            here.sent(round);
+        }
+        assert_eq!(here.memory.read(100_000, 20_000), bytes);
+        assert_eq!(here.sent(round).value, 2 * round);
+        assert_eq!(here.sent(round).value, 2 * round + 1);
+        let old = here.memory.read(300_000, 16);
+        assert_eq!(old[..8], (2 * round).to_ne_bytes());
+        assert_eq!(old[8..], (2 * round + 1).to_ne_bytes());
+    }
+}
+
+#[test]
+fn completions_are_in_order_whatever_they_are_of_and_the_unsignaled_are_silent() {
+    let pair = rough_pair(41);
+    let [here, there] = &pair.nodes;
+    let mut expected = Vec::new();
+    for round in 0..300_u64 {
+        let works = [
+            (Work::Write { remote: there.remote(0), immediate: None }, 30_000),
+            (Work::Read { remote: there.remote(0) }, 5),
+            (Work::Write { remote: there.remote(0), immediate: None }, 0),
+            (Work::FetchAdd { remote: there.remote(64), add: 0 }, 8),
+        ];
+        let (work, length) = works[(round % 4) as usize];
+        let signaled = round % 5 != 3;
+        let (local, fence) = (here.local(0, length), round % 7 == 6);
+        let request = WorkRequest { id: round, work, local, signaled, solicited: false, fence };
+        assert_eq!(here.carrier.post_send(pair.pairs[0], &[request]), (1, None));
+        if signaled {
+            expected.push(round);
+        }
+        if expected.len() > 50 {
+            here.sent(expected.remove(0));
+        }
+    }
+    expected.into_iter().for_each(|id| assert_eq!(here.sent(id).status, Status::Success));
+}
+
+#[test]
+fn megabytes_arrive() {
+    let length = 20_000_000;
+    let reliability = Default::default();
+    let pair = Pair::with(Transport::Rc, [rough(51), rough(52)], 2 * length, reliability);
+    let [here, there] = &pair.nodes;
+    let bytes = content(5, length);
+    here.memory.write(0, &bytes);
+    let work = Work::Write { remote: there.remote(3), immediate: None };
+    pair.post(0, 1, work, here.local(0, length as u32));
+    there.receive(pair.pairs[1], 2, length as u64 + 8, length as u32 - 8);
+    pair.post(0, 2, SEND, here.local(0, length as u32 - 8));
+    here.sent(1);
+    here.sent(2);
+    there.received(2);
+    assert!(there.memory.read(3, length) == bytes);
+    assert!(there.memory.read(length + 8, length - 8) == bytes[..length - 8]);
+    let read = Work::Read { remote: there.remote(3) };
+    pair.post(0, 3, read, here.local(length as u64, length as u32));
+    here.sent(3);
+    assert!(here.memory.read(length, length) == bytes);
+}

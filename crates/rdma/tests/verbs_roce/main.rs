@@ -1,0 +1,31 @@
+//! The RoCEv2 carrier: real packets between carriers of this process, and of others.
+
+use fairway_rdma::CarrierKind;
+
+mod hosts;
+mod life;
+mod management;
+#[path = "../verbs/missing.rs"]
+mod missing;
+mod namespaces;
+#[path = "../verbs/node.rs"]
+mod node;
+#[path = "../../../softnic/tests/common/pages.rs"]
+mod pages;
+#[path = "../verbs/processes.rs"]
+mod processes;
+#[path = "../verbs/progress.rs"]
+mod progress;
+#[path = "../verbs/reliable.rs"]
+mod reliable;
+#[path = "../verbs/rights.rs"]
+mod rights;
+mod strangers;
+#[path = "../verbs/threads.rs"]
+mod threads;
+mod troubles;
+mod unreliable;
+mod wire_truth;
+
+/// What the tests that all carriers pass (`tests/verbs`) run over.
+const KIND: CarrierKind = CarrierKind::Roce;

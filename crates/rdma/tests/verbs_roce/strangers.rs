@@ -1,0 +1,143 @@
+//! Packets that no carrier has sent.
+
+use crate::node::{Node, Pair, Q_KEY, content, own_options, patient};
+use fairway_engine::wire::Qpn;
+use fairway_engine::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
+use fairway_rdma::{ROCE_PORT, roce_port, slot_of};
+use fairway_roce::{Peer, Transport, Work};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixDatagram;
+
+fn ip(node: &Node) -> IpAddr {
+    node.carrier.gids()[0].ip()
+}
+
+/// A datagram of `payload` to a queue pair, as a stranger at `source` would send it.
+fn datagram(source: SocketAddr, to: SocketAddr, queue_pair: Qpn, payload: &[u8]) -> Vec<u8> {
+    let (IpAddr::V4(from), IpAddr::V4(at)) = (source.ip(), to.ip()) else { unreachable!() };
+    let outer = Outer {
+        destination_port: to.port(),
+        ..Outer::v4(from.octets(), at.octets(), source.port())
+    };
+    let deth = Deth { q_key: Q_KEY, source: Qpn::new(99) };
+    let packet = Packet {
+        bth: Bth { destination: queue_pair, ..Bth::default() },
+        operation: Operation::Datagram { deth, immediate: None },
+    };
+    let mut header = [0; roce::MAX_HEADER];
+    let length = roce::encode(&packet, payload.len(), &mut header);
+    let total = roce::datagram_len(&packet, payload.len());
+    let mut icrc = Icrc::new(&outer, &header[..length], total);
+    icrc.update(payload);
+    [&header[..length], payload, icrc.trailer(payload.len()).bytes()].concat()
+}
+
+fn listening(node: &Node) -> Qpn {
+    let pair = node.queue_pair(Transport::Ud);
+    node.connect(pair, Peer::default(), patient());
+    node.receive(pair, 1, 0, 1040);
+    pair
+}
+
+#[test]
+fn damaged_packets_are_counted_and_ignored() {
+    let node = Node::new(&own_options());
+    let pair = listening(&node);
+    let socket = UdpSocket::bind((ip(&node), 0)).unwrap();
+    let from = socket.local_addr().unwrap();
+    let mut damaged = 0;
+    for port in [ROCE_PORT, roce_port(slot_of(pair))] {
+        let to = SocketAddr::new(ip(&node), port);
+        let good = datagram(from, to, pair, &content(1, 64));
+        // Not where the queue pair's number is: that would be somebody else's packet. Nor the bits
+        // that switches may change, nor where the identification's place in the CRC lies.
+        for at in [0, 1, 2, 8, 9, 12, 20, 40, good.len() - 1] {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            socket.send_to(&bad, to).unwrap();
+            damaged += 1;
+        }
+    }
+    node.until_counted(|counters| counters.damaged == damaged);
+    let to = SocketAddr::new(ip(&node), ROCE_PORT);
+    socket.send_to(&datagram(from, to, pair, &content(2, 64)), to).unwrap();
+    assert_eq!(node.received(1).bytes, 104);
+    assert_eq!(node.memory.read(40, 64), content(2, 64));
+}
+
+#[test]
+fn garbage_does_no_harm() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let socket = UdpSocket::bind((ip(there), 0)).unwrap();
+    let ports = [ROCE_PORT, roce_port(here.carrier.slot()), roce_port(there.carrier.slot())];
+    for seed in 0..300 {
+        let mut garbage = content(seed, (seed as usize * 7) % 1500);
+        if seed % 3 == 0 && garbage.len() > 8 {
+            // As if it were for somebody who is there; letters, too.
+            garbage[0] = [0x64, 0xf7, 0xf8, 0x0a][seed as usize / 3 % 4];
+            garbage[4..8].copy_from_slice(&pair.pairs[seed as usize % 2].value().to_be_bytes());
+        }
+        let port = ports[seed as usize % 3];
+        socket.send_to(&garbage, (ip(there), port)).unwrap();
+    }
+    let bytes = content(1, 5000);
+    here.memory.write(0, &bytes);
+    let work = Work::Write { remote: there.remote(0), immediate: None };
+    pair.post(0, 1, work, here.local(0, 5000));
+    here.sent(1);
+    assert_eq!(there.memory.read(0, 5000), bytes);
+    assert_eq!(here.carrier.network_counters().send_errors, 0);
+}
+
+#[test]
+fn a_packet_that_came_to_the_wrong_carrier_is_handed_on() {
+    let own = own_options();
+    let nodes = [Node::new(&own), Node::new(&own)];
+    let pairs = nodes.each_ref().map(listening);
+    let to = SocketAddr::new(ip(&nodes[0]), ROCE_PORT);
+    let socket = UdpSocket::bind((ip(&nodes[0]), 0)).unwrap();
+    let from = socket.local_addr().unwrap();
+    // The kernel gives packets of one socket to one of the two.
+    for (n, node) in nodes.iter().enumerate() {
+        socket.send_to(&datagram(from, to, pairs[n], &[n as u8; 100]), to).unwrap();
+        let completion = node.received(1);
+        assert_eq!(node.carrier.gid_of(completion.from.address), Some(from.ip().into()));
+        assert_eq!(node.memory.read(40, 100), [n as u8; 100]);
+        // The header is that of the packet as it first came.
+        let IpAddr::V4(source) = from.ip() else { unreachable!() };
+        assert_eq!(node.memory.read(32, 4), source.octets());
+    }
+    let counted = nodes.each_ref().map(|node| node.carrier.network_counters());
+    assert_eq!(counted.iter().map(|counters| counters.handed_on).sum::<u64>(), 1);
+    assert_eq!(counted.iter().map(|counters| counters.handed_over).sum::<u64>(), 1);
+}
+
+#[test]
+fn nobody_but_carriers_of_this_host_hands_over() {
+    let node = Node::new(&own_options());
+    let pair = listening(&node);
+    let to = SocketAddr::new(ip(&node), ROCE_PORT);
+    let liar = UdpSocket::bind((ip(&node), 0)).unwrap();
+    let inner = datagram("10.9.8.7:1".parse().unwrap(), to, pair, &[1; 64]);
+    let end = |ip: &str, port: u16| {
+        let ip: std::net::Ipv4Addr = ip.parse().unwrap();
+        [&ip.to_ipv6_mapped().octets()[..], &port.to_be_bytes()].concat()
+    };
+    let ends = [end("10.9.8.7", 1), end(&to.ip().to_string(), ROCE_PORT)].concat();
+    let letter = [&[0xf7, 0][..], &ends, &inner].concat();
+    liar.send_to(&letter, (ip(&node), roce_port(slot_of(pair)))).unwrap();
+    // Nor by the way that management datagrams take, which is open to every user.
+    let name = format!("fairway-verbs-{}", node.carrier.slot());
+    let slot = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+    UnixDatagram::unbound().unwrap().send_to_addr(&letter, &slot).unwrap();
+    let real = datagram(liar.local_addr().unwrap(), to, pair, &[2; 64]);
+    node.until_counted(|counters| {
+        counters.malformed + counters.damaged + counters.not_handed_on + counters.handed_over > 1
+    });
+    liar.send_to(&real, to).unwrap();
+    node.received(1);
+    assert_eq!(node.memory.read(40, 64), [2; 64]);
+    assert_eq!(node.carrier.network_counters().handed_over, 0);
+}
