@@ -33,7 +33,7 @@ run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a 
 
 test: lint ## Everything CI runs; the live tests once more with two engines a side.
 	$(CARGO) test --workspace
-	FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway-softnic --tests
+	FAIRWAY_TEST_ENGINES=2 $(CARGO) test --package fairway --tests
 
 lint:      ## Formatting, clippy with warnings denied, and how the code reads (xtask tidy --help).
 	$(CARGO) fmt --all --check

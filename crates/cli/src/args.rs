@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use fairway::Spec;
 use fairway_sim::WORKLOADS;
-use fairway_softnic::Spec;
 
 use crate::copy::{KeepFree, Portion};
 use crate::net::{self, ConnectOptions, NetOptions};

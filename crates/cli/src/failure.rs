@@ -19,7 +19,7 @@ pub enum Failure {
     Failed(String),
     /// The runtime could not do it. Exit status 1.
     #[error(transparent)]
-    Runtime(#[from] fairway_softnic::Error),
+    Runtime(#[from] fairway::Error),
     /// A setting of a scenario is wrong, or settings do not go together. Exit status 2.
     #[error(transparent)]
     Settings(#[from] SettingsError),

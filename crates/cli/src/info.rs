@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use fairway_softnic::Limits;
-use fairway_softnic::port::{UdpConfig, UdpPort};
+use fairway::Limits;
+use fairway::port::{UdpConfig, UdpPort};
 use serde_json::{Value, json};
 
 use crate::args::InfoOptions;

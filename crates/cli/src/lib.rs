@@ -6,7 +6,7 @@
 //! policies that are files, `info` says what there is, and `doctor` what is in the way.
 //! [`command`] describes all of it, for the manual pages and the shells' completions.
 //!
-//! **May import:** `fairway-softnic` (and through it the engine's and the port's vocabulary), and
+//! **May import:** `fairway` (and through it the engine's and the port's vocabulary), and
 //! the simulated worlds: `fairway-sim` for `sim`, `fairway-nicmodel` for `nic`; `fairway-sandbox`
 //! for `policy`.
 //!

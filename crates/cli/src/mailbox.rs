@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{
+use fairway::{
     ChannelId, Completion, CompletionKind, Context, Error, Jetty, JettyOptions, Limits, Memory,
     Peer, Rights, Segment, Status,
 };
@@ -263,7 +263,7 @@ impl Mailbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairway_softnic::Event;
+    use fairway::Event;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 

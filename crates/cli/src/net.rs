@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use fairway_softnic::{Builder, Context, Error, HostPressure, Peer, Policies, Spec};
+use fairway::{Builder, Context, Error, HostPressure, Peer, Policies, Spec};
 
 use crate::failure::Failure;
 use crate::quantity;

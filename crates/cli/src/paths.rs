@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fairway_softnic::{LongPackets, PathStats, Peer};
+use fairway::{LongPackets, PathStats, Peer};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use fairway_softnic::{Context, DropReason};
+use fairway::{Context, DropReason};
 
 use crate::args::PerfOptions;
 use crate::failure::Failure;

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueHint};
+use fairway::PolicyReport;
 use fairway_sim::{Report, SETTINGS, Scenario, Settings, Simulation, Stack, WORKLOADS, pcap};
-use fairway_softnic::PolicyReport;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::results::{Printer, us};

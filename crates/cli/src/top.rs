@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fairway_softnic::stats::{self, Process};
+use fairway::stats::{self, Process};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

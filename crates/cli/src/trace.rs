@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use fairway_softnic::wire::Instant;
-use fairway_softnic::{Context, TraceRecord};
+use fairway::wire::Instant;
+use fairway::{Context, TraceRecord};
 
 use crate::failure::Failure;
 

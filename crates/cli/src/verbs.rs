@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::{Args, ValueEnum, ValueHint};
+use fairway::Policies;
+use fairway::Spec;
 use fairway_rdma::Gid;
 use fairway_rdma::devices::{self, Device, Filter};
-use fairway_softnic::Policies;
-use fairway_softnic::Spec;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 //!
 //! **What it is.** [`Nic`] is a whole NIC without I/O: it speaks packet *values* and only *names*
 //! payload. Callers post work, hand in packets and the time, and pull packets, completions and
-//! events. The same code runs live (`softnic`), in the deterministic world (`fabric`), in the
+//! events. The same code runs live (`fairway`), in the deterministic world (`fabric`), in the
 //! simulator (`sim`) and under the NIC model (`nicmodel`). [`setup`] opens its channels.
 //!
 //! **May import:** `wire`, `policy` (both re-exported for the rooms above), `device`.

@@ -7,7 +7,7 @@
 //! that need private items are in modules `fuzzing` of their crates, behind the feature of that
 //! name. The programs that libFuzzer drives are in `fuzz/`, outside this workspace.
 //!
-//! **May import:** `fairway-engine`, and `fairway-softnic` and `fairway-cli` with their feature
+//! **May import:** `fairway-engine`, and `fairway` and `fairway-cli` with their feature
 //! `fuzzing`.
 //!
 //! **Invariants.** A function gives the same result for the same bytes, and takes a bounded time.
@@ -34,7 +34,7 @@ pub use setup::setup;
 
 /// What processes of one host send each other: letters, and questions for shared memory.
 pub fn letter(input: &[u8]) {
-    fairway_softnic::fuzzing::question(input);
+    fairway::fuzzing::question(input);
     fairway_rdma::fuzzing::letter(input);
 }
 

@@ -14,7 +14,7 @@
 //! network namespace and are free again when a process dies.
 //!
 //! **May import:** `fairway-runtime`, `fairway-roce`, `fairway-engine` (and through it `wire` and
-//! `policy`), `fairway-device`, `fairway-port`, `fairway-softnic` (by its module `embed`),
+//! `policy`), `fairway-device`, `fairway-port`, `fairway` (by its module `embed`),
 //! `crc32fast`, `libc`.
 //!
 //! **Invariants.** No protocol decision is made here. When a call that takes memory away has

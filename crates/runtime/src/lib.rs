@@ -32,7 +32,7 @@
 //! that its owner has unmapped fails with [`Gone`] instead of ending the process.
 //!
 //! **How to test:** `cargo test -p fairway-runtime`; `make miri` runs the tests of memory. The
-//! protocols are tested live by `cargo test -p fairway-softnic`.
+//! protocols are tested live by `cargo test -p fairway`.
 #![warn(unsafe_op_in_unsafe_fn)]
 
 pub mod addresses;

@@ -5,7 +5,7 @@
 //! `include/rvma.h`, which is the reference, and link `librvma.so` or `librvma.a`; the man pages
 //! are in `man/`, two programs in `examples/`.
 //!
-//! **May import:** `fairway-softnic`, `libc`.
+//! **May import:** `fairway`, `libc`.
 //!
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. A handle is a number
 //! that is looked up, never a pointer that is followed. Whatever C points us to is touched only

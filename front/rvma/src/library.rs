@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, RwLock};
 use std::time::Duration;
 
-use fairway_softnic::{Context, Error, MailboxOptions, without_signals};
+use fairway::{Context, Error, MailboxOptions, without_signals};
 
 use crate::guard::lock;
 use crate::operations::Operations;

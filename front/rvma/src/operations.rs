@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use fairway_softnic::{Completion, Context, Error, Jetty, JettyOptions, MailTo, Peer};
+use fairway::{Completion, Context, Error, Jetty, JettyOptions, MailTo, Peer};
 
 use crate::guard::{Deadline, lock};
 use crate::registry::Lease;

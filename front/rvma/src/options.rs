@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fairway_softnic::{Builder, Context, Limits, Profile, Spec, wire};
+use fairway::{Builder, Context, Limits, Profile, Spec, wire};
 
 use crate::status::{Failure, Result};
 use crate::types::InitOptions;

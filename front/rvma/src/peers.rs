@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairway_softnic::{Context, Error, Peer};
+use fairway::{Context, Error, Peer};
 
 use crate::guard::lock;
 use crate::status::{Failure, Result, Status};

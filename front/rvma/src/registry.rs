@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use fairway_softnic::{Context, LocalSlice, Memory, Rights, Segment};
+use fairway::{Context, LocalSlice, Memory, Rights, Segment};
 
 use crate::guard::lock;
 use crate::status::{Failure, Result};

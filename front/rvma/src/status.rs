@@ -4,8 +4,6 @@ use std::cell::RefCell;
 use std::ffi::CStr;
 use std::fmt::Display;
 
-use fairway_softnic as softnic;
-
 /// `RVMA_Status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
@@ -68,17 +66,17 @@ impl Status {
     }
 
     /// How an operation ended.
-    pub(crate) fn of_completion(status: softnic::Status) -> Status {
+    pub(crate) fn of_completion(status: fairway::Status) -> Status {
         match status {
-            softnic::Status::Success => Status::Success,
-            softnic::Status::RemoteNoMailbox => Status::NoMailbox,
-            softnic::Status::RemoteEpoch => Status::Epoch,
-            softnic::Status::RemoteLength => Status::Length,
-            softnic::Status::RemoteResources | softnic::Status::ReceiverNotReady => {
+            fairway::Status::Success => Status::Success,
+            fairway::Status::RemoteNoMailbox => Status::NoMailbox,
+            fairway::Status::RemoteEpoch => Status::Epoch,
+            fairway::Status::RemoteLength => Status::Length,
+            fairway::Status::RemoteResources | fairway::Status::ReceiverNotReady => {
                 Status::NoBuffer
             }
-            softnic::Status::PeerDead | softnic::Status::PeerClosed => Status::Peer,
-            softnic::Status::Flushed => Status::Cancelled,
+            fairway::Status::PeerDead | fairway::Status::PeerClosed => Status::Peer,
+            fairway::Status::Flushed => Status::Cancelled,
             _ => Status::Refused,
         }
     }
@@ -110,9 +108,9 @@ impl Failure {
     }
 }
 
-impl From<softnic::Error> for Failure {
-    fn from(error: softnic::Error) -> Failure {
-        use softnic::Error;
+impl From<fairway::Error> for Failure {
+    fn from(error: fairway::Error) -> Failure {
+        use fairway::Error;
         let status = match &error {
             Error::Io { .. } => Status::System,
             Error::Number { .. } => Status::AddressUsed,

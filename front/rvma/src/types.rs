@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(size_of::<WinOptions>(), 16);
         assert_eq!(size_of::<OpOptions>(), 24);
         assert_eq!(size_of::<EpochInfo>(), 64);
-        assert_eq!(size_of::<fairway_softnic::EpochRecord>(), 64);
-        assert_eq!(align_of::<fairway_softnic::EpochRecord>(), 64);
+        assert_eq!(size_of::<fairway::EpochRecord>(), 64);
+        assert_eq!(align_of::<fairway::EpochRecord>(), 64);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fairway_softnic::{Context, Epoch, EpochNote, EpochRecord, Error, Mailbox, MailboxOptions};
+use fairway::{Context, Epoch, EpochNote, EpochRecord, Error, Mailbox, MailboxOptions};
 
 use crate::guard::{Deadline, lock};
 use crate::registry::Lease;

@@ -10,10 +10,10 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use fairway::engine::CompletionQueueId;
+use fairway::engine::wire::Qpn;
 use fairway_rdma::{Carrier, Gid};
 use fairway_roce::Completion;
-use fairway_softnic::engine::CompletionQueueId;
-use fairway_softnic::engine::wire::Qpn;
 use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;

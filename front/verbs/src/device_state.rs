@@ -6,12 +6,12 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use fairway::engine::wire::Qpn;
+use fairway::engine::{CompletionQueueId, SegmentId};
+use fairway::without_signals;
 use fairway_rdma::devices::Device;
 use fairway_rdma::{Carrier, ForeignMemory, Listener, Management, Routed};
 use fairway_roce::{Event, MemoryRequest, ReceiveQueueId, Status};
-use fairway_softnic::engine::wire::Qpn;
-use fairway_softnic::engine::{CompletionQueueId, SegmentId};
-use fairway_softnic::without_signals;
 
 use crate::abi::{
     IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
@@ -184,7 +184,7 @@ impl DeviceState {
         }
         // SAFETY: never written, as no right is granted, and it lives as long as the process.
         let memory = unsafe { ForeignMemory::new(BYTE.as_ptr().cast_mut(), BYTE.len()) };
-        let rights = fairway_softnic::Rights::NONE;
+        let rights = fairway::Rights::NONE;
         let request = MemoryRequest { domain: u32::MAX, address: 0, length: 8, rights };
         let region = carrier.register(memory, &request)?;
         Ok(*self.nowhere.get_or_init(|| region.segment))

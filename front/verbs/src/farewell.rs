@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
-use fairway_softnic::without_signals;
+use fairway::without_signals;
 
 use crate::guard::lock;
 

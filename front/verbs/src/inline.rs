@@ -3,10 +3,10 @@
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+use fairway::Rights;
+use fairway::engine::LocalRange;
 use fairway_rdma::{Carrier, ForeignMemory};
 use fairway_roce::{MemoryRegion, MemoryRequest};
-use fairway_softnic::Rights;
-use fairway_softnic::engine::LocalRange;
 
 use crate::abi::ibv_sge;
 use crate::guard::{ENOMEM, Result};

@@ -4,7 +4,7 @@
 //! that were written for RDMA hardware run unmodified, over ordinary Ethernet. `docs/verbs.md` says
 //! which, and what the environment can choose.
 //!
-//! **May import:** `fairway-softnic`, `libc`.
+//! **May import:** `fairway`, `libc`.
 //!
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. Handles are boxes
 //! whose first field is the C struct; they and what they point to are trusted as libibverbs trusts

@@ -7,10 +7,10 @@
 use std::ptr::null_mut;
 use std::sync::{Arc, OnceLock};
 
+use fairway::Rights;
+use fairway::engine::SegmentId;
 use fairway_rdma::{Carrier, ForeignMemory};
 use fairway_roce::MemoryRequest;
-use fairway_softnic::Rights;
-use fairway_softnic::engine::SegmentId;
 use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;

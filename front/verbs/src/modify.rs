@@ -6,9 +6,9 @@
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 
+use fairway::engine::wire::roce::RnrTimer;
+use fairway::engine::wire::{Duration, Psn, Qpn};
 use fairway_roce::{Change, Peer, READ_DEPTH_MAX, Reliability, Transport};
-use fairway_softnic::engine::wire::roce::RnrTimer;
-use fairway_softnic::engine::wire::{Duration, Psn, Qpn};
 use libc::c_int;
 
 use crate::abi::*;

@@ -4,9 +4,9 @@
 // contract: queue pairs are alive; work requests are lists that end with a null pointer, whose
 // `sg_list` has `num_sge` entries; inline data is readable now.
 
+use fairway::engine::wire::Qpn;
+use fairway::engine::wire::roce::Tail;
 use fairway_roce::{Peer, RemoteAddress, ScatterList, Transport, Work, WorkRequest};
-use fairway_softnic::engine::wire::Qpn;
-use fairway_softnic::engine::wire::roce::Tail;
 use libc::{c_int, c_uint};
 
 use crate::abi::*;

@@ -4,9 +4,9 @@
 // contract: work requests are lists that end with a null pointer, whose `sg_list` has `num_sge`
 // entries.
 
+use fairway::engine::LocalRange;
 use fairway_rdma::Carrier;
 use fairway_roce::{PostError, ReceiveRequest, SGE_MAX, ScatterList};
-use fairway_softnic::engine::LocalRange;
 use libc::c_int;
 
 use crate::abi::*;

@@ -3,7 +3,7 @@
 
 mod common;
 #[allow(dead_code)] // Some of it is used here.
-#[path = "../../../crates/softnic/tests/verbs_roce/namespaces.rs"]
+#[path = "../../../crates/rdma/tests/verbs_roce/namespaces.rs"]
 mod namespaces;
 
 use common::{Running, alone, command, compile, free_port, skip};

@@ -21,7 +21,7 @@ allows.
 examples:
   cargo run --quiet --package fairway-tidy
   cargo run --quiet --package fairway-tidy -- --list circle
-  cargo run --quiet --package fairway-tidy -- --list function --room softnic";
+  cargo run --quiet --package fairway-tidy -- --list function --room fairway";
 
 /// Runs the command with these arguments; its exit status.
 pub fn main(arguments: &[String]) -> ExitCode {

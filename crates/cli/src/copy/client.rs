@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Context, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
+use fairway::{Context, JettyOptions, Memory, Peer, Rights, Segment, SegmentKey, Status};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -137,8 +137,7 @@ impl Client {
             self.ask(&Message::Open { size, mode, overwrite, name }, "room for the file")?;
         let Message::Opened { key } = reply else { return Err(refused(reply)) };
         if size > 0 {
-            let memory =
-                Memory::map_file(&source.file, false).map_err(fairway_softnic::Error::from)?;
+            let memory = Memory::map_file(&source.file, false).map_err(fairway::Error::from)?;
             if memory.len() as u64 != size {
                 return Err(changed());
             }

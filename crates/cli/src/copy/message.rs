@@ -4,7 +4,7 @@
 //! of them with `Refusal`, and the client may say `Abort` instead. Every message begins with
 //! [`PROTOCOL`], the version and its kind; fields are big-endian.
 
-use fairway_softnic::SegmentKey;
+use fairway::SegmentKey;
 
 use crate::codec::{Reader, Writer};
 

@@ -1,7 +1,7 @@
 //! Making room for a file that is to arrive, beside the server's loop: it takes the time of the
 //! disk.
 
-use fairway_softnic::{Context, Memory, Peer, Rights, Segment};
+use fairway::{Context, Memory, Peer, Rights, Segment};
 
 use super::incoming::{Directory, Incoming};
 use super::limits::{KeepFree, Place};
@@ -40,7 +40,7 @@ impl Request {
         directory: &Directory,
         keep_free: KeepFree,
     ) -> Result<Opened, String> {
-        let text = |error: fairway_softnic::Error| error.to_string();
+        let text = |error: fairway::Error| error.to_string();
         let (size, mode, overwrite) = (self.size, self.mode, self.overwrite);
         let incoming =
             directory.create(&self.name, size, mode, overwrite, (keep_free, &self.place))?;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use fairway_softnic::wire::Duration as EngineDuration;
-use fairway_softnic::{ChannelId, Context, Peer, Profile, Segment, SegmentKey};
+use fairway::wire::Duration as EngineDuration;
+use fairway::{ChannelId, Context, Peer, Profile, Segment, SegmentKey};
 
 use super::hash;
 use super::incoming::{Directory, Incoming};

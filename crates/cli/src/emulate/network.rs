@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fairway::port::Tun;
 use fairway_sim::{Emulation, Frame, Settings, SettingsError};
-use fairway_softnic::port::Tun;
 use serde_json::{Value, json};
 
 use super::frame;

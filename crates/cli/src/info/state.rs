@@ -1,7 +1,7 @@
 //! `fairway info --state`: what all state takes, from the live types.
 
-use fairway_softnic::Limits;
-use fairway_softnic::engine::StateSize;
+use fairway::Limits;
+use fairway::engine::StateSize;
 use serde_json::{Value, json};
 
 use super::BUFFER_BYTES;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Completion, CompletionKind, Notify, Post};
+use fairway::{Completion, CompletionKind, Notify, Post};
 
 use super::initiator::{Measured, Session};
 use super::operation::Operation;

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fairway_softnic::{
+use fairway::{
     Completion, Context, Epoch, EpochRecord, LocalSlice, Mailbox, MailboxOptions, WhenEmpty,
 };
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fairway_softnic::{
+use fairway::{
     Builder, Completion, Context, Jetty, JettyOptions, Order, Peer, Rights, SegmentKey, Status,
 };
 

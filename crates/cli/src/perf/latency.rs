@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Completion, CompletionKind, Rights};
+use fairway::{Completion, CompletionKind, Rights};
 
 use super::bandwidth::post_one;
 use super::inbox::{Arrival, PutBox};

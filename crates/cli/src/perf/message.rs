@@ -5,7 +5,7 @@
 //! `Verdict`. Every message begins with [`PROTOCOL`], the version and its kind; fields are
 //! big-endian.
 
-use fairway_softnic::{MailTo, SegmentKey};
+use fairway::{MailTo, SegmentKey};
 
 use super::operation::Operation;
 use super::order::Asked;

@@ -1,7 +1,7 @@
 //! What can be measured, and what each kind of operation has of its own.
 
 use clap::ValueEnum;
-use fairway_softnic::Rights;
+use fairway::Rights;
 
 /// Payloads of one operation.
 pub(crate) const SIZE_MAX: u64 = 1 << 30;

@@ -1,7 +1,7 @@
 //! What is asked of the order in which operations are carried out.
 
 use clap::{Args, ValueEnum};
-use fairway_softnic::{Order, ServiceMode, Tag};
+use fairway::{Order, ServiceMode, Tag};
 
 use super::operation::Operation;
 use crate::failure::Failure;

@@ -7,7 +7,7 @@
 //! by its body, one that is old news by its stamp. A new generation only needs new stamps, which
 //! costs a small share of moving it.
 
-use fairway_softnic::{Context, Error, LocalSlice, Memory, Rights, Segment};
+use fairway::{Context, Error, LocalSlice, Memory, Rights, Segment};
 
 /// Stamps and blocks are never further apart: what a check of one block costs at most.
 const BLOCK_MAX: u64 = 4096;

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{
-    Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Post, Status,
-};
+use fairway::{Completion, CompletionKind, Context, Jetty, JettyOptions, Peer, Post, Status};
 
 use super::inbox::{Arrival, PutBox};
 use super::message::{JETTY, MESSAGE_BYTES, Message, Packets, Run, SLOTS_MAX};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fairway_softnic::HostResource;
-use fairway_softnic::stats::Process;
+use fairway::HostResource;
+use fairway::stats::Process;
 use serde_json::{Value, json};
 
 /// What a context told.

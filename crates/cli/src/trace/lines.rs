@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use fairway_softnic::wire::Duration;
-use fairway_softnic::{TraceEntry, TraceRecord};
+use fairway::wire::Duration;
+use fairway::{TraceEntry, TraceRecord};
 use serde_json::json;
 
 use super::Time;

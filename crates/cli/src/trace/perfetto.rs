@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
-use fairway_softnic::{TraceEntry, TraceRecord};
+use fairway::{TraceEntry, TraceRecord};
 use serde_json::{Value, json};
 
 use super::Time;

@@ -1,6 +1,6 @@
-use fairway_softnic::policy::{FlowId, Share};
-use fairway_softnic::wire::{Duration, JettyId};
-use fairway_softnic::{TraceEntry, TraceRecord};
+use fairway::policy::{FlowId, Share};
+use fairway::wire::{Duration, JettyId};
+use fairway::{TraceEntry, TraceRecord};
 use serde_json::Value;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Memory that the program takes back: what still uses it, and how it is taken from that.
 
+use fairway::embed::Core;
 use fairway_engine::SegmentId;
-use fairway_softnic::embed::Core;
 
 use super::tables::Verbs;
 use crate::CarrierError;

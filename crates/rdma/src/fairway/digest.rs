@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use fairway::embed::{Core, Tenant};
 use fairway_engine::CompletionKind;
 use fairway_engine::wire::Instant;
-use fairway_softnic::embed::{Core, Tenant};
 
 use super::tables::Verbs;
 

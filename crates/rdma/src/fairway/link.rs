@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use fairway::embed::PeerState;
 use fairway_engine::wire::Instant;
-use fairway_softnic::embed::PeerState;
 
 /// How long one is tried to be made, on behalf of a connection and of datagrams.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);

@@ -10,10 +10,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairway::embed::Core;
+use fairway::embed::PeerState;
 use fairway_roce::Transport;
 use fairway_runtime::clock;
-use fairway_softnic::embed::Core;
-use fairway_softnic::embed::PeerState;
 
 use super::tables::Verbs;
 use crate::fairway_port;

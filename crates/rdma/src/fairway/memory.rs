@@ -3,11 +3,11 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use fairway::embed::Core;
 use fairway_engine::wire::JettyId;
 use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 use fairway_roce::{MemoryRegion, MemoryRequest, ScatterList};
 use fairway_runtime::{Gone, Memory};
-use fairway_softnic::embed::Core;
 
 use crate::{CarrierError, ForeignMemory};
 

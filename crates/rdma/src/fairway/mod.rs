@@ -69,6 +69,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fairway::embed::{self, Core, Handle, Tenant};
+use fairway::{Builder, Error};
 use fairway_engine::wire::{self, Qpn};
 use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 use fairway_roce::{
@@ -76,8 +78,6 @@ use fairway_roce::{
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
 use fairway_runtime::addresses::with_scope;
-use fairway_softnic::embed::{self, Core, Handle, Tenant};
-use fairway_softnic::{Builder, Error};
 
 pub(crate) use tables::Verbs;
 

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use fairway::embed::Core;
+use fairway::embed::PeerState;
 use fairway_engine::wire::{Duration, JettyId, Psn, Qpn};
 use fairway_engine::{Grant, JettyState, Rights, SegmentId};
 use fairway_roce::{
     Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
 };
-use fairway_softnic::embed::Core;
-use fairway_softnic::embed::PeerState;
 
 use super::link::PATIENCE;
 use super::send::Send;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use fairway::embed::Core;
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::wire::{JettyId, Qpn};
 use fairway_engine::{LocalRange, PostError as Refused, ReceiveRequest as EngineRequest};
@@ -10,7 +11,6 @@ use fairway_roce::{
     ScatterList, Status, Transport,
 };
 use fairway_runtime::Gone;
-use fairway_softnic::embed::Core;
 
 use super::header::{HEADER_BYTES, header};
 use super::memory::copy;

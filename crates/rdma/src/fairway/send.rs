@@ -2,6 +2,7 @@
 //!
 //! The engine is free to end operations in any order; the order of completions is made here.
 
+use fairway::embed::Core;
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::wire::{AtomicOperator, JettyId, ServiceMode, Tag, Target};
 use fairway_engine::{
@@ -13,7 +14,6 @@ use fairway_roce::{
     Work, WorkRequest,
 };
 use fairway_runtime::{Gone, clock};
-use fairway_softnic::embed::Core;
 
 use super::link::{DATAGRAM_PATIENCE, PATIENCE};
 use super::memory::{copy, remote};

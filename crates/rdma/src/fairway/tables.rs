@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use fairway::embed::Core;
 use fairway_engine::wire::{Instant, JettyId, Qpn};
 use fairway_engine::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
 use fairway_roce::{
     Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
 };
-use fairway_softnic::embed::Core;
 
 use super::link::Links;
 use super::memory::Regions;

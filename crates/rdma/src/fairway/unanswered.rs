@@ -1,9 +1,9 @@
 //! Sends to queue pairs that are gone.
 
+use fairway::embed::Core;
 use fairway_engine::wire::JettyId;
 use fairway_roce::Transport;
 use fairway_runtime::clock;
-use fairway_softnic::embed::Core;
 
 use super::tables::{Unanswered, Verbs};
 

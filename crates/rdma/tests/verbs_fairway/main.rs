@@ -9,7 +9,7 @@ mod missing;
 #[path = "../verbs/node.rs"]
 mod node;
 mod order;
-#[path = "../../../softnic/tests/common/pages.rs"]
+#[path = "../../../fairway/tests/common/pages.rs"]
 mod pages;
 #[path = "../verbs/processes.rs"]
 mod processes;

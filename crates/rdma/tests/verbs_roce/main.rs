@@ -10,7 +10,7 @@ mod missing;
 mod namespaces;
 #[path = "../verbs/node.rs"]
 mod node;
-#[path = "../../../softnic/tests/common/pages.rs"]
+#[path = "../../../fairway/tests/common/pages.rs"]
 mod pages;
 #[path = "../verbs/processes.rs"]
 mod processes;

@@ -17,7 +17,7 @@ fn quick() -> Reliability {
 
 /// Everything arrives once and in order over a network that is like this.
 fn survives(spec: &str, out_of_order: bool) {
-    let spec: fairway_softnic::Spec = spec.parse().unwrap();
+    let spec: fairway::Spec = spec.parse().unwrap();
     let own = own_options();
     let options = [11, 12].map(|seed| {
         let emulate = Some((spec.clone(), seed));

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use fairway_softnic::MailTo;
+use fairway::MailTo;
 
 use super::out;
 use crate::guard::{self, Deadline};

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use fairway_softnic::EpochRecord;
+use fairway::EpochRecord;
 
 use super::out;
 use crate::guard::{self, Deadline};

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use fairway_softnic::{EpochRecord, MailboxOptions, Steering, Threshold, WhenEmpty};
+use fairway::{EpochRecord, MailboxOptions, Steering, Threshold, WhenEmpty};
 
 use super::out;
 use crate::guard;

@@ -6,13 +6,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fairway_rdma::Gid;
-use fairway_roce::cm::CommandError;
-use fairway_softnic::engine::wire::roce::cm::{
+use fairway::engine::wire::roce::cm::{
     CommunicationId, IpHeader, Names, Path, PortSpace, ReadyToUse, Reason, Reject, Reply, Request,
     Service, ServiceReply, ServiceRequest, ServiceStatus, service_id,
 };
-use fairway_softnic::engine::wire::{Psn, Qpn};
+use fairway::engine::wire::{Psn, Qpn};
+use fairway_rdma::Gid;
+use fairway_roce::cm::CommandError;
 use libc::{c_int, c_void};
 
 use super::abi::*;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway_softnic::engine::wire::roce::cm::PortSpace;
+use fairway::engine::wire::roce::cm::PortSpace;
 use libc::{c_int, c_void};
 
 use super::abi::*;

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use fairway_softnic::{Context, ProcessorStats};
+use fairway::{Context, ProcessorStats};
 use serde_json::{Value, json};
 
 use super::Section;

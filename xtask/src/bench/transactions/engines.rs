@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Post, Rights};
+use fairway::{Post, Rights};
 use serde_json::json;
 
 use super::Section;

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use fairway_softnic::{Delay, Fidelity, Profile};
+use fairway::{Delay, Fidelity, Profile};
 use serde_json::{Value, json};
 
 use super::Section;

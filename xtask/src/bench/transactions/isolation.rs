@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Error, Jetty, Order, Post, Rights, Segment, ServiceMode};
+use fairway::{Error, Jetty, Order, Post, Rights, Segment, ServiceMode};
 use serde_json::json;
 
 use super::pair::{Flow, LOOPBACK, PATIENCE, Pair, jetty, segment};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{
+use fairway::{
     Completion, CompletionKind, EpochRecord, Error, Jetty, MailTo, Mailbox, MailboxOptions, Order,
     Post, Rights, Segment, ServiceMode, Status,
 };
@@ -151,7 +151,7 @@ struct Sender<'a> {
     notice: Notice,
     source: Segment,
     jetty: Jetty,
-    key: fairway_softnic::SegmentKey,
+    key: fairway::SegmentKey,
     to: u32,
     size: u64,
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{
+use fairway::{
     Builder, Context, Event, Jetty, JettyOptions, Peer, Post, Rights, Segment, SegmentKey,
 };
 

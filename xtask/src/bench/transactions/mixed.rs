@@ -5,7 +5,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Batch, Error, Order, Post, Rights, Segment, ServiceMode};
+use fairway::{Batch, Error, Order, Post, Rights, Segment, ServiceMode};
 use serde_json::json;
 
 use super::pair::{Flow, LOOPBACK, Network, Pair, jetty, quantile_us, segment};

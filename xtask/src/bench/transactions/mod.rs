@@ -9,7 +9,7 @@
 use std::io;
 use std::time::Duration;
 
-use fairway_softnic::Error;
+use fairway::Error;
 use serde_json::Value;
 
 mod coalescing;

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Order, Post, Rights, ServiceMode};
+use fairway::{Order, Post, Rights, ServiceMode};
 use serde_json::json;
 
 use super::pair::{Flow, LOOPBACK, Pair, jetty, quantile_us, segment};

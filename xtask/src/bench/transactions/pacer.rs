@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{Context, Post, Rights};
+use fairway::{Context, Post, Rights};
 use serde_json::json;
 
 use super::pair::{Flow, LOOPBACK, PATIENCE, Pair, jetty, segment};
@@ -62,7 +62,7 @@ fn measure(reads: bool, rate: u64, bytes: u64, slice: Duration) -> io::Result<f6
     let pair = Pair::new(&LOOPBACK)?;
     let paced: &Context = if reads { &pair.server } else { &pair.client };
     let policy = format!("cc=fixed:64M,sched=static:line={rate}bps");
-    let policy: fairway_softnic::Policies =
+    let policy: fairway::Policies =
         policy.parse().map_err(|error| io::Error::other(format!("{policy}: {error}")))?;
     paced.set_policy(policy).map_err(failed)?;
     let target = segment(&pair.server, DEPTH * bytes, Rights::READ_WRITE)?;

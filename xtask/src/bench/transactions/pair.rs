@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fairway_softnic::{
+use fairway::{
     Batch, Completion, Context, Error, Event, Jetty, JettyOptions, Memory, Peer, Rights, Segment,
     Status,
 };

@@ -7,6 +7,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fairway::Rights;
+use fairway::engine::wire::roce::{RnrTimer, Tail};
+use fairway::engine::wire::{Psn, Qpn};
+use fairway::engine::{CompletionQueueId, LocalRange};
 use fairway_rdma::{
     Carrier, CarrierKind, CarrierOptions, ForeignMemory, Listener, Management, Routed, open,
 };
@@ -14,10 +18,6 @@ use fairway_roce::{
     Change, Completion, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, Reliability,
     RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
-use fairway_softnic::Rights;
-use fairway_softnic::engine::wire::roce::{RnrTimer, Tail};
-use fairway_softnic::engine::wire::{Psn, Qpn};
-use fairway_softnic::engine::{CompletionQueueId, LocalRange};
 use serde_json::{Value, json};
 
 use crate::bench::table::Spread;

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use fairway_softnic::port::mtu_towards;
-use fairway_softnic::{
+use fairway::port::mtu_towards;
+use fairway::{
     Context, Error, Jetty, JettyOptions, LongPackets, Memory, PathStats, Peer, Rights, Segment,
     Status, To,
 };
@@ -77,7 +77,8 @@ fn examine(
 ) -> Result<Connection, Failure> {
     let options = JettyOptions { depth: BURST as u32, ..JettyOptions::default() };
     let jetty = context.create_jetty(options)?;
-    let memory = context.register(Memory::zeroed(MESSAGE_BYTES as usize)?, Rights::NONE)?;
+    let memory = Memory::zeroed(MESSAGE_BYTES as usize).map_err(fairway::Error::from)?;
+    let memory = context.register(memory, Rights::NONE)?;
     let mut round_trips = Vec::with_capacity(TIMED);
     for _ in 0..TIMED {
         let start = Instant::now();

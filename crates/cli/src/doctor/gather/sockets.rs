@@ -6,8 +6,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use fairway_softnic::Memory;
-use fairway_softnic::port::{Address, RawSlice, ReceiveBuffer, Train, UdpConfig, UdpPort, Waiter};
+use fairway::Memory;
+use fairway::port::{Address, RawSlice, ReceiveBuffer, Train, UdpConfig, UdpPort, Waiter};
 
 use super::system;
 use crate::doctor::readings::{Buffers, Udp};

@@ -3,7 +3,7 @@
 
 use super::{Mismatch, Pattern, Payload, Slots, Tally};
 use crate::perf::operation::Operation;
-use fairway_softnic::{AtomicOp, Error};
+use fairway::{AtomicOp, Error};
 
 impl Pattern {
     /// The word of a slot after so many (`generation`) atomics.

@@ -14,7 +14,7 @@ use super::super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::super::resolve::{rdma_bind_addr, rdma_listen, rdma_resolve_addr, rdma_resolve_route};
 use super::*;
 use crate::abi::*;
-use fairway_softnic::engine::wire::Qpn;
+use fairway::engine::wire::Qpn;
 
 unsafe extern "C" {
     fn rdma_create_event_channel() -> *mut rdma_event_channel;

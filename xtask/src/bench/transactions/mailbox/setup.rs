@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Instant;
 
-use fairway_softnic::{CompletionKind, Error, Memory, Rights, SegmentKey};
+use fairway::{CompletionKind, Error, Memory, Rights, SegmentKey};
 
 use super::succeeded;
 use crate::bench::transactions::failed;

@@ -1,0 +1,73 @@
+//! A server that takes requests from a mailbox: the receiver chooses where they are stored.
+//!
+//! Clients put requests to an address and a key, without knowing where the server's buffers are.
+//! Each put fills the next buffer (an epoch of one put), and its number says which.
+//!
+//! `cargo run --package fairway --example mailbox_server`
+
+use std::time::Duration;
+
+use fairway::{
+    Context, Error, JettyOptions, MailTo, MailboxOptions, Memory, Rights, Steering, Threshold,
+};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+const ADDRESS: u64 = 0x10b;
+const KEY: u32 = 4711;
+/// Length of a buffer in bytes, and how many there are.
+const BUFFER: u64 = 256;
+const BUFFERS: u64 = 4;
+const REQUESTS: u64 = 10;
+
+/// Runs both sides.
+pub fn main() -> Result<(), Error> {
+    let server = Context::builder().bind([127, 0, 0, 1].into()).build()?;
+    let address = server.local_addrs()[0];
+    std::thread::scope(|threads| {
+        let served = threads.spawn(|| serve(&server));
+        let asked = ask(address);
+        served.join().expect("the server does not panic")?;
+        asked
+    })
+}
+
+fn serve(context: &Context) -> Result<(), Error> {
+    let options = MailboxOptions::default()
+        .address(ADDRESS)
+        .key(KEY)
+        .threshold(Threshold::Operations(1))
+        .steering(Steering::Receiver);
+    let mailbox = context.create_mailbox(&options)?;
+    let shelf = context.register(Memory::zeroed((BUFFER * BUFFERS) as usize)?, Rights::NONE)?;
+    let buffer = |number: u64| shelf.slice(number * BUFFER..(number + 1) * BUFFER);
+    for number in 0..BUFFERS {
+        mailbox.post(buffer(number), number)?;
+    }
+    for request in 0..REQUESTS {
+        let epoch = mailbox.wait(PATIENCE)?;
+        let mut text = vec![0; epoch.bytes as usize];
+        shelf.read_at(epoch.id.value() * BUFFER, &mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(text, format!("request {request}"), "requests of one client come in order");
+        println!("epoch {}, buffer {}: {text}", epoch.epoch, epoch.id);
+        // The buffer has been read, so further requests may fill it.
+        mailbox.post(buffer(epoch.id.value()), epoch.id)?;
+    }
+    Ok(())
+}
+
+fn ask(server: std::net::SocketAddr) -> Result<(), Error> {
+    let context = Context::builder().bind([127, 0, 0, 1].into()).build()?;
+    let peer = context.connect(server, PATIENCE)?;
+    let memory = context.register(Memory::zeroed(BUFFER as usize)?, Rights::NONE)?;
+    let jetty = context.create_jetty(JettyOptions::default())?;
+    for request in 0..REQUESTS {
+        let text = format!("request {request}");
+        memory.write_at(0, text.as_bytes())?;
+        jetty.put(&peer, memory.slice(0..text.len() as u64), MailTo::new(ADDRESS, KEY), request)?;
+        // The memory may be written again once the put has completed.
+        let done = jetty.wait(PATIENCE)?.result()?;
+        assert_eq!(done.id, request);
+    }
+    Ok(())
+}

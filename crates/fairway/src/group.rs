@@ -1,0 +1,79 @@
+//! Groups: one number, several Jetties behind it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fairway_engine::wire::JettyId;
+
+use crate::error::Error;
+use crate::jetty::Jetty;
+use crate::shared::Handle;
+
+/// A number under which several Jetties receive: every message that is sent to it is taken by one
+/// of its members that is ready and has a receive posted, and waits while there is none. Dropping
+/// it removes the number; its members stay.
+///
+/// ```no_run
+/// # fn example(context: &fairway::Context) -> Result<(), fairway::Error> {
+/// use fairway::{Dispatch, GroupOptions};
+///
+/// let jetty = || context.create_jetty(Default::default());
+/// let workers = [jetty()?, jetty()?];
+/// let options = GroupOptions { number: Some(9), dispatch: Dispatch::LeastDepth, token: 0 };
+/// let group = context.create_group(options)?;
+/// for worker in &workers {
+///     group.join(worker)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct JettyGroup {
+    handle: Arc<Handle>,
+    id: JettyId,
+}
+
+impl JettyGroup {
+    pub(crate) fn new(handle: Arc<Handle>, id: JettyId) -> Self {
+        JettyGroup { handle, id }
+    }
+
+    /// The number that peers send to.
+    pub fn number(&self) -> u32 {
+        self.id.value()
+    }
+
+    /// Lets a Jetty of the same context take part, up to 32 of them.
+    ///
+    /// # Errors
+    /// It does already, the group is full, or it is a Jetty of another context.
+    pub fn join(&self, jetty: &Jetty) -> Result<(), Error> {
+        self.check(jetty)?;
+        self.handle.shared.with(|core| core.join_group(self.id, jetty.id()))
+    }
+
+    /// Takes a Jetty out again. What was dispatched to it still arrives there. (A Jetty that is
+    /// dropped leaves by itself.)
+    ///
+    /// # Errors
+    /// It is no member, or it is a Jetty of another context.
+    pub fn leave(&self, jetty: &Jetty) -> Result<(), Error> {
+        self.check(jetty)?;
+        self.handle.shared.with(|core| core.leave_group(self.id, jetty.id()))
+    }
+
+    fn check(&self, jetty: &Jetty) -> Result<(), Error> {
+        if jetty.belongs_to(&self.handle) { Ok(()) } else { Err(Error::Foreign { what: "Jetty" }) }
+    }
+}
+
+impl Drop for JettyGroup {
+    fn drop(&mut self) {
+        self.handle.shared.with(|core| core.drop_group(self.id));
+    }
+}
+
+impl fmt::Debug for JettyGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JettyGroup").field("number", &self.number()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,154 @@
+//! Fairway's live NIC, and its public API.
+//!
+//! **What it is.** A program builds a [`Context`], registers memory as [`Segment`]s, connects to
+//! [`Peer`]s, and moves bytes between its own and its peers' segments with the operations of a
+//! [`Jetty`]. The protocol runs in this process: no daemon, no privilege, no kernel module. Peers
+//! can be read and written while their applications do nothing.
+//!
+//! ```no_run
+//! use fairway::{Context, Memory, Rights};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), fairway::Error> {
+//! let context = Context::builder().port(4810).build()?;
+//! let memory = context.register(Memory::zeroed(1 << 20)?, Rights::READ_WRITE)?;
+//! println!("others reach it with the key {}", memory.key());
+//! let event = context.wait_event(Duration::from_secs(60))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where single words are wanted, [`RemotePtr`] is the short way:
+//!
+//! ```
+//! use fairway::{Context, Memory, Rights};
+//! use std::sync::atomic::Ordering;
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), fairway::Error> {
+//! let owner = Context::builder().bind([127, 0, 0, 1].into()).build()?;
+//! let segment = owner.register(Memory::zeroed(4096)?, Rights::ALL)?;
+//!
+//! let other = Context::builder().bind([127, 0, 0, 1].into()).build()?;
+//! let peer = other.connect(owner.local_addrs()[0], Duration::from_secs(5))?;
+//! let memory = peer.memory(segment.key())?;
+//! let counter = memory.at::<u64>(64)?;
+//! counter.store(40)?;
+//! assert_eq!(counter.fetch_add(2)?, 40);
+//! assert_eq!(counter.compare_exchange(42, 1)?, Ok(42));
+//! assert_eq!(counter.load()?, 1);
+//! // The owner sees the same word, and may change it at any time.
+//! assert_eq!(segment.atomic_u64(64)?.fetch_add(1, Ordering::SeqCst), 1);
+//! assert_eq!(counter.load()?, 2);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
+//! `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`; `tokio` behind the
+//! feature of that name.
+//!
+//! **Invariants.** No protocol decision is made here: the engine says what to send and where to
+//! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
+//! that no operation refers to it, and is never lent out as a Rust reference while a NIC may
+//! write it. Application code never runs while the NIC is locked.
+//!
+//! **Who does what.** [`Context`] and its siblings check arguments and lock the core; `core` owns
+//! the engine, the sockets and the tables of live objects; `turn` is what `runtime` needs of the
+//! Unified Bus to move packets; `progress` says which thread runs the turns;
+//! `connect` opens channels, by the state machines of the engine.
+//!
+//! **How to test:** `cargo test -p fairway` (over loopback, with and without emulated
+//! loss, reordering and duplication).
+#![warn(unsafe_op_in_unsafe_fn)]
+
+mod batch;
+mod blocking;
+mod builder;
+mod completion;
+mod connect;
+mod context;
+mod control;
+mod core;
+mod counters;
+pub mod embed;
+mod engines;
+mod epoch;
+mod error;
+mod event;
+mod fidelity;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
+mod group;
+mod jetty;
+mod key;
+mod mailbox;
+mod next;
+mod operations;
+mod options;
+mod order;
+mod outside;
+mod peer;
+mod peer_state;
+mod pointer;
+mod post;
+mod pressure;
+mod progress;
+mod record;
+mod same_host;
+mod segment;
+mod setup;
+mod shared;
+pub mod stats;
+mod target;
+#[cfg(feature = "tokio")]
+mod tokio;
+mod turn;
+mod word;
+
+pub use batch::Batch;
+pub use builder::Builder;
+pub use completion::{Completion, OperationError, WrId};
+pub use context::Context;
+pub use counters::{Counters, NicCounters};
+pub use epoch::{Epoch, EpochNote};
+pub use error::{Error, Refusal};
+pub use event::Event;
+pub use fairway_engine::control::{ProcessorStats, TraceEntry, TraceRecord};
+pub use fairway_engine::wire::{ServiceMode, Tag};
+pub use fairway_engine::{
+    ChannelId, CompletionKind, Counters as EngineCounters, Dispatch, DropReason, ExceptionMode,
+    FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
+    policy, wire,
+};
+pub use fairway_port::{PortCounters, Spec};
+pub use fairway_runtime::{Memory, SystemError, without_signals};
+pub use fairway_sandbox::{
+    News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,
+    SwapError,
+};
+pub use fidelity::{Delay, Fidelity};
+pub use group::JettyGroup;
+pub use jetty::Jetty;
+pub use key::{KeyError, RemoteSlice, SegmentKey};
+pub use mailbox::{MailTo, Mailbox};
+pub use next::NextCompletion;
+pub use options::{GroupOptions, JettyOptions, MailboxOptions};
+pub use order::Order;
+pub use peer::{PathStats, Peer, PeerStats};
+pub use peer_state::LongPackets;
+pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
+pub use post::{Operation, Ordered, Post};
+pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};
+pub use record::{EpochRecord, RecordedEpoch};
+pub use segment::{LocalSlice, Segment};
+pub use target::{Notify, To};
+pub use word::{AtomicOp, RemoteWord};
+/// The rooms below, for tools that look deeper than this API.
+pub use {fairway_engine as engine, fairway_port as port};
+
+/// The Rust of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,222 @@
+//! Mailboxes: memory whose buffers the receiver chooses (RVMA).
+
+use crate::epoch::{Epoch, EpochNote, Telling};
+use crate::options::MailboxOptions;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairway_engine::{MailboxId, RemoteMailbox};
+
+use crate::completion::WrId;
+use crate::core::What;
+use crate::error::Error;
+use crate::record::EpochRecord;
+use crate::segment::LocalSlice;
+use crate::shared::Handle;
+
+/// Most epochs one [`Mailbox::poll`] takes.
+const POLL_MAX: usize = 256;
+
+/// Memory that peers put into without knowing where it is (RVMA): they name an address, and the
+/// application posts buffers. Each buffer takes the puts of one *epoch*; when that is complete, the
+/// next buffer takes over under the same address. Whatever order packets arrive in, no byte falls
+/// into the wrong epoch, and the puts of one Jetty to one mailbox fill epochs in the order in which
+/// they were posted.
+///
+/// All methods may be called from any thread. Dropping a mailbox closes it and takes its buffers
+/// back.
+///
+/// ```no_run
+/// # fn example(context: &fairway::Context) -> Result<(), fairway::Error> {
+/// use fairway::{MailboxOptions, Memory, Rights, Threshold};
+/// use std::time::Duration;
+///
+/// let memory = context.register(Memory::zeroed(1 << 20)?, Rights::NONE)?;
+/// let options = MailboxOptions {
+///     address: Some(0x11ff_0011),
+///     threshold: Threshold::Bytes(4096),
+///     ..MailboxOptions::default()
+/// };
+/// let mailbox = context.create_mailbox(&options)?;
+/// for buffer in 0..4 {
+///     mailbox.post(memory.slice(buffer * 4096..(buffer + 1) * 4096), buffer)?;
+/// }
+/// let full = mailbox.wait(Duration::from_secs(5))?;
+/// println!("epoch {} is in buffer {}", full.epoch, full.id);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Mailbox {
+    handle: Arc<Handle>,
+    id: MailboxId,
+    address: Option<u64>,
+    nack: bool,
+}
+
+impl Mailbox {
+    pub(crate) fn new(handle: Arc<Handle>, id: MailboxId, options: &MailboxOptions) -> Self {
+        Mailbox { handle, id, address: options.address, nack: options.nack }
+    }
+
+    /// Its address; `None`: it is the catch-all.
+    pub fn address(&self) -> Option<u64> {
+        self.address
+    }
+
+    /// Adds a buffer. It belongs to the mailbox until [`Mailbox::poll`] or [`Mailbox::wait`] tells
+    /// of its epoch.
+    ///
+    /// # Errors
+    /// The range leaves its segment, or can't be written; the mailbox is closed; or a limit.
+    pub fn post<'a>(
+        &self,
+        buffer: impl Into<LocalSlice<'a>>,
+        id: impl Into<WrId>,
+    ) -> Result<(), Error> {
+        self.post_telling(buffer.into(), id, Telling::Queue)
+    }
+
+    /// As [`Mailbox::post`], and the end of the epoch is stored in `record` instead of being told.
+    ///
+    /// # Errors
+    /// As [`Mailbox::post`].
+    pub fn post_recorded<'a>(
+        &self,
+        buffer: impl Into<LocalSlice<'a>>,
+        id: impl Into<WrId>,
+        record: &Arc<EpochRecord>,
+    ) -> Result<(), Error> {
+        self.post_telling(buffer.into(), id, Telling::Record(record.clone()))
+    }
+
+    /// As [`Mailbox::post_recorded`], for memory that is somebody else's.
+    ///
+    /// # Safety
+    /// What `note` points to is aligned and may be stored to, by any thread, until the epoch is
+    /// over, [`Mailbox::rewind`] has gone back to it or beyond, or the mailbox was dropped.
+    ///
+    /// # Errors
+    /// As [`Mailbox::post`].
+    pub unsafe fn post_noted<'a>(
+        &self,
+        buffer: impl Into<LocalSlice<'a>>,
+        id: impl Into<WrId>,
+        note: EpochNote,
+    ) -> Result<(), Error> {
+        self.post_telling(buffer.into(), id, Telling::Note(note))
+    }
+
+    fn post_telling(
+        &self,
+        buffer: LocalSlice<'_>,
+        id: impl Into<WrId>,
+        telling: Telling,
+    ) -> Result<(), Error> {
+        let (id, range) = (id.into().value(), buffer.range(&self.handle, true)?);
+        self.handle.shared.with(|core| core.post_buffer(self.id, id, range, telling))
+    }
+
+    /// Runs a turn of the NIC, then appends the epochs that are over to `out`, and returns how many
+    /// that were (at most 256 at a time).
+    pub fn poll(&self, out: &mut Vec<Epoch>) -> usize {
+        self.handle.shared.poll(|core| {
+            let epochs = std::iter::from_fn(|| core.take_epoch(self.id)).take(POLL_MAX);
+            let before = out.len();
+            out.extend(epochs);
+            out.len() - before
+        })
+    }
+
+    /// The next epoch that is over. Polls for a moment, then sleeps until there is one.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn wait(&self, timeout: Duration) -> Result<Epoch, Error> {
+        let what = Some(What::Epoch(self.id.index()));
+        self.handle.shared.wait_for("epoch", Some(timeout), what, |core| core.take_epoch(self.id))
+    }
+
+    /// The current epoch, from 0: the oldest that is not over.
+    pub fn epoch(&self) -> u64 {
+        self.handle.shared.with(|core| core.nic.mailbox_epoch(self.id)).unwrap_or_default()
+    }
+
+    /// Ends the current epoch before it is complete: it takes no more puts, and is over as soon as
+    /// those under way have ended. Returns its number.
+    ///
+    /// # Errors
+    /// It has no buffer.
+    pub fn increment_epoch(&self) -> Result<u64, Error> {
+        self.handle.shared.with(|core| core.increment_epoch(self.id))
+    }
+
+    /// Goes `back` epochs, 1 being the newest that is over: returns what was told of that epoch,
+    /// whose bytes are still in its buffer, and the next buffer that is posted is that epoch's
+    /// again. All buffers from it on are the application's. The senders should have been stopped,
+    /// and have seen their puts end, before the next buffer is posted.
+    ///
+    /// # Errors
+    /// That epoch is not kept: see [`MailboxOptions::retired`].
+    pub fn rewind(&self, back: u32) -> Result<Epoch, Error> {
+        self.handle.shared.with_still(|core| core.rewind(self.id, back))
+    }
+
+    /// Takes no more puts: their senders are told if `nack`, or else they count as done and go
+    /// nowhere. Those under way still arrive, and epochs that they complete are told of.
+    ///
+    /// # Errors
+    /// None as long as the context lives.
+    pub fn close(&self, nack: bool) -> Result<(), Error> {
+        self.handle.shared.with(|core| core.close_mailbox(self.id, nack))
+    }
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        self.handle.shared.with_still(|core| core.drop_mailbox(self.id, self.nack));
+    }
+}
+
+impl fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// A place in a mailbox of a peer, for a put or a get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MailTo {
+    /// The mailbox's address.
+    pub address: u64,
+    /// Its key.
+    pub key: u32,
+    /// First byte in its buffer; a stream does not look at it.
+    pub offset: u64,
+    /// The epoch, modulo 2^32. A put that names one falls into that or is refused; a get that
+    /// names one may ask for a retired one. `None`: whichever its turn is.
+    pub epoch: Option<u32>,
+}
+
+impl MailTo {
+    /// The current buffer of this mailbox.
+    pub fn new(address: u64, key: u32) -> MailTo {
+        MailTo { address, key, ..MailTo::default() }
+    }
+
+    /// From this byte on.
+    #[must_use]
+    pub fn offset(self, offset: u64) -> MailTo {
+        MailTo { offset, ..self }
+    }
+
+    /// Of this epoch.
+    #[must_use]
+    pub fn epoch(self, epoch: u32) -> MailTo {
+        MailTo { epoch: Some(epoch), ..self }
+    }
+
+    pub(crate) fn mailbox(&self) -> RemoteMailbox {
+        RemoteMailbox { address: self.address, key: self.key }
+    }
+}

@@ -1,0 +1,87 @@
+//! Values that are nothing but their bytes.
+
+use std::mem::MaybeUninit;
+
+/// A type whose values are plain bytes, so that they can be loaded from and stored to memory that
+/// a peer looks at.
+///
+/// # Safety
+/// Any bytes are a value of it, and it has no padding: its size is the sum of the sizes of its
+/// fields, which are themselves such types.
+///
+/// ```
+/// #[derive(Clone, Copy)]
+/// #[repr(C)]
+/// struct Header {
+///     length: u32,
+///     kind: u32,
+///     place: u64,
+/// }
+///
+/// // SAFETY: integers only, and 4 + 4 + 8 bytes are its size.
+/// unsafe impl fairway::Plain for Header {}
+/// ```
+pub unsafe trait Plain: Copy + 'static {}
+
+// SAFETY: an array has no padding between elements that have none.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// An integer that atomics are done to: 1, 2, 4 or 8 bytes, signed or not.
+pub trait Word: Plain + sealed::Sealed {
+    /// Its bits, zero-extended.
+    #[doc(hidden)]
+    fn to_word(self) -> u64;
+    /// The integer of these bits; more significant ones are cut off.
+    #[doc(hidden)]
+    fn from_word(word: u64) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! words {
+    ($($integer:ty as $bits:ty),*) => {$(
+        // SAFETY: every pattern of bits is an integer, and integers have no padding.
+        unsafe impl Plain for $integer {}
+        impl sealed::Sealed for $integer {}
+        impl Word for $integer {
+            fn to_word(self) -> u64 {
+                u64::from(self as $bits)
+            }
+            fn from_word(word: u64) -> Self {
+                word as $bits as $integer
+            }
+        }
+    )*};
+}
+
+words!(u8 as u8, u16 as u16, u32 as u32, u64 as u64, i8 as u8, i16 as u16, i32 as u32, i64 as u64);
+
+macro_rules! plain {
+    ($($type:ty),*) => {$(
+        // SAFETY: every pattern of bits is a value, and there is no padding.
+        unsafe impl Plain for $type {}
+    )*};
+}
+
+plain!(u128, i128, f32, f64);
+
+/// The bytes of a value.
+pub(super) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+    // SAFETY: a plain value has no padding, so all its bytes are initialised; they are borrowed as
+    // long as the value is.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+/// The value of these bytes: as many as it has.
+pub(super) fn from_bytes<T: Plain>(bytes: &[u8]) -> T {
+    assert_eq!(bytes.len(), size_of::<T>(), "a value of another length");
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: as many bytes as the value has are copied to it, from another place; and any bytes
+    // are a plain value.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast(), bytes.len());
+        value.assume_init()
+    }
+}

@@ -1,0 +1,126 @@
+//! What the live tests share.
+#![allow(dead_code)] // Every test file uses some of it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use fairway::{
+    Builder, Completion, Context, Event, Jetty, JettyOptions, Memory, Peer, Profile, Rights,
+    Segment, Status, wire,
+};
+
+/// Far longer than anything takes: whoever runs into it has hung.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A builder on loopback with small buffers.
+pub fn builder() -> Builder {
+    builder_on(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// The same on IPv6.
+pub fn builder_v6() -> Builder {
+    builder_on(IpAddr::V6(Ipv6Addr::LOCALHOST))
+}
+
+/// How many engines the environment wants contexts to have. All that is promised holds for any
+/// number; tests that look at how the one engine is driven ask first.
+pub fn engines() -> usize {
+    std::env::var("FAIRWAY_TEST_ENGINES").map_or(1, |text| text.parse().unwrap())
+}
+
+/// With so many engines. Operations go by every channel of a group in turn.
+fn builder_on(address: IpAddr) -> Builder {
+    let profile = Profile { group_slack: 0, ..Profile::default() };
+    Context::builder().bind(address).buffer_bytes(1 << 20).engines(engines()).profile(profile)
+}
+
+/// A profile under which a silent peer is dead after this long.
+pub fn dead_after(ms: u64) -> Profile {
+    Profile {
+        keep_alive: wire::Duration::from_ms(ms / 6),
+        peer_dead: wire::Duration::from_ms(ms),
+        ..Profile::default()
+    }
+}
+
+/// One side of a connection.
+pub struct Side {
+    pub context: Context,
+    pub peer: Peer,
+    pub jetty: Jetty,
+}
+
+/// Two contexts, connected.
+pub struct Pair {
+    pub client: Side,
+    pub server: Side,
+}
+
+impl Pair {
+    pub fn new() -> Pair {
+        Pair::of(builder(), builder())
+    }
+
+    pub fn of(client: Builder, server: Builder) -> Pair {
+        let server = server.build().unwrap();
+        let client = client.build().unwrap();
+        let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+        let Event::Connected(back) = server.wait_event(PATIENCE).unwrap() else {
+            panic!("something happened before the connection");
+        };
+        Pair { client: side(client, peer), server: side(server, back) }
+    }
+}
+
+pub fn side(context: Context, peer: Peer) -> Side {
+    let jetty = context.create_jetty(JettyOptions::default()).unwrap();
+    Side { context, peer, jetty }
+}
+
+impl Side {
+    /// A segment that peers may read and write.
+    pub fn open_segment(&self, length: usize) -> Segment {
+        self.segment(length, Rights::READ_WRITE)
+    }
+
+    pub fn segment(&self, length: usize, rights: Rights) -> Segment {
+        self.context.register(Memory::zeroed(length).unwrap(), rights).unwrap()
+    }
+
+    /// A segment of pseudo-random bytes.
+    pub fn filled(&self, length: usize, seed: u64) -> Segment {
+        let memory = Memory::from_vec(bytes(length, seed));
+        self.context.register(memory, Rights::READ_WRITE).unwrap()
+    }
+
+    pub fn wait(&self) -> Completion {
+        self.jetty.wait(PATIENCE).unwrap()
+    }
+
+    /// The next completion, which is to be a success.
+    pub fn succeed(&self) -> Completion {
+        let completion = self.wait();
+        assert_eq!(completion.status, Status::Success, "{completion:?}");
+        completion
+    }
+}
+
+/// Pseudo-random bytes.
+pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as u8
+        })
+        .collect()
+}
+
+/// The whole content of a segment.
+pub fn content(segment: &Segment) -> Vec<u8> {
+    let mut bytes = vec![0; segment.len() as usize];
+    segment.read_at(0, &mut bytes).unwrap();
+    bytes
+}

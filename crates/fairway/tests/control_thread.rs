@@ -1,0 +1,62 @@
+//! Congestion controls and schedulers on a thread of their own, on live traffic.
+
+mod common;
+
+use common::{Pair, builder, content};
+
+const SIZE: usize = 1_000_003;
+
+/// WRITEs of different bytes to different places; then every byte is compared.
+fn exercise(pair: &Pair, seed: u64) {
+    let client = &pair.client;
+    let count = 8;
+    let mine: Vec<_> = (0..count).map(|n| client.filled(SIZE, seed + n)).collect();
+    let theirs: Vec<_> = (0..count).map(|_| pair.server.open_segment(SIZE)).collect();
+    for (id, (from, to)) in mine.iter().zip(&theirs).enumerate() {
+        client.jetty.write(&client.peer, from, to.key(), id as u64).unwrap();
+    }
+    for _ in 0..count {
+        let _ = client.succeed();
+    }
+    for (from, to) in mine.iter().zip(&theirs) {
+        assert!(content(from) == content(to), "the bytes are those that were written");
+    }
+}
+
+#[test]
+fn laws_on_a_thread_of_their_own_carry_everything() {
+    for policy in ["cc=swift", "cc=dcqcn", "cc=eqds:line=10Gbps", "cc=cubic,sched=drr"] {
+        let both = || builder().policy_named(policy).control_thread(true);
+        let pair = Pair::of(both(), both());
+        exercise(&pair, 1);
+        let stats = pair.client.context.congestion_stats().expect("they run on events");
+        assert!(stats.handled > 0 && stats.bytes > 0, "{policy}: {stats:?}");
+        assert!(stats.collected >= stats.handled, "{policy}: {stats:?}");
+    }
+}
+
+/// What is replaced while it runs is the scheduler; channels keep their laws.
+#[test]
+fn a_scheduler_is_replaced_and_congestion_controls_stay() {
+    let both = || builder().policy_named("cc=eqds,sched=drr").control_thread(true);
+    let pair = Pair::of(both(), both());
+    exercise(&pair, 1);
+    assert!(pair.client.context.scheduler_stats().is_some());
+    for (round, policy) in ["sched=greedy", "sched=static:line=10Gbps"].iter().enumerate() {
+        let policies = policy.parse::<fairway::Policies>().unwrap();
+        pair.client.context.set_policy(policies).unwrap();
+        let scheduled = pair.client.context.scheduler_stats().is_some();
+        assert_eq!(scheduled, round == 1, "{policy}");
+        let before = pair.client.context.congestion_stats().unwrap().handled;
+        exercise(&pair, 10 + round as u64);
+        let after = pair.client.context.congestion_stats().unwrap().handled;
+        assert!(after > before, "{policy}: {before} and {after}");
+    }
+}
+
+#[test]
+fn without_it_congestion_controls_are_called_directly() {
+    let pair = Pair::of(builder(), builder());
+    exercise(&pair, 3);
+    assert_eq!(pair.client.context.congestion_stats(), None);
+}

@@ -1,0 +1,134 @@
+//! Set-up where some of the ways between two hosts are dead.
+
+mod common;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Pair, builder, content, side};
+use fairway::port::{Doorbell, Relay, RelayConfig};
+use fairway::{Builder, Event, LongPackets};
+
+/// A side whose paths of these numbers lose everything.
+fn dead(paths: &[u32], engines: usize) -> Builder {
+    let part = |path: &u32| format!("{path}:blackhole@0s..1000s");
+    let spec = paths.iter().map(part).collect::<Vec<_>>().join(";");
+    builder().engines(engines).emulate(spec.parse().unwrap(), 1)
+}
+
+/// Path numbers are those of pairs of ports: path 0 is the first question's, and paths 1 to 3 go
+/// from the other ports of the client to the same port of the server.
+#[test]
+fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
+    let cases: [(&[u32], &[u32]); 4] = [(&[0], &[]), (&[], &[0]), (&[0, 2], &[1]), (&[0], &[1, 2])];
+    // With two engines a second channel joins the first.
+    for (engines, (forward, backward)) in
+        [1, 2].into_iter().flat_map(|n| cases.map(|case| (n, case)))
+    {
+        let pair = Pair::of(dead(forward, engines), dead(backward, engines));
+        let local = pair.client.filled(1 << 20, 1);
+        let remote = pair.server.open_segment(1 << 20);
+        pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
+        let _ = pair.client.succeed();
+        assert_eq!(content(&remote), content(&local), "{forward:?} {backward:?}");
+        let first = pair.client.context.local_addrs()[0];
+        assert_eq!(pair.server.peer.address(), first, "the peer is known by its first port");
+        assert_eq!(pair.client.peer.stats().channels, engines);
+    }
+}
+
+/// A relay that runs until it is dropped.
+struct Running {
+    stop: Arc<AtomicBool>,
+    doorbell: Doorbell,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.doorbell.ring();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// A relay in front of all ports of a server, at the same numbers.
+fn relay(ports: &[SocketAddr], spec: &str) -> Running {
+    let front = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    let mut relay = Relay::bind(RelayConfig {
+        routes: ports.iter().map(|to| (SocketAddr::new(front, to.port()), *to)).collect(),
+        spec: spec.parse().unwrap(),
+        seed: 1,
+        flows_max: 1024,
+        idle_after: Duration::from_secs(60),
+        buffer_bytes: 1 << 20,
+    })
+    .unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let (doorbell, watched) = (relay.doorbell(), stop.clone());
+    let thread = std::thread::spawn(move || relay.run(&watched).unwrap());
+    Running { stop, doorbell, thread: Some(thread) }
+}
+
+/// The connection agrees on packets that get through. Whether those of other ports do, too, its
+/// client finds out by itself.
+#[test]
+fn client_learns_whether_packets_of_full_size_arrive() {
+    let cases = [
+        ("", 4096, LongPackets::Arrive),
+        // 1,304 bytes of payload and 92 of headers.
+        ("longest=1400", 1304, LongPackets::Arrive),
+        ("all but the first", 4096, LongPackets::Vanish),
+    ];
+    for (spec, mtu, expected) in cases {
+        let server = builder().build().unwrap();
+        let ports = server.local_addrs().to_vec();
+        // The relay numbers a packet's path by route and by client, in order of appearance.
+        let later = (1..64).map(|client| format!("{}:longest=1400", client * ports.len()));
+        let spec = match spec {
+            "all but the first" => later.collect::<Vec<_>>().join(";"),
+            spec => spec.into(),
+        };
+        let _running = relay(&ports, &spec);
+        let front = SocketAddr::from(([127, 0, 0, 2], ports[0].port()));
+        let client = builder().build().unwrap();
+        let peer = client.connect(front, PATIENCE).unwrap();
+        assert_eq!((peer.mtu(), peer.long_packets()), (mtu, LongPackets::Unknown));
+        let begun = Instant::now();
+        while peer.long_packets() == LongPackets::Unknown {
+            assert!(begun.elapsed() < PATIENCE && peer.is_alive());
+            // Nothing happens, but the client's timers go on.
+            let _ = client.wait_event(Duration::from_millis(20));
+        }
+        assert_eq!(peer.long_packets(), expected, "{spec}");
+        assert_eq!(server.peers().len(), 1, "such questions open nothing");
+    }
+}
+
+/// A network that drops all that the first seven ports of a client send, and all that is sent to
+/// them: more than the client has, so that only a port that was opened for the question is left.
+#[test]
+fn set_up_asks_from_ports_of_its_own_when_all_paths_of_the_first_ports_are_dead() {
+    let server = builder().build().unwrap();
+    let ports = server.local_addrs().to_vec();
+    // The relay numbers a packet's path by route and by client, in order of appearance.
+    let paths = (0..7).map(|client| client * ports.len());
+    let dead: Vec<String> = paths.map(|path| format!("{path}:blackhole@0s..1000s")).collect();
+    let _running = relay(&ports, &dead.join(";"));
+    let front = SocketAddr::from(([127, 0, 0, 2], ports[0].port()));
+    let client = builder().build().unwrap();
+    let peer = client.connect(front, PATIENCE).unwrap();
+    let Event::Connected(back) = server.wait_event(PATIENCE).unwrap() else {
+        panic!("something happened before the connection");
+    };
+    assert_eq!(server.peers().len(), 1, "one connection, however often it was asked for");
+    let (client, server) = (side(client, peer), side(server, back));
+    let local = client.filled(1 << 20, 1);
+    let remote = server.open_segment(1 << 20);
+    client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+    let _ = client.succeed();
+    assert_eq!(content(&remote), content(&local));
+}

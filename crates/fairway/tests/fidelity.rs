@@ -1,0 +1,105 @@
+//! How late a side acts on what comes, measured on live traffic.
+
+mod common;
+
+use std::time::Instant;
+
+use common::{PATIENCE, Pair, builder};
+use fairway::{Context, Delay, Fidelity, Spec};
+
+const ROOM: usize = 1 << 16;
+const SIZE: usize = 300_000;
+const WRITES: u64 = 40;
+
+/// What was measured, once that is enough: acknowledgements leave before they are noted.
+fn taken(context: &Context, is_enough: impl Fn(&Fidelity) -> bool) -> Fidelity {
+    let (mut found, begun) = (Fidelity::default(), Instant::now());
+    loop {
+        context.take_fidelity(&mut found);
+        if is_enough(&found) {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "never enough: {found:?}");
+    }
+}
+
+/// WRITEs one after the other, each of which its receiver acknowledges at least once.
+fn exercise(pair: &Pair) {
+    let (from, to) = (pair.client.filled(SIZE, 1), pair.server.open_segment(SIZE));
+    for id in 0..WRITES {
+        pair.client.jetty.write(&pair.client.peer, &from, to.key(), id).unwrap();
+        let _ = pair.client.succeed();
+    }
+}
+
+/// Nanoseconds that it took, and what both sides measured: the client until that is enough.
+fn measured(pair: &Pair, is_enough: impl Fn(u64, u64) -> bool) -> ([Fidelity; 2], u64) {
+    let start = Instant::now();
+    exercise(pair);
+    let client = taken(&pair.client.context, |found| {
+        is_enough(found.decisions.len() as u64, pair.client.context.counters().engine.acks_told)
+    });
+    let server = taken(&pair.server.context, |found| found.turn_rounds.len() as u64 >= WRITES);
+    ([client, server], start.elapsed().as_nanos() as u64)
+}
+
+/// Each begins at the kernel, goes on to our call, and ends within the test.
+fn check(delays: &[Delay], took: u64) {
+    for delay in delays {
+        assert!(delay.since_kernel_ns >= delay.since_call_ns, "{delay:?}");
+        assert!(delay.since_call_ns > 0, "{delay:?}");
+        assert!(u64::from(delay.since_kernel_ns) < took, "{delay:?} of {took}");
+    }
+}
+
+#[test]
+fn laws_in_line_decide_about_every_acknowledgement_they_are_told_of() {
+    let pair = Pair::of(builder().fidelity(ROOM), builder().fidelity(ROOM));
+    let every = |decided, told| decided > 0 && decided == told;
+    let ([client, server], took) = measured(&pair, every);
+    let counters = pair.client.context.counters().engine;
+    assert!(counters.acks_told <= counters.acks_received);
+    check(&client.decisions, took);
+    // One for each run of packets, at least one for each WRITE, and no more than packets.
+    let runs = server.turn_rounds.len() as u64;
+    let packets = pair.server.context.counters().engine.data_received;
+    assert!((WRITES..=packets).contains(&runs), "{runs} runs of {packets} packets");
+    check(&server.turn_rounds, took);
+    for side in [client, server] {
+        assert_eq!((side.dropped, side.unstamped), (0, 0));
+    }
+}
+
+#[test]
+fn laws_on_their_own_thread_decide_about_them_later() {
+    let both = || builder().fidelity(ROOM).control_thread(true);
+    let pair = Pair::of(both(), both());
+    let ([client, server], took) = measured(&pair, |decided, _| decided > 0);
+    let told = pair.client.context.counters().engine.acks_told;
+    let decided = client.decisions.len() as u64;
+    assert!(decided <= told, "{decided} of {told}");
+    check(&client.decisions, took);
+    check(&server.turn_rounds, took);
+}
+
+#[test]
+fn losses_and_late_packets_change_nothing_in_that() {
+    let spec: Spec = "loss=2%,reorder=8".parse().unwrap();
+    let both = |seed| builder().fidelity(ROOM).emulate(spec.clone(), seed);
+    let pair = Pair::of(both(3), both(4));
+    let ([client, server], took) = measured(&pair, |decided, told| decided == told);
+    check(&client.decisions, took);
+    check(&server.turn_rounds, took);
+}
+
+#[test]
+fn nothing_is_measured_unless_that_is_asked_for() {
+    let pair = Pair::of(builder(), builder().fidelity(3));
+    exercise(&pair);
+    let client = taken(&pair.client.context, |_| true);
+    assert!(client.decisions.is_empty() && client.turn_rounds.is_empty());
+    // The server has room for three samples only.
+    let server = taken(&pair.server.context, |_| true);
+    assert_eq!(server.turn_rounds.len(), 3);
+    assert!(server.dropped > 0);
+}

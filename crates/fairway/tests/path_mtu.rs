@@ -1,0 +1,346 @@
+//! Packets as long as the path takes: both directions are proven at set-up.
+//!
+//! Tests with a router need the superuser and the `ip` tool: their hosts are network namespaces.
+
+mod common;
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Pair, Side, builder, builder_v6, bytes, content, engines, side};
+use fairway::{
+    Context, Event, MailTo, MailboxOptions, Order, Post, Rights, ServiceMode, Threshold,
+};
+
+/// Runs a tool; false if it is not there or fails.
+fn run(words: &str) -> bool {
+    let mut command = Command::new("ip");
+    command.args(words.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Two hosts, 10.78.0.2 and 10.78.1.2, and a router between them; links of 1,500 bytes.
+struct Network {
+    names: [String; 3],
+}
+
+const CLIENT: usize = 0;
+const ROUTER: usize = 1;
+const SERVER: usize = 2;
+
+/// The first of each host.
+const PORT: u16 = 4700;
+
+fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 78, u8::from(host == SERVER), 2)
+}
+
+impl Network {
+    /// `None` if it cannot be made here.
+    fn new(label: &str) -> Option<Network> {
+        let pid = std::process::id();
+        let names = ["a", "r", "b"].map(|host| format!("fairway-{label}-{host}-{pid}"));
+        let network = Network { names };
+        let [a, r, b] = &network.names;
+        let is_made = network.names.iter().all(|name| run(&format!("netns add {name}")))
+            && [(a, 0), (b, 1)].into_iter().all(|(host, net)| {
+                let far = format!("netns {r} name to{net}");
+                run(&format!("-n {host} link add wire type veth peer {far}"))
+                    && run(&format!("-n {host} link set lo up"))
+                    && run(&format!("-n {host} addr add 10.78.{net}.2/24 dev wire"))
+                    && run(&format!("-n {host} link set wire up"))
+                    && run(&format!("-n {r} addr add 10.78.{net}.1/24 dev to{net}"))
+                    && run(&format!("-n {r} link set to{net} up"))
+                    && run(&format!("-n {host} route add default via 10.78.{net}.1"))
+            })
+            && network
+                .inside(ROUTER, || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").is_ok());
+        is_made.then_some(network)
+    }
+
+    /// The router passes nothing longer to a host, whatever its links could carry.
+    fn shorten(&self, to: usize, mtu: usize) {
+        let (router, net) = (&self.names[ROUTER], usize::from(to == SERVER));
+        let words = format!("route change 10.78.{net}.0/24 dev to{net} mtu lock {mtu}");
+        assert!(run(&format!("-n {router} {words}")), "{words}");
+    }
+
+    /// The router reports nothing.
+    fn silence(&self) {
+        let router = &self.names[ROUTER];
+        assert!(run(&format!("-n {router} rule add ipproto icmp priority 1 blackhole")));
+    }
+
+    /// Does something at a host; threads that it starts stay there.
+    fn inside<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
+        let file = File::open(format!("/run/netns/{}", self.names[host])).unwrap();
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(move || {
+                // SAFETY: the descriptor is open for the call, and no memory is passed.
+                let moved = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
+                assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
+                work()
+            });
+            inside.join().unwrap()
+        })
+    }
+
+    /// A connection between the two hosts, and how long it took to make.
+    fn connect(&self) -> (Pair, Duration) {
+        let at = |host| {
+            let builder = Context::builder().bind(IpAddr::V4(address(host))).port(PORT);
+            builder.buffer_bytes(1 << 20).engines(engines())
+        };
+        let server = self.inside(SERVER, || at(SERVER).build().unwrap());
+        let to = server.local_addrs()[0];
+        let (client, peer, took) = self.inside(CLIENT, || {
+            let client = at(CLIENT).build().unwrap();
+            let begun = Instant::now();
+            let peer = client.connect(to, PATIENCE).unwrap();
+            (client, peer, begun.elapsed())
+        });
+        let event = self.inside(SERVER, || server.wait_event(PATIENCE).unwrap());
+        let Event::Connected(back) = event else { panic!("something happened before: {event:?}") };
+        (Pair { client: side(client, peer), server: side(server, back) }, took)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            run(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// A WRITE and a READ of 1 MiB; all bytes are compared.
+fn demand_that_both_directions_carry_data(network: &Network, pair: &Pair) {
+    let Pair { client, server } = pair;
+    let begun = Instant::now();
+    let move_data = |client: &Side| {
+        let local = client.filled(1 << 20, 1);
+        let remote = server.open_segment(1 << 20);
+        client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+        let _ = client.succeed();
+        assert_eq!(content(&remote), content(&local));
+        let fetched = client.filled(1 << 20, 2);
+        client.jetty.read(&client.peer, &fetched, remote.key(), 2).unwrap();
+        let _ = client.succeed();
+        assert_eq!(content(&fetched), content(&local));
+    };
+    network.inside(CLIENT, || move_data(client));
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+}
+
+/// `None`, and a word about it, if networks cannot be made here.
+fn network(label: &str) -> Option<Network> {
+    let made = Network::new(label);
+    if made.is_none() {
+        eprintln!("not tested: network namespaces need the superuser and `ip`");
+    }
+    made
+}
+
+/// Bytes of payload that fit 1,500 and 1,400 bytes with all headers.
+const FULL: u32 = 1360;
+const SHORT: u32 = 1256;
+
+fn demand(label: &str, short: &[usize], silent: bool, expected: u32) {
+    let Some(network) = network(label) else { return };
+    short.iter().for_each(|host| network.shorten(*host, 1400));
+    if silent {
+        network.silence();
+    }
+    let (pair, took) = network.connect();
+    assert_eq!((pair.client.peer.mtu(), pair.server.peer.mtu()), (expected, expected));
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    demand_that_both_directions_carry_data(&network, &pair);
+    println!("{label}: connected in {took:?}");
+}
+
+#[test]
+fn path_of_full_length_keeps_it() {
+    demand("whole", &[], true, FULL);
+}
+
+#[test]
+fn path_that_is_short_to_the_server_is_found_without_icmp() {
+    demand("there", &[SERVER], true, SHORT);
+}
+
+#[test]
+fn path_that_is_short_to_the_client_is_found_without_icmp() {
+    demand("back", &[CLIENT], true, SHORT);
+}
+
+#[test]
+fn path_that_is_short_both_ways_is_found_without_icmp() {
+    demand("both", &[CLIENT, SERVER], true, SHORT);
+}
+
+#[test]
+fn path_that_is_short_both_ways_is_found_with_icmp() {
+    demand("icmp", &[CLIENT, SERVER], false, SHORT);
+}
+
+/// The sum of RFC 1071.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !(((sum & 0xffff) + (sum >> 16)) as u16)
+}
+
+/// What a host reports: "a packet from you, between these ports, was longer than 576 bytes".
+fn forged(from: Ipv4Addr, to: Ipv4Addr, port: u16) -> Vec<u8> {
+    let mut quoted = vec![0x45, 0, 5, 0xdc, 0, 0, 0x40, 0, 64, 17, 0, 0];
+    quoted.extend(from.octets());
+    quoted.extend(to.octets());
+    let sum = checksum(&quoted);
+    quoted[10..12].copy_from_slice(&sum.to_be_bytes());
+    quoted.extend(port.to_be_bytes());
+    quoted.extend(PORT.to_be_bytes());
+    quoted.extend([5, 0xc8, 0, 0]);
+    let mut message = vec![3, 4, 0, 0, 0, 0, 2, 0x40];
+    message.extend(quoted);
+    let sum = checksum(&message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    message
+}
+
+/// Tells the host of this thread, over and over, that its packets to the server are too long.
+fn flood(stop: &AtomicBool) {
+    // SAFETY: no memory is passed; a result that is not -1 is a descriptor that is ours.
+    let socket = unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_RAW, libc::IPPROTO_ICMP);
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        UdpSocket::from(OwnedFd::from_raw_fd(fd))
+    };
+    let (from, to) = (address(CLIENT), address(SERVER));
+    while !stop.load(Ordering::Relaxed) {
+        for port in PORT..PORT + 4 {
+            // Too much at once is dropped.
+            let _ = socket.send_to(&forged(from, to, port), (from, 0));
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// What the kernel believes of the path to the server.
+fn believed() -> libc::c_int {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect(SocketAddr::from((address(SERVER), PORT))).unwrap();
+    let mut mtu: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value and its length are valid.
+    let got = unsafe {
+        let (value, length) = ((&raw mut mtu).cast(), &raw mut length);
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU, value, length)
+    };
+    assert_eq!(got, 0);
+    mtu
+}
+
+#[test]
+fn forged_icmp_during_set_up_shortens_nothing() {
+    for (short, expected) in [(false, FULL), (true, SHORT)] {
+        let Some(network) = network("forged") else { return };
+        if short {
+            network.shorten(SERVER, 1400);
+            network.silence();
+        }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| network.inside(CLIENT, || flood(&stop)));
+            std::thread::sleep(Duration::from_millis(50));
+            let (pair, _) = network.connect();
+            stop.store(true, Ordering::Relaxed);
+            let believed = network.inside(CLIENT, believed);
+            assert_eq!(believed, 576, "the kernel does not believe it: nothing is tested");
+            assert_eq!((pair.client.peer.mtu(), pair.server.peer.mtu()), (expected, expected));
+            demand_that_both_directions_carry_data(&network, &pair);
+        });
+    }
+}
+
+/// The first packet of a PUT has the longest headers, and those of IPv6 are longer than those of
+/// IPv4.
+#[test]
+fn packets_with_the_longest_headers_fit_a_link_of_ipv6() {
+    let ended = std::thread::spawn(|| {
+        // SAFETY: the call changes this thread alone.
+        let is_alone = unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 };
+        if !is_alone || !run("link set lo mtu 1500 up") {
+            return eprintln!("not tested: network namespaces need the superuser and `ip`");
+        }
+        let Pair { client, server } = Pair::of(builder_v6(), builder_v6());
+        let options = MailboxOptions {
+            address: Some(7),
+            key: 9,
+            threshold: Threshold::Operations(1),
+            ..MailboxOptions::default()
+        };
+        let mailbox = server.context.create_mailbox(&options).unwrap();
+        let shelf = server.segment(4000, Rights::NONE);
+        let source = client.filled(4000, 7);
+        for number in 0..2 {
+            mailbox.post(shelf.slice(0..4000), number).unwrap();
+            let (from, to) = (source.slice(0..4000), MailTo::new(7, 9));
+            match number {
+                0 => client.jetty.put(&client.peer, from, to, number).unwrap(),
+                _ => {
+                    let ordered = client.jetty.ordered(Order::strict(ServiceMode::Rot));
+                    ordered.put(&client.peer, from, to, number).unwrap();
+                }
+            }
+            mailbox.wait(Duration::from_secs(10)).expect("it arrives");
+            assert_eq!(content(&shelf), bytes(4000, 7));
+        }
+        for context in [&client.context, &server.context] {
+            assert_eq!(context.counters().nic.io_errors, 0, "{:?}", context.counters());
+        }
+    });
+    ended.join().expect("the test in the namespace");
+}
+
+/// The MTUs of connections made while a tenth of all packets is lost, those of set-up included.
+fn agreed_with_loss(connections: u64, seed: u64) -> Vec<u32> {
+    let lossy = |seed| builder().emulate("loss=10%".parse().unwrap(), seed).build().unwrap();
+    let server = lossy(seed);
+    let to = server.local_addrs()[0];
+    let connect = |attempt| {
+        let client = lossy(seed + attempt);
+        let peer = client.connect(to, PATIENCE).unwrap();
+        let back = loop {
+            // The end of the one before may be reported late.
+            if let Event::Connected(back) = server.wait_event(PATIENCE).unwrap() {
+                break back;
+            }
+        };
+        assert_eq!(peer.mtu(), back.mtu());
+        let mtu = peer.mtu();
+        drop((peer, client));
+        while back.is_alive() {
+            let _ = server.wait_event(Duration::from_millis(1));
+        }
+        mtu
+    };
+    (1..=connections).map(connect).collect()
+}
+
+#[test]
+fn loss_rarely_shortens_packets() {
+    let agreed: Vec<u32> = std::thread::scope(|scope| {
+        let run = |part: u64| scope.spawn(move || agreed_with_loss(20, 1000 * part));
+        let parts: Vec<_> = (1..=5).map(run).collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap()).collect()
+    });
+    let full = agreed.iter().filter(|mtu| **mtu == 4096).count();
+    assert_eq!(agreed.len(), 100);
+    assert!(full >= 95, "{agreed:?}");
+    println!("{full} of 100 connections have packets of full size");
+}

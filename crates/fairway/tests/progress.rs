@@ -1,0 +1,263 @@
+//! Who drives the NIC: polling threads, waiting threads, tasks, and the background thread.
+
+mod common;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Pair, builder, content};
+use fairway::Notify;
+
+/// The smallest executor there is.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread, AtomicBool);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.1.store(true, Ordering::Release);
+            self.0.unpark();
+        }
+    }
+    let unpark = Arc::new(Unpark(std::thread::current(), AtomicBool::new(false)));
+    let waker = Waker::from(unpark.clone());
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut TaskContext::from_waker(&waker)) {
+            return output;
+        }
+        let since = Instant::now();
+        while !unpark.1.swap(false, Ordering::AcqRel) {
+            std::thread::park_timeout(PATIENCE);
+            assert!(since.elapsed() < PATIENCE, "the task was never woken");
+        }
+    }
+}
+
+#[test]
+fn completions_can_be_awaited() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(1 << 20, 1);
+    let remote = server.open_segment(1 << 20);
+    block_on(async {
+        for id in 0..50 {
+            client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
+            assert_eq!(client.jetty.next_completion().await.id, id);
+        }
+    });
+    assert_eq!(content(&remote), content(&local));
+}
+
+#[test]
+fn two_tasks_play_ping_pong() {
+    let pair = Pair::new();
+    let play = |side: &common::Side, other: u32, first: bool| {
+        let room = side.open_segment(64);
+        for id in 0..200 {
+            side.jetty.post_receive(&room, id).unwrap();
+        }
+        block_on(async {
+            let (mut received, mut sent) = (0, 0);
+            for round in 0..200 {
+                while received < round + u64::from(!first) {
+                    let completion = side.jetty.next_completion().await;
+                    if completion.immediate.is_some() {
+                        assert_eq!(completion.immediate, Some(received));
+                        received += 1;
+                    } else {
+                        sent += 1;
+                    }
+                }
+                let notify = Notify::new(other, round);
+                let local = room.slice(0..8);
+                side.jetty.send_immediate(&side.peer, notify, local, 1000).unwrap();
+            }
+            while received < 200 || sent < 200 {
+                let completion = side.jetty.next_completion().await;
+                match completion.immediate {
+                    Some(_) => received += 1,
+                    None => sent += 1,
+                }
+            }
+        });
+    };
+    let (client, server) = (&pair.client, &pair.server);
+    std::thread::scope(|scope| {
+        scope.spawn(|| play(server, client.jetty.number(), false));
+        play(client, server.jetty.number(), true);
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_nothing_behind() {
+    let pair = Pair::new();
+    let client = &pair.client;
+    let waker = Waker::noop();
+    for _ in 0..100 {
+        let mut future = pin!(client.jetty.next_completion());
+        let polled = future.as_mut().poll(&mut TaskContext::from_waker(waker));
+        assert!(polled.is_pending());
+    }
+    let local = client.filled(100, 1);
+    client.jetty.write(&client.peer, &local, local.key(), 1).unwrap();
+    assert_eq!(block_on(client.jetty.next_completion()).id, 1);
+}
+
+#[test]
+fn the_background_keeps_out_of_the_way_of_those_who_poll() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(64, 1);
+    let remote = server.open_segment(64);
+    let mut done = Vec::new();
+    let mut write = |count: u64| {
+        for id in 0..count {
+            client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
+            done.clear();
+            while client.jetty.poll(&mut done) == 0 {}
+        }
+    };
+    write(100);
+    let before = client.context.counters().nic;
+    write(5000);
+    let after = client.context.counters().nic;
+    let turns = after.turns - before.turns;
+    let background = after.background_turns - before.background_turns;
+    // It may come in when this thread is not scheduled for a while, but not for every packet.
+    assert!(background * 10 < turns, "{background} of {turns} turns in the background");
+}
+
+#[test]
+fn several_threads_wait_at_once() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(100, 1);
+    std::thread::scope(|scope| {
+        let mut jetties = Vec::new();
+        for _ in 0..6 {
+            let jetty = Arc::new(server.context.create_jetty(Default::default()).unwrap());
+            let room = server.open_segment(100);
+            jetty.post_receive(&room, 1).unwrap();
+            jetties.push(jetty.clone());
+            scope.spawn(move || {
+                let received = jetty.wait(PATIENCE).unwrap();
+                assert_eq!((received.id.value(), received.bytes), (1, 100));
+                drop(room);
+            });
+        }
+        for jetty in jetties {
+            client.jetty.send(&client.peer, jetty.number(), &local, 1).unwrap();
+            let _ = client.succeed();
+        }
+    });
+}
+
+#[test]
+fn without_a_background_thread_the_application_drives() {
+    let make = || builder().engines(1).progress_thread(false);
+    let server = make().build().unwrap();
+    let address = server.local_addrs()[0];
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            while !stop.load(Ordering::Acquire) {
+                server.poll();
+            }
+        });
+        let client = make().build().unwrap();
+        let peer = client.connect(address, PATIENCE).unwrap();
+        let side = common::side(client, peer);
+        let local = side.filled(100_000, 2);
+        let bytes =
+            server.register(fairway::Memory::zeroed(100_000).unwrap(), fairway::Rights::READ_WRITE);
+        let remote = bytes.unwrap();
+        side.jetty.write(&side.peer, &local, remote.key(), 1).unwrap();
+        let _ = side.succeed();
+        assert_eq!(content(&remote), content(&local));
+        stop.store(true, Ordering::Release);
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn several_threads_wait_without_a_background_thread() {
+    let pair = Pair::of(builder().engines(1).progress_thread(false), builder());
+    let (client, server) = (&pair.client, &pair.server);
+    let local = server.filled(100, 1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let jetty = client.context.create_jetty(Default::default()).unwrap();
+            let room = client.open_segment(100);
+            jetty.post_receive(&room, 1).unwrap();
+            let number = jetty.number();
+            scope.spawn(move || {
+                assert_eq!(jetty.wait(PATIENCE).unwrap().id, 1);
+                drop(room);
+            });
+            server.jetty.send(&server.peer, number, &local, 1).unwrap();
+        }
+        for _ in 0..4 {
+            let _ = server.succeed();
+        }
+    });
+}
+
+#[test]
+fn a_wait_ends_on_time() {
+    let pair = Pair::new();
+    for ms in [0, 1, 20] {
+        let start = Instant::now();
+        let span = Duration::from_millis(ms);
+        assert!(pair.client.jetty.wait(span).is_err());
+        assert!(start.elapsed() >= span);
+    }
+}
+
+#[test]
+fn a_sleeper_is_woken_by_what_another_thread_received() {
+    let pair = Pair::of(builder(), builder());
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(100, 1);
+    let room = server.open_segment(100);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Polls all the time, and so takes most packets from the sockets.
+        scope.spawn(|| {
+            let jetty = server.context.create_jetty(Default::default()).unwrap();
+            let mut nothing = Vec::new();
+            while !done.load(Ordering::Acquire) {
+                assert_eq!(jetty.poll(&mut nothing), 0);
+            }
+        });
+        let start = Instant::now();
+        for id in 0..200 {
+            server.jetty.post_receive(&room, id).unwrap();
+            client.jetty.send(&client.peer, server.jetty.number(), &local, id).unwrap();
+            assert_eq!(server.succeed().id, id);
+            let _ = client.succeed();
+        }
+        done.store(true, Ordering::Release);
+        // Far less than 200 keep-alive intervals: nobody slept through his completion.
+        assert!(start.elapsed() < PATIENCE);
+    });
+}
+
+#[test]
+fn what_is_posted_leaves_although_nobody_polls() {
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let local = client.filled(16 << 20, 1);
+    let remote = server.open_segment(16 << 20);
+    let hash = local.hash(0..16 << 20).unwrap();
+    client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+    // Neither application touches its NIC now; the background threads move it all.
+    let start = Instant::now();
+    while remote.hash(0..16 << 20).unwrap() != hash {
+        assert!(start.elapsed() < PATIENCE, "it never arrived");
+    }
+    assert_eq!(client.succeed().id, 1);
+}

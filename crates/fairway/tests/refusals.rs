@@ -1,0 +1,332 @@
+//! What is refused, by this side and by the other, and what must stay untouched.
+
+mod common;
+
+use common::{PATIENCE, Pair, Side, builder, content};
+use fairway::{
+    Completion, Context, Error, JettyOptions, Limits, Memory, Post, Refusal, Rights, SegmentKey,
+    Status,
+};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Posts a write of a few packets, and one of a few bytes; how each ended.
+fn write_to(client: &Side, key: SegmentKey, offset: u64) -> [Status; 2] {
+    let local = client.filled(20_000, 1);
+    [20_000, 10].map(|length| {
+        client.jetty.write(&client.peer, local.slice(0..length), key.at(offset), 5).unwrap();
+        let Completion { id, status, .. } = client.wait();
+        assert_eq!(id, 5);
+        status
+    })
+}
+
+fn read_from(client: &Side, key: SegmentKey, offset: u64) -> [Status; 2] {
+    let local = client.open_segment(20_000);
+    [20_000, 10].map(|length| {
+        client.jetty.read(&client.peer, local.slice(0..length), key.at(offset), 5).unwrap();
+        let status = client.wait().status;
+        assert_eq!(content(&local), [0; 20_000], "nothing was written");
+        status
+    })
+}
+
+#[test]
+fn a_key_must_be_right() {
+    let pair = Pair::new();
+    let remote = pair.server.open_segment(20_000);
+    let key = remote.key();
+    let wrong = [
+        SegmentKey { token_value: key.token_value ^ 1, ..key },
+        SegmentKey { token_id: key.token_id + 1, ..key },
+        SegmentKey { token_id: 0xf_ffff, ..key },
+        SegmentKey { address: u64::MAX - 3, ..key },
+    ];
+    for key in wrong {
+        assert_eq!(write_to(&pair.client, key, 0), [Status::RemoteAccess; 2], "{key}");
+        assert_eq!(read_from(&pair.client, key, 0), [Status::RemoteAccess; 2], "{key}");
+    }
+    assert_eq!(content(&remote), [0; 20_000]);
+    assert_eq!(write_to(&pair.client, key, 0), [Status::Success; 2]);
+}
+
+#[test]
+fn a_range_must_lie_within_the_segment() {
+    let pair = Pair::new();
+    let remote = pair.server.open_segment(20_000);
+    for offset in [19_991, 20_000, 1 << 40, u64::MAX] {
+        let refused = [Status::RemoteAccess; 2];
+        assert_eq!(write_to(&pair.client, remote.key(), offset), refused, "{offset}");
+        assert_eq!(read_from(&pair.client, remote.key(), offset), refused, "{offset}");
+    }
+    assert_eq!(content(&remote), [0; 20_000]);
+}
+
+#[test]
+fn addresses_may_start_anywhere() {
+    let pair = Pair::new();
+    let memory = Memory::zeroed(20_000).unwrap();
+    let base = 0x7fff_0000_0000;
+    let remote = pair.server.context.register_at(memory, Rights::READ_WRITE, base).unwrap();
+    assert_eq!(write_to(&pair.client, remote.key(), 0), [Status::Success; 2]);
+    assert_eq!(write_to(&pair.client, remote.key(), 1), [Status::RemoteAccess, Status::Success]);
+    let from_zero = SegmentKey { address: 0, ..remote.key() };
+    assert_eq!(write_to(&pair.client, from_zero, 0), [Status::RemoteAccess; 2]);
+}
+
+#[test]
+fn rights_are_kept() {
+    let pair = Pair::new();
+    let closed = pair.server.segment(20_000, Rights::NONE);
+    let readable = pair.server.segment(20_000, Rights::READ);
+    let writable = pair.server.segment(20_000, Rights::WRITE);
+    let (client, refused) = (&pair.client, [Status::RemoteRights; 2]);
+    assert_eq!(write_to(client, closed.key(), 0), refused);
+    assert_eq!(read_from(client, closed.key(), 0), refused);
+    assert_eq!(write_to(client, readable.key(), 0), refused);
+    assert_eq!(read_from(client, readable.key(), 0), [Status::Success; 2]);
+    assert_eq!(read_from(client, writable.key(), 0), refused);
+    assert_eq!(write_to(client, writable.key(), 0), [Status::Success; 2]);
+    assert_eq!(content(&closed), [0; 20_000]);
+    assert_eq!(content(&readable), [0; 20_000]);
+}
+
+#[test]
+fn sends_need_a_jetty_and_room() {
+    let pair = Pair::new();
+    let local = pair.client.filled(20_000, 1);
+    let number = pair.server.jetty.number();
+    pair.client.jetty.send(&pair.client.peer, number ^ 1, &local, 1).unwrap();
+    assert_eq!(pair.client.wait().status, Status::RemoteNoJetty);
+    let inbox = pair.server.open_segment(20_000);
+    pair.server.jetty.post_receive(inbox.slice(0..100), 1).unwrap();
+    pair.client.jetty.send(&pair.client.peer, number, &local, 2).unwrap();
+    assert_eq!(pair.client.wait().status, Status::RemoteLength);
+    assert_eq!(content(&inbox), [0; 20_000]);
+}
+
+#[test]
+fn local_mistakes_are_told_at_once() {
+    let (pair, other) = (Pair::new(), Pair::new());
+    let client = &pair.client;
+    let local = client.open_segment(100);
+    let foreign = other.client.open_segment(100);
+    let key = local.key();
+    let outside = client.jetty.write(&client.peer, local.slice(50..101), key, 1);
+    assert!(matches!(outside, Err(Error::OutOfBounds { offset: 50, length: 51, segment: 100 })));
+    let mixed = client.jetty.write(&client.peer, &foreign, key, 1);
+    assert!(matches!(mixed, Err(Error::Foreign { what: "segment" })));
+    let mixed = client.jetty.write(&other.client.peer, &local, key, 1);
+    assert!(matches!(mixed, Err(Error::Foreign { what: "peer" })));
+    let number = client.jetty.send(&client.peer, 1 << 20, &local, 1);
+    assert!(matches!(number, Err(Error::Number { value: 0x10_0000, .. })));
+    let mut out = [0; 10];
+    assert!(matches!(local.read_at(95, &mut out), Err(Error::OutOfBounds { .. })));
+    assert!(matches!(local.write_at(u64::MAX, &out), Err(Error::OutOfBounds { .. })));
+    assert!(local.hash(0..101).is_err() && local.compare(91, &out).is_err());
+    assert!(local.fill_with(90..101, |_, _| panic!("outside")).is_err());
+    assert!(client.jetty.wait(Duration::ZERO).is_err(), "nothing was posted");
+}
+
+#[test]
+fn read_only_memory_is_only_read() {
+    let path = std::env::temp_dir().join(format!("fairway-refusals-{}", std::process::id()));
+    std::fs::write(&path, [9; 5000]).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    let map = || Memory::map_file(&file, false).unwrap();
+    let pair = Pair::new();
+    let (client, server) = (&pair.client, &pair.server);
+    let forbidden = server.context.register(map(), Rights::READ_WRITE);
+    assert!(matches!(forbidden, Err(Error::ReadOnly)));
+    let exposed = server.context.register(map(), Rights::READ).unwrap();
+    assert!(matches!(exposed.write_at(0, &[1]), Err(Error::ReadOnly)));
+    assert!(matches!(server.jetty.post_receive(&exposed, 1), Err(Error::ReadOnly)));
+    let into = server.jetty.read(&server.peer, &exposed, exposed.key(), 1);
+    assert!(matches!(into, Err(Error::ReadOnly)));
+    let local = client.open_segment(5000);
+    client.jetty.read(&client.peer, &local, exposed.key(), 1).unwrap();
+    let _ = client.succeed();
+    assert_eq!(content(&local), [9; 5000]);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn full_queues_say_so_and_lose_nothing() {
+    let pair = Pair::of(builder().engines(1), builder());
+    let (client, remote) = (&pair.client, pair.server.open_segment(100));
+    let local = client.filled(100, 1);
+    let options = JettyOptions { depth: 4, ..Default::default() };
+    let jetty = client.context.create_jetty(options).unwrap();
+    let posted = jetty
+        .batch(|batch| {
+            (0..9).try_for_each(|id| batch.write(&client.peer, &local, remote.key(), id))
+        })
+        .unwrap();
+    assert_eq!(posted, 4);
+    let full = jetty.write(&client.peer, &local, remote.key(), 9);
+    assert!(matches!(full, Err(Error::QueueFull)));
+    for id in 0..4 {
+        assert_eq!(jetty.wait(PATIENCE).unwrap().id, id);
+    }
+    jetty.write(&client.peer, &local, remote.key(), 9).unwrap();
+    assert_eq!(jetty.wait(PATIENCE).unwrap().id, 9);
+}
+
+#[test]
+fn limits_are_named() {
+    let limits = Limits { channels: 1, segments: 2, jetties: 2, ..Limits::default() };
+    let server = builder().engines(1).limits(limits).build().unwrap();
+    let clients: Vec<Context> = (0..2).map(|_| builder().build().unwrap()).collect();
+    let address = server.local_addrs()[0];
+    clients[0].connect(address, PATIENCE).unwrap();
+    let refused = clients[1].connect(address, PATIENCE);
+    assert!(matches!(refused, Err(Error::Refused { reason: Refusal::NoResources, .. })));
+    let outgoing = server.connect(clients[1].local_addrs()[0], PATIENCE);
+    assert!(matches!(outgoing, Err(Error::Limit { name: "channels" })));
+    let make = || server.register(Memory::zeroed(1).unwrap(), Rights::NONE);
+    let kept = [make().unwrap(), make().unwrap()];
+    assert!(matches!(make(), Err(Error::Limit { name: "segments" })));
+    drop(kept);
+    make().unwrap();
+    let numbered =
+        || server.create_jetty(JettyOptions { number: Some(1), depth: 8, ..Default::default() });
+    let first = numbered().unwrap();
+    assert_eq!(first.number(), 1);
+    assert!(matches!(numbered(), Err(Error::Number { value: 1, .. })));
+    drop(first);
+    numbered().unwrap();
+}
+
+#[test]
+fn a_builder_checks_its_settings() {
+    let bad = [
+        builder().sockets(0),
+        builder().sockets(17),
+        builder().paths(0),
+        builder().paths(257),
+        builder().mtu(10),
+        builder().mtu(1 << 20),
+        builder().policy_named("cc=magic"),
+        builder().bind([192, 0, 2, 1].into()),
+    ];
+    for builder in bad {
+        let error = builder.build().unwrap_err();
+        assert!(error.to_string().len() > 20, "{error}");
+    }
+}
+
+#[test]
+fn nobody_there_is_a_timeout() {
+    let client = builder().build().unwrap();
+    // A bound socket that never answers.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let error = client.connect(address, Duration::from_millis(100)).unwrap_err();
+    assert!(matches!(error, Error::Unanswered { .. }), "{error}");
+    for word in [address.to_string(), "100ms".into(), "firewalls".into()] {
+        assert!(error.to_string().contains(&word), "no '{word}' in: {error}");
+    }
+    let v6: SocketAddr = "[::1]:9".parse().unwrap();
+    let error = client.connect(v6, PATIENCE).unwrap_err();
+    assert!(matches!(error, Error::Parameter { name: "address", .. }), "{error}");
+    // Nothing was left behind.
+    assert!(client.peers().is_empty());
+}
+
+#[test]
+fn a_port_without_a_program_is_an_error_at_once_and_a_late_program_is_found() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let client = builder().build().unwrap();
+    // It ends by the network's report: the time that it may take is never up.
+    let error = client.connect(address, Duration::from_secs(3600)).unwrap_err();
+    assert!(matches!(error, Error::NoListener { peer } if peer == address), "{error}");
+    for word in [address.port().to_string(), "127.0.0.1".into(), "start the program".into()] {
+        assert!(error.to_string().contains(&word), "no '{word}' in: {error}");
+    }
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| client.connect_when_up(address, PATIENCE));
+        // The server starts only when the network has refused requests.
+        while client.counters().port.packets_sent < 4 {
+            std::thread::yield_now();
+        }
+        let server = builder().port(address.port()).sockets(1).build().unwrap();
+        let peer = late.join().unwrap().unwrap();
+        assert_eq!(peer.address(), server.local_addrs()[0]);
+    });
+}
+
+#[test]
+fn a_context_takes_peers_of_both_families() {
+    let server = Context::builder().build().unwrap();
+    let number = server.local_addrs()[0].port();
+    let segment = server.register(Memory::zeroed(1 << 20).unwrap(), Rights::READ_WRITE).unwrap();
+    let mut tried = 0;
+    for ip in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        let ip: std::net::IpAddr = ip.parse().unwrap();
+        let own = Context::builder().bind(ip.to_canonical()).build();
+        let both = Context::builder().bind(std::net::Ipv6Addr::UNSPECIFIED.into()).build();
+        // A host without IPv6 has neither.
+        for client in own.into_iter().chain(both) {
+            let peer = client.connect((ip, number).into(), PATIENCE).unwrap();
+            assert_eq!(peer.address(), SocketAddr::new(ip.to_canonical(), number));
+            let memory = client.register(Memory::from_vec(vec![tried; 1 << 20]), Rights::NONE);
+            let jetty = client.create_jetty(Default::default()).unwrap();
+            jetty.write(&peer, &memory.unwrap(), segment.key(), 1).unwrap();
+            assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+            assert!(segment.compare(0, &vec![tried; 1 << 20]).unwrap());
+            tried += 1;
+        }
+    }
+    assert!(tried >= 2);
+}
+
+#[test]
+fn as_many_jetties_as_the_limits_say_can_be_made() {
+    let context = builder().build().unwrap();
+    let all = |depth: u32| {
+        let mut jetties = Vec::new();
+        let mut number = Some(0);
+        loop {
+            match context.create_jetty(JettyOptions { depth, number, ..JettyOptions::default() }) {
+                Ok(jetty) => jetties.push(jetty),
+                Err(error) if number.is_none() => return (jetties.len(), error.to_string()),
+                // A well-known number is given only to a caller that names it.
+                Err(_) => {}
+            }
+            number = number.map(|number| number + 1).filter(|number| *number < 32);
+        }
+    };
+    let limits = Limits::default();
+    let (count, error) = all(limits.completions / limits.jetties);
+    assert_eq!(count, limits.jetties as usize);
+    assert!(error.contains("Limits::"), "{error}");
+    let (count, error) = all(JettyOptions::default().depth);
+    assert_eq!(count, 64);
+    for word in ["JettyOptions::depth", "Limits::completions"] {
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn hashes_see_every_byte() {
+    let pair = Pair::new();
+    let segment = pair.client.filled(9000, 3);
+    let whole = segment.hash(0..9000).unwrap();
+    assert_eq!(segment.hash(0..9000).unwrap(), whole);
+    assert_ne!(segment.hash(0..8999).unwrap(), whole);
+    assert_ne!(segment.hash(1..9000).unwrap(), whole);
+    let mut byte = [0];
+    for offset in (0..9000).step_by(97).chain([8999]) {
+        segment.read_at(offset, &mut byte).unwrap();
+        segment.write_at(offset, &[byte[0] ^ 1]).unwrap();
+        assert_ne!(segment.hash(0..9000).unwrap(), whole, "byte {offset}");
+        segment.write_at(offset, &byte).unwrap();
+    }
+    assert_eq!(segment.hash(0..9000).unwrap(), whole);
+    // The same bytes at another alignment.
+    let other = pair.client.open_segment(9003);
+    other.write_at(3, &content(&segment)).unwrap();
+    assert_eq!(other.hash(3..9003).unwrap(), whole);
+}

@@ -1,0 +1,589 @@
+//! A third host that sees none of two others' packets, and sends them what it likes, from any
+//! address. What it sends is what has harmed earlier versions.
+//!
+//! The attacker is told more than it could find out: addresses, ports, node addresses, channel
+//! numbers, a segment's key. It lacks the channel's key alone, so that no test passes because
+//! something else was not guessed.
+//!
+//! The hosts are network namespaces on a bridge, which needs the superuser and the `ip` tool.
+
+mod common;
+#[path = "common/forger.rs"]
+mod forger;
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{PATIENCE, Pair, Side, content, dead_after, side};
+use fairway::wire::{
+    Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Data, Datagram, Endpoint, Hello,
+    JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, Ports, Psn,
+    Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void, encode,
+    encode_setup,
+};
+use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
+use forger::Forger;
+
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
+const ATTACKER: usize = 2;
+/// The first of each host.
+const PORT: u16 = 4700;
+
+/// Three hosts and the bridge between them.
+struct Network {
+    names: [String; 4],
+}
+
+/// Runs `ip`; false if it is not there or fails.
+fn run(words: &str) -> bool {
+    let mut command = Command::new("ip");
+    command.args(words.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 9, 0, host as u8 + 1)
+}
+
+impl Network {
+    /// `None`, and a word about it, if it cannot be made here.
+    fn new(label: &str) -> Option<Network> {
+        let pid = std::process::id();
+        let names = ["c", "s", "x", "b"].map(|host| format!("fairway-{label}-{host}-{pid}"));
+        let network = Network { names };
+        let bridge = &network.names[3];
+        let is_made = network.names.iter().all(|name| run(&format!("netns add {name}")))
+            && run(&format!("-n {bridge} link add middle type bridge"))
+            && run(&format!("-n {bridge} link set middle up"))
+            && (CLIENT..=ATTACKER).all(|host| {
+                let (name, own) = (&network.names[host], address(host));
+                run(&format!("-n {name} link add wire type veth peer netns {bridge} name to{host}"))
+                    && run(&format!("-n {bridge} link set to{host} master middle"))
+                    && run(&format!("-n {bridge} link set to{host} up"))
+                    && run(&format!("-n {name} link set lo up"))
+                    && run(&format!("-n {name} addr add {own}/24 dev wire"))
+                    && run(&format!("-n {name} link set wire up"))
+                    // Answers to forged addresses have somewhere to go.
+                    && (host == ATTACKER
+                        || run(&format!("-n {name} route add default via {}", address(ATTACKER))))
+            });
+        if !is_made {
+            eprintln!("not tested: network namespaces need the superuser and `ip`");
+        }
+        is_made.then_some(network)
+    }
+
+    /// Does something at a host; threads that it starts stay there.
+    fn inside<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
+        let file = File::open(format!("/run/netns/{}", self.names[host])).unwrap();
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(move || {
+                // SAFETY: the descriptor is open for the call, and no memory is passed.
+                let moved = unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) };
+                assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
+                work()
+            });
+            inside.join().unwrap()
+        })
+    }
+
+    /// A connection between two of the hosts, and the route of the client's packets to the server.
+    fn connect(&self, client: Builder) -> (Pair, Route) {
+        let server = self.inside(SERVER, || at(SERVER).build().unwrap());
+        let to = server.local_addrs()[0];
+        let (client, peer, route) = self.inside(CLIENT, || {
+            let sniffer = Sniffer::new();
+            let client = client.build().unwrap();
+            let peer = client.connect(to, PATIENCE).unwrap();
+            let client = side(client, peer);
+            let local = client.filled(8, 1);
+            let lost = SegmentKey { token_id: 0, token_value: 0, address: 0, length: 8 };
+            client.jetty.read(&client.peer, &local, lost, 1).unwrap();
+            assert_eq!(client.wait().status, Status::RemoteAccess);
+            let route = sniffer.route(to.port());
+            (client.context, client.peer, route)
+        });
+        let event = self.inside(SERVER, || server.wait_event(PATIENCE).unwrap());
+        let Event::Connected(back) = event else { panic!("something happened before: {event:?}") };
+        (Pair { client: side(client, peer), server: side(server, back) }, route)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            run(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// One socket and path, so that the attacker can't take the wrong one.
+fn at(host: usize) -> Builder {
+    let builder = Context::builder().bind(IpAddr::V4(address(host))).port(PORT);
+    // The machine that runs this test may be slow, and the attacker takes its time, too.
+    let profile = dead_after(PATIENCE.as_millis() as u64 / 2);
+    builder.buffer_bytes(1 << 20).sockets(1).paths(1).profile(profile)
+}
+
+/// Sees everything that passes the interfaces of a host. Only used to tell the attacker numbers.
+struct Sniffer(OwnedFd);
+
+impl Sniffer {
+    fn new() -> Sniffer {
+        let all = (libc::ETH_P_ALL as u16).to_be();
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+        // SAFETY: no memory is passed; a result that is not -1 is a descriptor that is ours.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, i32::from(all)) };
+        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+        // SAFETY: just opened.
+        Sniffer(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// The route of a data packet to this port.
+    fn route(&self, port: u16) -> Route {
+        let mut packet = [0_u8; 65_536];
+        loop {
+            let mut ready =
+                libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            // SAFETY: one record, which outlives the call.
+            let count = unsafe { libc::poll(&mut ready, 1, PATIENCE.as_millis() as i32) };
+            assert_eq!(count, 1, "a data packet was sent");
+            let (room, length) = (packet.as_mut_ptr().cast(), packet.len());
+            // SAFETY: at most the packet's length is written to it.
+            let length = unsafe { libc::recv(self.0.as_raw_fd(), room, length, 0) };
+            let length = usize::try_from(length).expect("a packet");
+            let is_ours = packet[0] == 0x45
+                && packet[9] == libc::IPPROTO_UDP as u8
+                && packet[16..20] == address(SERVER).octets()
+                && packet[22..24] == port.to_be_bytes();
+            if is_ours && let Some(route) = route_of(&packet[28..length]) {
+                return route;
+            }
+        }
+    }
+}
+
+/// The route of a packet of a channel, as its bytes tell it.
+fn route_of(header: &[u8]) -> Option<Route> {
+    let word = |at: usize| {
+        let bytes = header.get(4 * at..4 * at + 4)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    };
+    // Only what has RTPH names both channels.
+    (word(3)? >> 9 & 0b111 == 0b010).then_some(Route {
+        source: Cna::new(word(1)?),
+        destination: Cna::new(word(2)? >> 8),
+        source_tpn: Tpn::new(word(4)? << 8 | word(5)? >> 24),
+        destination_tpn: Tpn::new(word(5)?),
+        path: header[13],
+    })
+}
+
+/// Ends an attack, also if the test fails meanwhile.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What the attacker is told.
+#[derive(Clone, Copy)]
+struct Victims {
+    route: Route,
+    client: SocketAddrV4,
+    server: SocketAddrV4,
+}
+
+impl Victims {
+    fn of(pair: &Pair, route: Route) -> Victims {
+        let address = |context: &Context| match context.local_addrs()[0] {
+            SocketAddr::V4(address) => address,
+            SocketAddr::V6(_) => unreachable!("bound to IPv4"),
+        };
+        Victims {
+            route,
+            client: address(&pair.client.context),
+            server: address(&pair.server.context),
+        }
+    }
+
+    /// Sends a packet to the server as if it were the client's, with the right channel number and
+    /// with those that channels had before they were random.
+    fn forge(&self, forger: &Forger, packet: &Packet, payload: &[u8]) {
+        let numbers = (0x01_0000..0x01_0004).map(Tpn::new).chain([self.route.destination_tpn]);
+        for destination_tpn in numbers {
+            let route = Route { destination_tpn, ..self.route };
+            self.send(forger, (&route, packet), payload, (self.client, self.server));
+        }
+    }
+
+    /// Sends a packet to the client as if it were the server's.
+    fn forge_back(&self, forger: &Forger, packet: &Packet) {
+        let Route { source, destination, source_tpn, destination_tpn, path } = self.route;
+        let route = Route {
+            source: destination,
+            destination: source,
+            source_tpn: destination_tpn,
+            destination_tpn: source_tpn,
+            path,
+        };
+        self.send(forger, (&route, packet), b"", (self.server, self.client));
+    }
+
+    fn send(
+        &self,
+        forger: &Forger,
+        (route, packet): (&Route, &Packet),
+        payload: &[u8],
+        (from, to): (SocketAddrV4, SocketAddrV4),
+    ) {
+        let mut datagram = [0; MAX_HEADER + 64];
+        let header = encode(route, packet, payload.len(), &mut datagram);
+        datagram[header..header + payload.len()].copy_from_slice(payload);
+        forger.send(from, to, &datagram[..header + payload.len()]);
+    }
+}
+
+fn data(psn: Psn, slot: u8, operation: Operation) -> Packet {
+    Packet::Data(Data {
+        psn,
+        message: Msn::new(0),
+        index: 0,
+        jetty: JettyId::new(1),
+        transaction: 0,
+        slot,
+        ack_request: true,
+        retry: false,
+        last: true,
+        order: Order::NONE,
+        operation,
+    })
+}
+
+fn datagram(number: u64, operation: Operation) -> Packet {
+    Packet::Datagram(Datagram { number, jetty: JettyId::new(1), transaction: 0, operation })
+}
+
+/// WRITEs and READs of 1 MiB, and their bytes.
+fn demand_that_data_passes(network: &Network, Pair { client, server }: &Pair) {
+    let remote = server.open_segment(1 << 20);
+    let local = client.filled(1 << 20, 1);
+    network.inside(CLIENT, || {
+        client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+        let _ = client.succeed();
+        assert_eq!(content(&remote), content(&local));
+        let fetched = client.open_segment(1 << 20);
+        client.jetty.read(&client.peer, &fetched, remote.key(), 2).unwrap();
+        let _ = client.succeed();
+        assert_eq!(content(&fetched), content(&local));
+    });
+    assert!(client.peer.is_alive() && server.peer.is_alive());
+}
+
+/// Runs an attack of a third host on a connection, while data passes and after that.
+fn demand_no_effect(
+    label: &str,
+    check: impl FnOnce(&Pair),
+    prepare: impl FnOnce(&Side) -> SegmentKey,
+    attack: impl Fn(&Forger, &Victims, SegmentKey) + Sync,
+) {
+    let Some(network) = Network::new(label) else { return };
+    let (pair, route) = network.connect(at(CLIENT));
+    let key = prepare(&pair.server);
+    let target = Victims::of(&pair, route);
+    let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    let forger = network.inside(ATTACKER, Forger::new);
+    let before = pair.server.context.counters().nic.undecodable;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            network.inside(ATTACKER, || {
+                while !stop.load(Ordering::Relaxed) {
+                    attack(&forger, &target, key);
+                    rounds.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        });
+        let _end = End(&stop);
+        let begun = std::time::Instant::now();
+        let mut passed = 0;
+        while rounds.load(Ordering::Relaxed) == 0 || passed < 4 {
+            demand_that_data_passes(&network, &pair);
+            passed += 1;
+            assert!(begun.elapsed() < PATIENCE, "{passed} rounds of data");
+        }
+    });
+    demand_that_data_passes(&network, &pair);
+    // Most of what was sent has come: otherwise nothing is tested.
+    let both = [&pair.client, &pair.server].map(|side| side.context.counters().nic.undecodable);
+    let sent = forger.sent.load(Ordering::Relaxed);
+    assert!(both[0] + both[1] - before > sent / 20, "{both:?} of {sent} came");
+    assert!(pair.server.context.poll_events().is_empty(), "the server has noticed something");
+    assert!(pair.client.context.poll_events().is_empty(), "the client has noticed something");
+    check(&pair);
+}
+
+fn no_key(_: &Side) -> SegmentKey {
+    SegmentKey { token_id: 0, token_value: 0, address: 0, length: 0 }
+}
+
+/// 64 forged datagrams of 66 bytes put a message into a Jetty.
+#[test]
+fn forged_messages_reach_no_jetty() {
+    const NUMBER: u32 = 1001;
+    let payload = *b"FwCp\x01\x06 forged";
+    let kept = std::cell::RefCell::new(None);
+    demand_no_effect(
+        "send",
+        |_| {
+            let (mail, inbox) = kept.take().expect("made before");
+            let mut done = Vec::new();
+            fairway::Jetty::poll(&mail, &mut done);
+            assert_eq!(done, [], "a forged message was delivered");
+            assert_eq!(content(&inbox), [0; 256]);
+        },
+        |server| {
+            let options = JettyOptions { number: Some(NUMBER), ..Default::default() };
+            let mail = server.context.create_jetty(options).unwrap();
+            let inbox = server.segment(256, Rights::NONE);
+            (0..4).for_each(|slot| {
+                mail.post_receive(inbox.slice(64 * slot..64 * (slot + 1)), slot).unwrap();
+            });
+            kept.replace(Some((mail, inbox)));
+            no_key(server)
+        },
+        |forger, target, _| {
+            let to = Target { jetty: JettyId::new(NUMBER), token_value: 0, hint: 0 };
+            let send = Operation::Send { target: to, length: payload.len() as u32 };
+            for number in 0..64 {
+                target.forge(forger, &datagram(number.into(), send), &payload);
+                target.forge(forger, &data(Psn::new(number << 18), 0, send), &payload);
+            }
+        },
+    );
+}
+
+/// At most 64 forged packets of 32 bytes ended a connection.
+#[test]
+fn forged_close_ends_no_connection() {
+    demand_no_effect(
+        "close",
+        |_| {},
+        no_key,
+        |forger, target, _| {
+            for psn in (0..1 << 24).step_by(1 << 16).map(Psn::new) {
+                let close = Packet::Close(Close { next: psn, answer: false });
+                target.forge(forger, &close, b"");
+                target.forge_back(forger, &close);
+            }
+        },
+    );
+}
+
+/// A segment's key was all that an unreliable WRITE or a store needed; a packet that continues a
+/// message needs not even that.
+#[test]
+fn forged_writes_and_stores_change_no_memory() {
+    let kept = std::cell::RefCell::new(None);
+    demand_no_effect(
+        "store",
+        |_| assert_eq!(content(&kept.take().expect("made before")), [0; 64]),
+        |server| {
+            let secret = server.open_segment(64);
+            let key = secret.key();
+            kept.replace(Some(secret));
+            key
+        },
+        |forger, target, key| {
+            let access = Access {
+                address: 0,
+                length: 8,
+                token_id: TokenId::new(key.token_id),
+                token_value: key.token_value,
+            };
+            let payload = *b"forged!!";
+            for number in 0..64 {
+                let psn = Psn::new(number << 18);
+                let operation = BypassOperation::Store { access };
+                let jetty = JettyId::new(1);
+                let store = Bypass { number, oldest: number, jetty, operation };
+                target.forge(forger, &Packet::Bypass(store), &payload);
+                let write = Operation::Write { access };
+                target.forge(forger, &datagram(number.into(), write), &payload);
+                target.forge(forger, &data(psn, 0, write), &payload);
+                target.forge(forger, &data(psn, number as u8, Operation::Learned), &payload);
+            }
+        },
+    );
+}
+
+/// Some 5,000 packets that cover all sequence numbers stalled a connection until it was given up.
+#[test]
+fn forged_voids_stall_nothing() {
+    demand_no_effect(
+        "void",
+        |_| {},
+        no_key,
+        |forger, target, _| {
+            for psn in (0..1 << 24).step_by(4096).map(Psn::new) {
+                let message = Msn::new(0);
+                let void = Packet::Void(Void { psn, message, ack_request: true });
+                target.forge(forger, &void, b"");
+                target.forge_back(forger, &void);
+            }
+        },
+    );
+}
+
+/// 24,000 packets that acknowledge what was not sent stalled a transfer until it failed.
+#[test]
+fn forged_acknowledgements_are_believed_by_nobody() {
+    demand_no_effect(
+        "ack",
+        |_| {},
+        no_key,
+        |forger, target, _| {
+            for psn in (0..1 << 24).step_by(1024).map(Psn::new) {
+                let ack = Packet::Ack(Ack {
+                    cumulative: psn,
+                    echo: psn,
+                    learned: Msn::new(0),
+                    echo_delay: 0,
+                    window: 4096,
+                    marks: 0,
+                    duplicates: 0,
+                    hint: 0,
+                    flags: AckFlags::none(),
+                    sack: Sack::default(),
+                });
+                target.forge_back(forger, &ack);
+                target.forge(forger, &ack, b"");
+            }
+        },
+    );
+}
+
+/// A datagram of 20 kB of an ordinary socket came to lie in the memory of a WRITE.
+#[test]
+fn garbage_from_any_address_lies_in_no_memory() {
+    const MARK: [u8; 8] = [0xee; 8];
+    let Some(network) = Network::new("garbage") else { return };
+    // Slow, so that the attacker comes in between.
+    let (pair, route) = network.connect(at(CLIENT).emulate("rate=100M".parse().unwrap(), 1));
+    let target = Victims::of(&pair, route);
+    let remote = pair.server.open_segment(4 << 20);
+    let local = pair.client.filled(4 << 20, 1);
+    network.inside(CLIENT, || {
+        pair.client.jetty.write(&pair.client.peer, &local, remote.key(), 1).unwrap();
+    });
+    let (mut seen, mut done, mut looks) = (vec![0; 4 << 20], Vec::new(), 0);
+    network.inside(ATTACKER, || {
+        let own = UdpSocket::bind((address(ATTACKER), 0)).unwrap();
+        let forger = Forger::new();
+        while done.is_empty() {
+            for length in [20_000, 1_408, 1_408, 20_000] {
+                own.send_to(&vec![MARK[0]; length], target.server).unwrap();
+            }
+            // As long as the client's packets, from its address, and with their first bytes.
+            let mut garbage = [MARK[0]; 1400];
+            let packet = data(Psn::new(0), 0, Operation::Learned);
+            let header = encode(&target.route, &packet, 1400 - MAX_HEADER, &mut garbage);
+            for length in [header + 64, 1400] {
+                forger.send(target.client, target.server, &garbage[..length]);
+            }
+            remote.read_at(0, &mut seen).unwrap();
+            let marked = seen.chunks_exact(64).filter(|chunk| chunk.starts_with(&MARK)).count();
+            assert_eq!(marked, 0, "pieces of 64 bytes of a stranger in registered memory");
+            looks += 1;
+            pair.client.jetty.poll(&mut done);
+        }
+    });
+    assert_eq!(done[0].status, Status::Success);
+    assert!(looks > 2, "the message came between {looks} looks");
+    assert!(pair.server.context.counters().nic.undecodable > 2, "the stranger was not heard");
+    assert_eq!(content(&remote), content(&local));
+}
+
+/// A question that any node answers.
+fn question(nonce: u64) -> [u8; SETUP_LEN] {
+    let hello = Hello {
+        versions: Versions::new(PROTOCOL_VERSION, PROTOCOL_VERSION).unwrap(),
+        nonce,
+        client: Endpoint {
+            tpn: Tpn::new(1),
+            initial_psn: Psn::new(0),
+            ports: Ports::new(&[PORT]).unwrap(),
+        },
+        wish: Parameters {
+            mtu_bytes: 1024,
+            paths: 4,
+            window_packets: 1024,
+            message_slots: 8,
+            read_slots: 8,
+            keep_alive_ms: 0,
+            channels: 1,
+            capabilities: 0,
+        },
+        joins: None,
+    };
+    let (source, destination) = (Cna::new(0x123456), Cna::default());
+    let mut datagram = [0; SETUP_LEN];
+    let setup = Setup { source, destination, message: SetupMessage::Hello(hello) };
+    encode_setup(&setup, &mut datagram);
+    datagram
+}
+
+/// Each question of a flood has a source of its own, so that no limit of one source helps.
+#[test]
+fn flood_of_questions_from_forged_addresses_keeps_nobody_out() {
+    let Some(network) = Network::new("hello") else { return };
+    let (pair, route) = network.connect(at(CLIENT));
+    let target = Victims::of(&pair, route);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            network.inside(ATTACKER, || {
+                let forger = Forger::new();
+                let mut host = 0_u32;
+                while !stop.load(Ordering::Relaxed) {
+                    host = host.wrapping_add(0x9e37_79b9);
+                    let from = SocketAddrV4::new(Ipv4Addr::from(0x0b00_0000 | host >> 8), PORT);
+                    forger.send(from, target.server, &question(u64::from(host)));
+                }
+            });
+        });
+        let _end = End(&stop);
+        let questions = || pair.server.context.counters().nic.setup_messages;
+        let begun = std::time::Instant::now();
+        while questions() < 20_000 {
+            pair.server.context.poll();
+            assert!(begun.elapsed() < PATIENCE, "{:?}", pair.server.context.counters());
+        }
+        demand_that_data_passes(&network, &pair);
+        let late = network.inside(CLIENT, || {
+            let late = at(CLIENT).port(PORT + 10).build().unwrap();
+            late.connect(SocketAddr::V4(target.server), PATIENCE).map(|peer| (late, peer))
+        });
+        let (late, peer) = late.expect("a connection in the midst of a flood");
+        let late = side(late, peer);
+        let remote = pair.server.segment(1 << 20, Rights::WRITE);
+        network.inside(CLIENT, || {
+            let bytes = Memory::from_vec(vec![7; 1 << 20]);
+            let local = late.context.register(bytes, Rights::NONE).unwrap();
+            late.jetty.write(&late.peer, &local, remote.key(), 1).unwrap();
+            let _ = late.succeed();
+        });
+        assert_eq!(content(&remote), [7; 1 << 20]);
+    });
+    let counters = pair.server.context.counters();
+    println!(
+        "{} questions came, {} got no answer",
+        counters.nic.setup_messages, counters.nic.setup_limited
+    );
+    assert_eq!(counters.nic.connections, 2, "a channel was opened for a forged address");
+}
