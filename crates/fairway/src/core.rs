@@ -20,7 +20,7 @@ use fairway_engine::{
     SetupError, Status, Usage, WorkRequest,
 };
 use fairway_port::PortCounters;
-use fairway_runtime::{Bound, Memories, Memory, Promptness, Unregistered, clock};
+use fairway_runtime::{Bound, DelayedAck, Memories, Memory, Unregistered, clock};
 use fairway_sandbox::Policies;
 
 use crate::connect::Connecting;
@@ -88,7 +88,7 @@ pub struct Core {
     /// What has Jetties and channels of its own here.
     pub(crate) tenant: Option<Box<dyn Tenant>>,
     /// Whether the users of verbs answer at once.
-    pub promptness: Promptness,
+    pub delayed_ack: DelayedAck,
     state: State,
     /// What the host is short of, if somebody watches.
     pub(crate) host: Option<HostSignals>,
@@ -193,7 +193,7 @@ impl Core {
             mailboxes: Mailboxes::default(),
             hints: HintWords::default(),
             tenant: None,
-            promptness: Promptness::default(),
+            delayed_ack: DelayedAck::default(),
             state: State::Running,
             host: None,
             control: None,

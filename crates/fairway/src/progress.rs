@@ -9,7 +9,7 @@
 //!
 //! Who uses verbs may poll now and then, and watch memory that a peer writes in between. So where
 //! verbs are served, the background thread goes on driving until it has met somebody who polls all
-//! the time ([`fairway_runtime::Vigil`]).
+//! the time ([`fairway_runtime::PollDetector`]).
 //!
 //! The background thread's own states, and what takes it from one to another, are
 //! [`fairway_ring::Role`] and [`fairway_ring::next_role`]. While others drive it sleeps on a

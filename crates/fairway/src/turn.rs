@@ -10,7 +10,7 @@ use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{AtomicExecution, Event, Nic, PlacementToken, Received, Transmit};
 use fairway_port::{Address, Arrival, Datapath};
 use fairway_runtime::{
-    self as runtime, Companion, Eagerness, Memories, Parsed, Placing, Promptness, Protocol,
+    self as runtime, Companion, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol,
     Sockets, clock, is_due, report,
 };
 
@@ -137,8 +137,8 @@ impl Protocol for Core {
         (&mut self.nic, &mut self.memories)
     }
 
-    fn promptness(&mut self) -> &mut Promptness {
-        &mut self.promptness
+    fn delayed_ack(&mut self) -> &mut DelayedAck {
+        &mut self.delayed_ack
     }
 
     fn turn_begins(&mut self) -> bool {

@@ -372,14 +372,14 @@ impl Carrier for Roce {
         shared.baton.touch();
         let mut locked = shared.lock();
         let mut count = locked.core.take(queue, out);
-        if count == 0 && !shared.vigil.is_served() {
+        if count == 0 && !shared.poll_detector.is_driven() {
             let alone = locked.asleep[BACKGROUND].is_none();
             let eagerness = locked.core.poll_begins(clock::now(), alone);
             locked.turn_as(eagerness, true);
             count = locked.core.take(queue, out);
         }
         shared.unlock(locked);
-        shared.vigil.polled(count > 0);
+        shared.poll_detector.polled(count > 0);
         shared.make_way();
         count
     }
@@ -462,15 +462,15 @@ impl Carrier for Roce {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
-        self.driver.shared.vigil.posted();
+        self.driver.shared.poll_detector.posted();
         let posted = self.driver.with_io(|core, io| {
             let now = clock::now();
-            core.promptness.posted(now);
+            core.delayed_ack.posted(now);
             let posted = all(requests, |request| core.host.post_send(now, number, request));
             runtime::transmit(core, io, now);
             posted
         });
-        self.driver.shared.vigil.posted();
+        self.driver.shared.poll_detector.posted();
         posted
     }
 

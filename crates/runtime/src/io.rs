@@ -5,7 +5,7 @@ use fairway_port::{Address, Arrival, RawSlice, Sent, Train};
 use fairway_wire::{Duration, Instant};
 
 use crate::clock;
-use crate::promptness::PROMPT;
+use crate::delayed_ack::ANSWER_WITHIN;
 use crate::sockets::{Sockets, ns};
 
 /// A full socket is tried again after this long.
@@ -80,7 +80,7 @@ pub struct Outbox<C: Companion> {
     /// An acknowledgement that waits: what the application may answer leaves with it.
     pub held: Option<C::Held>,
     /// Until when it does at the latest.
-    owed_until: Option<Instant>,
+    ack_deadline: Option<Instant>,
     /// A lone acknowledgement may wait.
     pub patient: bool,
     /// A full socket did not take the run, or not all of it: when it is tried again.
@@ -131,16 +131,16 @@ impl<C: Companion> Outbox<C> {
     pub(crate) fn let_go(&mut self, now: Instant) -> Option<C::Held> {
         let lone = self.bound_for.is_none() && self.runs == 0;
         if self.patient && lone && self.held.is_some() {
-            self.owed_until.get_or_insert(now + PROMPT);
+            self.ack_deadline.get_or_insert(now + ANSWER_WITHIN);
             return None;
         }
-        self.owed_until = None;
+        self.ack_deadline = None;
         self.held.take()
     }
 
     /// Until when an acknowledgement waits, if one does.
-    pub(crate) fn owed_until(&self) -> Option<Instant> {
-        self.owed_until
+    pub(crate) fn ack_deadline(&self) -> Option<Instant> {
+        self.ack_deadline
     }
 
     /// Is a socket full?
@@ -167,7 +167,7 @@ impl<C: Companion> Io<C> {
             bound_for: None,
             pending: None,
             held: None,
-            owed_until: None,
+            ack_deadline: None,
             patient: false,
             retry_at: None,
             runs: 0,
@@ -183,8 +183,8 @@ impl<C: Companion> Io<C> {
         if self.outbox.unfinished {
             return Some(clock::now());
         }
-        let Outbox { retry_at, owed_until, .. } = self.outbox;
-        let all = [retry_at, self.sockets.next_release(), owed_until];
+        let Outbox { retry_at, ack_deadline, .. } = self.outbox;
+        let all = [retry_at, self.sockets.next_release(), ack_deadline];
         all.into_iter().flatten().reduce(Instant::min)
     }
 

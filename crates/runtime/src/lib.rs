@@ -17,8 +17,8 @@
 //! | `execution` | what a device asks to be done to memory is done and reported |
 //! | `clock` | the one place that reads the clock and draws random bytes |
 //! | `memory` | registered memory: where it comes from, and copies that survive its disappearance |
-//! | `promptness` | whether the application answers at once, so that an acknowledgement may wait |
-//! | `vigil` | whether the users of verbs poll, or the background thread has to drive |
+//! | `delayed_ack` | whether the application answers at once, so that an acknowledgement may wait |
+//! | `poll_detector` | whether the users of verbs poll, or the background thread has to drive |
 //! | `addresses` | addresses of this host and of others |
 //! | `signals` | which signals the threads of a library block |
 //! | `error` | what the operating system refuses |
@@ -37,12 +37,13 @@
 
 pub mod addresses;
 pub mod clock;
+mod delayed_ack;
 mod error;
 mod execution;
 mod io;
 mod memories;
 mod memory;
-mod promptness;
+mod poll_detector;
 mod protocol;
 mod receiving;
 mod sending;
@@ -50,14 +51,14 @@ mod shared;
 mod signals;
 mod sockets;
 mod turn;
-mod vigil;
 
+pub use delayed_ack::DelayedAck;
 pub use error::SystemError;
 pub use execution::{execute_due, report};
 pub use io::{Appended, Bound, Companion, Io, Outbox};
 pub use memories::{Memories, MemoryCounters, Unregistered};
 pub use memory::{Gone, Memory, SharedBytes, survive_missing_memory};
-pub use promptness::Promptness;
+pub use poll_detector::PollDetector;
 pub use protocol::{Eagerness, Parsed, Placing, Protocol, TransmitOf};
 pub use receiving::{handle, handle_arrival};
 pub use sending::{fill, transmit};
@@ -65,4 +66,3 @@ pub use shared::{Asleep, BACKGROUND, Locked, Shared, earlier, run_background, sp
 pub use signals::without_signals;
 pub use sockets::{OTHERS, Sockets, ns};
 pub use turn::{fire_timers, is_due, turn};
-pub use vigil::Vigil;

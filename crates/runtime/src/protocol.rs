@@ -5,9 +5,9 @@ use fairway_device::{Device, Placement};
 use fairway_port::Arrival;
 use fairway_wire::Instant;
 
+use crate::delayed_ack::DelayedAck;
 use crate::io::{Companion, Io};
 use crate::memories::Memories;
-use crate::promptness::Promptness;
 
 /// A packet that was read from a datagram and proven genuine.
 pub struct Parsed<'a, P: Protocol> {
@@ -72,7 +72,7 @@ pub trait Protocol: Sized + Send {
     /// The device and the memory that it names.
     fn parts(&mut self) -> (&mut Self::Device, &mut Memories);
     /// The application's habits.
-    fn promptness(&mut self) -> &mut Promptness;
+    fn delayed_ack(&mut self) -> &mut DelayedAck;
 
     // ---- turns ----
 

@@ -14,9 +14,9 @@ use fairway_wire::Instant;
 
 use crate::clock;
 use crate::io::Io;
+use crate::poll_detector::{self, PollDetector};
 use crate::protocol::{Eagerness, Protocol};
 use crate::turn::turn;
-use crate::vigil::{self, Vigil};
 
 /// How long the background thread leaves those alone who poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
@@ -44,7 +44,7 @@ pub struct Shared<P: Protocol> {
     /// Set once, to end the background thread.
     pub stopping: AtomicBool,
     /// How the users of verbs behave, if there are any.
-    pub vigil: Vigil,
+    pub poll_detector: PollDetector,
     /// What the protocol keeps outside the lock.
     pub outside: P::Outside,
 }
@@ -67,12 +67,12 @@ pub struct Asleep(pub Option<Instant>);
 
 /// The life of the background thread.
 pub fn run_background<P: Protocol>(shared: &Shared<P>) {
-    vigil::prefer_short_slices();
+    poll_detector::prefer_short_slices();
     let mut polls_seen = 0;
     let mut ready = Vec::with_capacity(64);
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
-        if shared.vigil.calls() {
+        if shared.poll_detector.should_drive() {
             shared.baton.demand();
         }
         match shared.baton.decide(&mut polls_seen) {
@@ -93,7 +93,7 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
 fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) {
     let mut locked = shared.lock();
     let unfinished = locked.turn();
-    shared.vigil.turned();
+    shared.poll_detector.on_turn();
     locked.core.background_turned();
     if locked.core.wants_background() {
         shared.baton.demand();
@@ -109,7 +109,7 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
     // A failing wait is like one that was interrupted: the next turn looks at every socket.
     let woken = shared.sleepers[BACKGROUND].wait(span_until(until), ready);
     if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
-        shared.vigil.woken();
+        shared.poll_detector.on_wakeup();
     }
     let mut locked = shared.lock();
     locked.asleep[BACKGROUND] = None;
@@ -137,7 +137,7 @@ impl<P: Protocol> Shared<P> {
             sleepers,
             has_thread,
             stopping: AtomicBool::new(false),
-            vigil: Vigil::new(),
+            poll_detector: PollDetector::new(),
             outside,
         }
     }

@@ -28,7 +28,7 @@ pub fn turn<P: Protocol>(
     let received = receiving::receive(protocol, io, P::RECEIVED_MAX, eagerness);
     if received > 0 {
         now = clock::now();
-        protocol.promptness().delivered(now);
+        protocol.delayed_ack().delivered(now);
         protocol.received(io, now);
     }
     if is_due(protocol.parts().0.poll_timeout(), now) {
@@ -36,8 +36,9 @@ pub fn turn<P: Protocol>(
         now = catch_up(protocol, io, now);
     }
     fire_timers(protocol, now);
-    let owed_until = io.outbox.owed_until();
-    io.outbox.patient = may_wait && protocol.promptness().may_owe(now, received, owed_until);
+    let ack_deadline = io.outbox.ack_deadline();
+    io.outbox.patient =
+        may_wait && protocol.delayed_ack().may_delay_ack(now, received, ack_deadline);
     sending::transmit(protocol, io, now);
     io.outbox.patient = false;
     protocol.turn_ends();

@@ -300,10 +300,10 @@ impl Carrier for Fairway {
         let mut locked = shared.lock();
         let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
         shared.baton.touch();
-        if taken > 0 || shared.vigil.is_served() {
+        if taken > 0 || shared.poll_detector.is_driven() {
             // What is there is handed out at once: whoever polls again drives again.
             shared.unlock(locked);
-            shared.vigil.polled(taken > 0);
+            shared.poll_detector.polled(taken > 0);
             shared.make_way();
             return taken;
         }
@@ -314,7 +314,7 @@ impl Carrier for Fairway {
         });
         let taken = taken.unwrap_or_default();
         shared.unlock(locked);
-        shared.vigil.polled(taken > 0);
+        shared.poll_detector.polled(taken > 0);
         shared.make_way();
         taken
     }
@@ -386,9 +386,9 @@ impl Carrier for Fairway {
     }
 
     fn post_send(&self, number: Qpn, requests: &[WorkRequest]) -> (usize, Option<PostError>) {
-        self.handle.shared.vigil.posted();
+        self.handle.shared.poll_detector.posted();
         let posted = self.with(|verbs, core| verbs.post_send(core, number, requests));
-        self.handle.shared.vigil.posted();
+        self.handle.shared.poll_detector.posted();
         posted
     }
 

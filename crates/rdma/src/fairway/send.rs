@@ -99,7 +99,7 @@ impl Verbs {
         requests: &[WorkRequest],
     ) -> (usize, Option<PostError>) {
         let mtu = self.mtu;
-        core.promptness.posted(clock::now());
+        core.delayed_ack.posted(clock::now());
         for (count, request) in requests.iter().enumerate() {
             let Some(pair) = self.pair(number) else { return (count, Some(PostError::Missing)) };
             let local = pair.local;

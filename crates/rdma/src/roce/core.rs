@@ -9,7 +9,7 @@ use fairway_roce::{
     Completion, Event, Host, OwnVerdict, PlacementToken, Received, Target, Transmit,
 };
 use fairway_runtime::{
-    self as runtime, Eagerness, Memories, Parsed, Placing, Promptness, Protocol, Unregistered,
+    self as runtime, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered,
     handle, report,
 };
 use std::collections::HashSet;
@@ -29,7 +29,7 @@ pub(super) struct RoceCore {
     /// Queue pairs of services that acknowledge nothing.
     pub(super) unacknowledged: HashSet<Qpn>,
     pub(super) network: Network,
-    pub(super) promptness: Promptness,
+    pub(super) delayed_ack: DelayedAck,
     polled_at: Instant,
 }
 
@@ -41,7 +41,7 @@ impl RoceCore {
             kept: Kept::default(),
             unacknowledged: HashSet::new(),
             network,
-            promptness: Promptness::default(),
+            delayed_ack: DelayedAck::default(),
             polled_at: Instant::ZERO,
         }
     }
@@ -91,8 +91,8 @@ impl Protocol for RoceCore {
         (&mut self.host, &mut self.memories)
     }
 
-    fn promptness(&mut self) -> &mut Promptness {
-        &mut self.promptness
+    fn delayed_ack(&mut self) -> &mut DelayedAck {
+        &mut self.delayed_ack
     }
 
     fn receive_others(&mut self, _io: &mut RoceIo) {

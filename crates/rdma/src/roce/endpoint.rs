@@ -18,7 +18,7 @@ use super::{Driver, Parts, Process, assemble, check, sockets};
 use crate::slot::Slot;
 use crate::{CarrierError, CarrierOptions, Listener, ServiceClaim};
 use fairway_roce::Transmit;
-use fairway_runtime::{Eagerness, Memories, Parsed, Placing, Promptness, Protocol, Unregistered};
+use fairway_runtime::{DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered};
 
 /// Sends and receives management datagrams, and has the slot.
 pub(crate) struct Endpoint {
@@ -40,7 +40,7 @@ impl Endpoint {
             network,
             nothing: Nothing,
             memories: Memories::new(Unregistered::Bug),
-            promptness: Promptness::default(),
+            delayed_ack: DelayedAck::default(),
         };
         let driver = Driver::start(core, io, background, slot, listener)?;
         Ok(Endpoint { driver, slot: number })
@@ -119,7 +119,7 @@ struct Mailroom {
     network: Network,
     nothing: Nothing,
     memories: Memories,
-    promptness: Promptness,
+    delayed_ack: DelayedAck,
 }
 
 impl Process for Mailroom {
@@ -145,8 +145,8 @@ impl Protocol for Mailroom {
         (&mut self.nothing, &mut self.memories)
     }
 
-    fn promptness(&mut self) -> &mut Promptness {
-        &mut self.promptness
+    fn delayed_ack(&mut self) -> &mut DelayedAck {
+        &mut self.delayed_ack
     }
 
     fn receive_others(&mut self, _io: &mut RoceIo) {

@@ -1,53 +1,53 @@
-//! Whether those who use verbs poll, or have to be driven for.
+//! Whether the users of verbs poll, or the background thread has to drive for them.
 //!
 //! Programs that use verbs poll all the time; or post, poll for that, and then watch memory that a
 //! peer writes; or do neither and compute. Only the first kind is served best when the background
 //! thread stays away: one that sleeps on the sockets is woken by every packet, takes the core from
 //! the thread that polls, and finds nothing left to do. The other kinds depend on it.
 //!
-//! What a program does is seen from two sides. While it drives itself the background thread looks
-//! now and then whether it still does ([`Vigil::calls`]): who has not been seen for [`QUIET_NS`]
-//! does not. (A thread that polls is not seen either while it sends, while it waits for the lock,
-//! and while the background thread, on the same core, is in its way. So that span is much longer
-//! than these: otherwise each side, slowed down by its background thread, would look quiet to its
-//! own.) While the background thread drives, it notes at every wake-up whether it has met somebody
-//! who polls ([`Vigil::woken`]): who was met [`MEETINGS`] times more often than not can do without
-//! it. Whoever has posted will poll; whoever has polled and found what he looked for may have
-//! stopped.
+//! What a program does is seen from two sides. While the program drives, the background thread
+//! looks now and then whether it still does ([`PollDetector::should_drive`]): a program that has
+//! neither polled nor posted for [`QUIET_NS`] does not. (A thread that polls is not seen either
+//! while it sends, while it waits for the lock, and while the background thread, on the same core,
+//! is in its way. So that span is much longer than these: otherwise each side, slowed down by its
+//! background thread, would look quiet to its own.) While the background thread drives, it notes at
+//! every wake-up whether the program was polling ([`PollDetector::on_wakeup`]): a program that was
+//! so [`MEETINGS`] times more often than not can do without it. A program that has posted will
+//! poll; one that has polled and found a completion may have stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::clock;
 
-/// Who has neither polled nor posted for so long does not poll all the time.
+/// A program that has neither polled nor posted for so long does not poll all the time.
 const QUIET_NS: u64 = 100_000;
 
-/// So many packets more that met somebody who polled than did not: he polls all the time.
+/// A program that was polling at so many more wake-ups than it was not polls all the time.
 const MEETINGS: u32 = 8;
 
-/// Who polls leaves the sockets to the background thread, unless that has not been seen for so
-/// long.
+/// A thread that polls leaves the sockets to the background thread, unless that has run no turn for
+/// so long.
 const HELD_UP_NS: u64 = 200_000;
 
 /// What is known of the program's habits. Its words need not agree with one another: a wrong guess
 /// costs time and nothing else.
-pub struct Vigil {
-    /// When somebody last polled or posted, in nanoseconds; 0: never.
+pub struct PollDetector {
+    /// When the program last polled or posted, in nanoseconds; 0: never.
     active_at: AtomicU64,
     /// The last poll brought nothing, or something was posted since: a poll is to be expected.
     searching: AtomicBool,
-    /// The background thread drives, for want of somebody who polls.
+    /// The background thread drives, because the program does not poll.
     driving: AtomicBool,
     /// When it last ran a turn, in nanoseconds.
     turned_at: AtomicU64,
-    /// How much more often it has met somebody who polled than not. Its own.
+    /// At how many more wake-ups the program was polling than it was not.
     meetings: AtomicU32,
 }
 
-impl Vigil {
+impl PollDetector {
     /// No program has polled or posted yet.
-    pub fn new() -> Vigil {
-        Vigil {
+    pub fn new() -> PollDetector {
+        PollDetector {
             active_at: AtomicU64::new(0),
             searching: AtomicBool::new(false),
             driving: AtomicBool::new(false),
@@ -56,20 +56,20 @@ impl Vigil {
         }
     }
 
-    /// Somebody has polled, and perhaps found something.
+    /// The program has polled, and perhaps found something.
     pub fn polled(&self, found: bool) {
         self.searching.store(!found, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// Somebody posts, or has posted.
+    /// The program posts, or has posted.
     pub fn posted(&self) {
         self.searching.store(true, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
     /// Is the background thread to drive? It asks before every turn, and whenever it has looked.
-    pub fn calls(&self) -> bool {
+    pub fn should_drive(&self) -> bool {
         let active_at = self.active_at.load(Ordering::Relaxed);
         if active_at == 0 {
             return false;
@@ -87,7 +87,7 @@ impl Vigil {
     }
 
     /// The background thread has been woken by packets.
-    pub fn woken(&self) {
+    pub fn on_wakeup(&self) {
         let polls = self.searching.load(Ordering::Relaxed)
             && span(self.active_at.load(Ordering::Relaxed)) < QUIET_NS;
         let before = self.meetings.load(Ordering::Relaxed);
@@ -96,12 +96,12 @@ impl Vigil {
     }
 
     /// The background thread has run a turn.
-    pub(crate) fn turned(&self) {
+    pub(crate) fn on_turn(&self) {
         self.turned_at.store(now_ns(), Ordering::Relaxed);
     }
 
     /// May a poll leave the sockets to the background thread? They would be in each other's way.
-    pub fn is_served(&self) -> bool {
+    pub fn is_driven(&self) -> bool {
         self.driving.load(Ordering::Relaxed)
             && span(self.turned_at.load(Ordering::Relaxed)) < HELD_UP_NS
     }
@@ -142,7 +142,7 @@ pub(crate) fn prefer_short_slices() {
     let mut attributes = Attributes::default();
     // SAFETY: the kernel writes at most `size` bytes to `attributes`; 0 is this thread.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
-    // Whoever has chosen another policy for this process knows better.
+    // Another policy of this process was chosen on purpose.
     if got != 0 || attributes.policy != libc::SCHED_OTHER as u32 {
         return;
     }
@@ -157,45 +157,45 @@ pub(crate) fn prefer_short_slices() {
 mod tests {
     use super::*;
 
-    /// Somebody who was last seen long ago.
-    fn unseen() -> Vigil {
-        let vigil = Vigil::new();
-        vigil.active_at.store(now_ns() - 2 * QUIET_NS, Ordering::Relaxed);
-        vigil
+    /// A detector of a program that last polled long ago.
+    fn unseen() -> PollDetector {
+        let detector = PollDetector::new();
+        detector.active_at.store(now_ns() - 2 * QUIET_NS, Ordering::Relaxed);
+        detector
     }
 
     #[test]
-    fn where_nobody_uses_verbs_nothing_is_called_for() {
-        assert!(!Vigil::new().calls());
+    fn background_thread_is_not_needed_where_no_program_uses_verbs() {
+        assert!(!PollDetector::new().should_drive());
     }
 
     #[test]
-    fn who_was_not_seen_for_long_is_driven_for_until_he_is_met_polling() {
-        let vigil = unseen();
-        assert!(vigil.calls());
-        // One who was held up between two steps does not count, so time is told here.
+    fn background_thread_drives_a_quiet_program_until_it_is_found_polling() {
+        let detector = unseen();
+        assert!(detector.should_drive());
+        // The clock may advance between two steps of this test, so the test sets the time.
         let later = now_ns() + 1_000_000_000;
-        vigil.turned_at.store(later, Ordering::Relaxed);
-        assert!(vigil.is_served());
+        detector.turned_at.store(later, Ordering::Relaxed);
+        assert!(detector.is_driven());
         for _ in 0..MEETINGS {
-            assert!(vigil.calls());
-            vigil.polled(false);
-            vigil.active_at.store(later, Ordering::Relaxed);
-            vigil.woken();
+            assert!(detector.should_drive());
+            detector.polled(false);
+            detector.active_at.store(later, Ordering::Relaxed);
+            detector.on_wakeup();
         }
-        assert!(!vigil.calls() && !vigil.is_served());
+        assert!(!detector.should_drive() && !detector.is_driven());
     }
 
     #[test]
-    fn who_has_found_what_he_polled_for_may_be_watching_memory() {
-        let vigil = unseen();
-        assert!(vigil.calls());
+    fn background_thread_goes_on_driving_a_program_that_has_found_its_completion() {
+        let detector = unseen();
+        assert!(detector.should_drive());
         for _ in 0..10 * MEETINGS {
-            vigil.posted();
-            vigil.woken();
-            vigil.polled(true);
-            vigil.woken();
+            detector.posted();
+            detector.on_wakeup();
+            detector.polled(true);
+            detector.on_wakeup();
         }
-        assert!(vigil.calls());
+        assert!(detector.should_drive());
     }
 }

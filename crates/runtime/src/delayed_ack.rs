@@ -6,33 +6,33 @@
 
 use fairway_wire::{Duration, Instant};
 
-/// What is posted within this time is taken for an answer, and for so long an acknowledgement
-/// waits for one.
-pub(crate) const PROMPT: Duration = Duration::from_us(30);
+/// A post within this time of a delivery counts as its answer; an acknowledgement waits for so long
+/// at most.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_us(30);
 
-/// When more packets than these have come together, nothing waits.
-const FEW: usize = 2;
+/// No acknowledgement waits if more packets than these have arrived together.
+const PACKETS_MAX: usize = 2;
 
-/// Answers in a row that are remembered.
+/// Largest score.
 const SCORE_MAX: u8 = 8;
 
-/// So many more than were missing make a habit.
-const HABIT: u8 = 3;
+/// Score from which the application counts as prompt.
+const SCORE_PROMPT: u8 = 3;
 
-/// What one that is missing takes away.
-const MISSING: u8 = 2;
+/// What a missing answer takes from the score.
+const PENALTY: u8 = 2;
 
 /// How often the application has answered at once what it was sent.
 #[derive(Debug, Default)]
-pub struct Promptness {
+pub struct DelayedAck {
     delivered_at: Option<Instant>,
     score: u8,
 }
 
-impl Promptness {
+impl DelayedAck {
     /// Something has arrived for the application.
     pub fn delivered(&mut self, now: Instant) {
-        if self.delivered_at.is_none_or(|at| now.since(at) >= PROMPT) {
+        if self.delivered_at.is_none_or(|at| now.since(at) >= ANSWER_WITHIN) {
             self.forget();
             self.delivered_at = Some(now);
         }
@@ -41,7 +41,7 @@ impl Promptness {
     /// It has posted something.
     pub fn posted(&mut self, now: Instant) {
         match self.delivered_at.take() {
-            Some(at) if now.since(at) < PROMPT => {
+            Some(at) if now.since(at) < ANSWER_WITHIN => {
                 self.score = (self.score + 1).min(SCORE_MAX);
             }
             Some(at) => {
@@ -52,22 +52,27 @@ impl Promptness {
         }
     }
 
-    /// May an acknowledgement wait for an answer, now that so many packets have come? `until`: one
-    /// has been waiting, and may until then.
-    pub(crate) fn may_owe(&self, now: Instant, received: usize, until: Option<Instant>) -> bool {
+    /// True if an acknowledgement may wait for an answer, after so many packets have arrived.
+    /// `until`: an acknowledgement waits already, and may until then.
+    pub(crate) fn may_delay_ack(
+        &self,
+        now: Instant,
+        received: usize,
+        until: Option<Instant>,
+    ) -> bool {
         let in_time = until.is_none_or(|until| now.is_before(until));
-        in_time && received <= FEW && self.is_prompt()
+        in_time && received <= PACKETS_MAX && self.is_prompt()
     }
 
-    /// Will it answer?
+    /// True if the application is expected to answer.
     fn is_prompt(&self) -> bool {
-        self.score >= HABIT
+        self.score >= SCORE_PROMPT
     }
 
-    /// What was delivered was not answered in time.
+    /// The last delivery was not answered in time.
     fn forget(&mut self) {
         if self.delivered_at.take().is_some() {
-            self.score = self.score.saturating_sub(MISSING);
+            self.score = self.score.saturating_sub(PENALTY);
         }
     }
 }
@@ -81,26 +86,26 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_a_few_answers_to_be_relied_upon_and_fewer_without_to_lose_that() {
-        let mut habit = Promptness::default();
-        for round in 0..u64::from(HABIT) {
+    fn a_few_answers_make_an_application_prompt_and_fewer_missing_ones_end_that() {
+        let mut habit = DelayedAck::default();
+        for round in 0..u64::from(SCORE_PROMPT) {
             assert!(!habit.is_prompt());
             habit.delivered(at(1000 * round));
             habit.posted(at(1000 * round + 10));
         }
         assert!(habit.is_prompt());
-        assert!(habit.may_owe(at(5000), 1, None));
-        assert!(habit.may_owe(at(5000), 0, Some(at(5001))));
-        assert!(!habit.may_owe(at(5000), 0, Some(at(5000))), "its time is up");
-        assert!(!habit.may_owe(at(5000), FEW + 1, None), "those are a flood");
+        assert!(habit.may_delay_ack(at(5000), 1, None));
+        assert!(habit.may_delay_ack(at(5000), 0, Some(at(5001))));
+        assert!(!habit.may_delay_ack(at(5000), 0, Some(at(5000))), "its time is up");
+        assert!(!habit.may_delay_ack(at(5000), PACKETS_MAX + 1, None), "those are a flood");
         habit.delivered(at(10_000));
         habit.delivered(at(11_000));
         assert!(!habit.is_prompt());
     }
 
     #[test]
-    fn what_is_posted_late_is_no_answer() {
-        let mut habit = Promptness::default();
+    fn late_posts_are_no_answers() {
+        let mut habit = DelayedAck::default();
         for round in 0..20 {
             habit.delivered(at(1000 * round));
             habit.posted(at(1000 * round + 500));
@@ -109,8 +114,8 @@ mod tests {
     }
 
     #[test]
-    fn one_who_posts_without_being_asked_does_not_answer() {
-        let mut habit = Promptness::default();
+    fn posts_without_a_delivery_are_no_answers() {
+        let mut habit = DelayedAck::default();
         (0..20).for_each(|round| habit.posted(at(round)));
         assert!(!habit.is_prompt());
     }
