@@ -14,9 +14,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-ring", &[]),
     ("fairway-port", &["fairway-wire"]),
     ("fairway-runtime", &["fairway-wire", "fairway-device", "fairway-port", "fairway-ring"]),
+    ("fairway-observe", &["fairway-runtime", "fairway-port"]),
     (
         "fairway",
         &[
+            "fairway-observe",
             "fairway-engine",
             "fairway-roce",
             "fairway-device",

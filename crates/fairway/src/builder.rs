@@ -13,14 +13,14 @@ use fairway_sandbox::Policies;
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::error::Error;
-use crate::fidelity::{Meter, Probe};
-use crate::pressure::HostPressure;
 use crate::setup::Identity;
 use crate::turn::{Io, open_io};
 use fairway_engine::wire::{
     self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
     SLOTS_MAX, UNRELIABLE,
 };
+use fairway_observe::HostPressure;
+use fairway_observe::{Meter, Probe};
 use fairway_runtime::{addresses::with_scope, clock};
 
 /// Payload bytes of a packet, if nobody says otherwise and the link allows.

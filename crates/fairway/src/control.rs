@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use fairway_engine::control::{
     CongestionKind, CongestionLaw, CongestionProcessor, EventQueue, News, Processor, ProcessorStats,
 };
+use fairway_observe::Probe;
 use fairway_runtime::clock;
 
 use crate::error::Error;
-use crate::fidelity::Probe;
 
 /// Events between two looks at whether to stop.
 const BATCH: u32 = 64;

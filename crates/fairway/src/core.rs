@@ -19,6 +19,8 @@ use fairway_engine::{
     ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
     SetupError, Status, Usage, WorkRequest,
 };
+use fairway_observe::HostSignals;
+use fairway_observe::Probe;
 use fairway_port::PortCounters;
 use fairway_runtime::{Bound, DelayedAck, Memories, Memory, Unregistered, clock};
 use fairway_sandbox::Policies;
@@ -27,9 +29,7 @@ use crate::connect::Connecting;
 use crate::control::ControlThread;
 use crate::counters::{Counters, NicCounters};
 use crate::error::Error;
-use crate::fidelity::Probe;
 use crate::key::SegmentKey;
-use crate::pressure::HostSignals;
 use crate::setup::guesses::Guesses;
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};

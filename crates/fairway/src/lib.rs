@@ -45,8 +45,8 @@
 //! ```
 //!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
-//! `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`; `tokio` behind the
-//! feature of that name.
+//! `fairway-observe`, `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`;
+//! `tokio` behind the feature of that name.
 //!
 //! **Invariants.** No protocol decision is made here: the engine says what to send and where to
 //! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
@@ -76,7 +76,6 @@ mod engines;
 mod epoch;
 mod error;
 mod event;
-mod fidelity;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -93,7 +92,6 @@ mod peer;
 mod peer_state;
 mod pointer;
 mod post;
-mod pressure;
 mod progress;
 mod record;
 mod same_host;
@@ -122,13 +120,15 @@ pub use fairway_engine::{
     FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
     policy, wire,
 };
+pub use fairway_observe::{
+    Delay, Fidelity, HostPressure, HostPressureError, HostReading, HostResource, HostSignals,
+};
 pub use fairway_port::{PortCounters, Spec};
 pub use fairway_runtime::{Memory, SystemError, without_signals};
 pub use fairway_sandbox::{
     News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,
     SwapError,
 };
-pub use fidelity::{Delay, Fidelity};
 pub use group::JettyGroup;
 pub use jetty::Jetty;
 pub use key::{KeyError, RemoteSlice, SegmentKey};
@@ -140,7 +140,6 @@ pub use peer::{PathStats, Peer, PeerStats};
 pub use peer_state::LongPackets;
 pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
-pub use pressure::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};
 pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
 pub use target::{Notify, To};

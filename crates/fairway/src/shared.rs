@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 use fairway_engine::Rights;
+use fairway_observe::{HostPressure, PressureWatch};
 use fairway_port::QueueWatch;
 use fairway_runtime::{self as runtime, Locked, Memory, run_background};
 use fairway_sandbox::{News, Policies, Watcher};
@@ -18,7 +19,6 @@ use crate::engines;
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::outside::Outside;
-use crate::pressure::{HostPressure, PressureWatch};
 use crate::same_host::{Server, Share};
 use crate::stats::{Exporter, Server as StatsServer};
 use crate::turn::{After, Io};

@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use fairway_engine::control::ProcessorStats;
 use fairway_engine::{ChannelId, FlowView};
+use fairway_observe::HostSignals;
 
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::peer::PeerStats;
-use crate::pressure::HostSignals;
 
 mod http;
 mod json;

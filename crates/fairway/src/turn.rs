@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use fairway_device::Placement;
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{AtomicExecution, Event, Nic, PlacementToken, Received, Transmit};
+use fairway_observe::Meter;
 use fairway_port::{Address, Arrival, Datapath};
 use fairway_runtime::{
     self as runtime, Companion, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol,
@@ -15,7 +16,6 @@ use fairway_runtime::{
 };
 
 use crate::core::{Core, DUE_MAX, Notice, Wake, What};
-use crate::fidelity::Meter;
 use crate::outside::Outside;
 use crate::setup::Padded;
 

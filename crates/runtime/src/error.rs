@@ -14,7 +14,8 @@ pub struct SystemError {
 }
 
 impl SystemError {
-    pub(crate) fn new(doing: impl Into<String>, source: io::Error) -> Self {
+    /// The error of a call that was to do this.
+    pub fn new(doing: impl Into<String>, source: io::Error) -> Self {
         SystemError { doing: doing.into(), source }
     }
 }

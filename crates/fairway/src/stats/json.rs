@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use fairway_engine::control::ProcessorStats;
+use fairway_observe::HostSignals;
 
 use super::{FlowEntry, PeerEntry, Stats};
 use crate::peer::PathStats;
-use crate::pressure::HostSignals;
 
 /// Of this form.
 const VERSION: u32 = 1;

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::pressure::HostSignals;
+use fairway_observe::HostSignals;
 
 use super::{FlowEntry, PeerEntry, Stats};
 

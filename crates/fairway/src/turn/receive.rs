@@ -2,12 +2,12 @@
 
 use fairway_engine::wire::{Decoded, Instant, Packet};
 use fairway_engine::{LocalRange, Placement, PlacementToken, Received};
+use fairway_observe::Meter;
 use fairway_port::{Address, Arrival};
 use fairway_runtime::{Gone, Parsed, Placing, SharedBytes, execute_due, report};
 
 use super::{Header, Io};
 use crate::core::{Channels, Core};
-use crate::fidelity::Meter;
 use crate::setup::Padded;
 
 /// Payloads shorter than this are copied at once: that is cheaper than taking the lock again.

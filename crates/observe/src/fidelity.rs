@@ -1,6 +1,6 @@
 //! Signal fidelity: how late this host acts on what comes (UCCL §3.4 and Table 3).
 //!
-//! Two delays are measured, if [`crate::Builder::fidelity`] asks for it:
+//! Two delays are measured, if `Builder::fidelity` asks for it:
 //!
 //! | delay | from | to |
 //! |---|---|---|
@@ -33,7 +33,7 @@ pub struct Delay {
     pub since_call_ns: u32,
 }
 
-/// What was measured ([`crate::Builder::fidelity`], [`crate::Context::take_fidelity`]).
+/// What was measured (`Builder::fidelity`, `Context::take_fidelity`).
 #[derive(Clone, Debug, Default)]
 pub struct Fidelity {
     /// From an acknowledgement to the congestion control's decision.
@@ -48,7 +48,7 @@ pub struct Fidelity {
 
 /// When something came, in nanoseconds of the real-time clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Receipt {
+pub struct Receipt {
     /// To the kernel; zero if it does not say.
     stamped: u64,
     /// To us.
@@ -73,13 +73,13 @@ struct State {
 
 /// Where samples come together: from the data path's engines, and from the thread of control laws.
 #[derive(Debug)]
-pub(crate) struct Probe {
+pub struct Probe {
     state: Mutex<State>,
 }
 
 impl Probe {
     /// With room for so many samples of each kind between two calls of [`Probe::take`].
-    pub(crate) fn new(room: usize, channels: usize) -> Probe {
+    pub fn new(room: usize, channels: usize) -> Probe {
         let found = Fidelity {
             decisions: Vec::with_capacity(room),
             turn_rounds: Vec::with_capacity(room),
@@ -94,7 +94,7 @@ impl Probe {
     }
 
     /// What was measured since it was last asked, added to `to`.
-    pub(crate) fn take(&self, to: &mut Fidelity) {
+    pub fn take(&self, to: &mut Fidelity) {
         let mut state = self.state();
         let found = &mut state.found;
         to.decisions.append(&mut found.decisions);
@@ -104,7 +104,7 @@ impl Probe {
     }
 
     /// A channel's number stands for a new one.
-    pub(crate) fn opened(&self, channel: usize) {
+    pub fn opened(&self, channel: usize) {
         if let Some(waiting) = self.state().channels.get_mut(channel) {
             *waiting = Waiting::default();
         }
@@ -126,7 +126,7 @@ impl Probe {
     }
 
     /// A congestion control elsewhere has decided about the next `count` acknowledgements.
-    pub(crate) fn decided(&self, channel: usize, count: u64) {
+    pub fn decided(&self, channel: usize, count: u64) {
         let at = clock::real_ns();
         let mut state = self.state();
         for _ in 0..count {
@@ -173,7 +173,7 @@ fn delay(unstamped: &mut u64, receipt: Receipt, at: u64) -> Delay {
 
 /// What measures the traffic of one engine's sockets.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub struct Meter {
     probe: Arc<Probe>,
     /// Congestion controls decide while the engine handles their acknowledgements.
     in_line: bool,
@@ -186,7 +186,9 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new(probe: Arc<Probe>, in_line: bool) -> Meter {
+    /// A meter that reports to this probe. `in_line`: congestion controls decide in the thread that
+    /// receives.
+    pub fn new(probe: Arc<Probe>, in_line: bool) -> Meter {
         Meter {
             probe,
             in_line,
@@ -198,13 +200,13 @@ impl Meter {
     }
 
     /// A receive call has brought something that the kernel received then.
-    pub(crate) fn arrived(&mut self, stamped_ns: u64) {
+    pub fn arrived(&mut self, stamped_ns: u64) {
         self.receipt = Receipt { stamped: stamped_ns, called: clock::real_ns() };
         self.noted = None;
     }
 
     /// The engine has handled an acknowledgement, and told the congestion control of it.
-    pub(crate) fn told(&mut self, channel: usize) {
+    pub fn told(&mut self, channel: usize) {
         if self.in_line {
             self.probe.decided_about(self.receipt, clock::real_ns());
         } else {
@@ -213,7 +215,7 @@ impl Meter {
     }
 
     /// The engine has handled a packet of data.
-    pub(crate) fn data(&mut self, channel: usize) {
+    pub fn data(&mut self, channel: usize) {
         // The rest of the run came with it.
         if self.noted.replace(channel) == Some(channel) {
             return;
@@ -225,7 +227,7 @@ impl Meter {
 
     /// An acknowledgement of the channel was put together. It belongs to the run at hand, or, if
     /// that has no room for it, to the next one.
-    pub(crate) fn acknowledges(&mut self, channel: usize, now: bool) {
+    pub fn acknowledges(&mut self, channel: usize, now: bool) {
         let list = if now { &mut self.leaving } else { &mut self.pending };
         if let Some(waiting) = self.probe.state().channels.get_mut(channel) {
             list.append(&mut waiting.data);
@@ -233,12 +235,12 @@ impl Meter {
     }
 
     /// What was put together for the next run is in this one now.
-    pub(crate) fn began_run(&mut self) {
+    pub fn began_run(&mut self) {
         self.leaving.append(&mut self.pending);
     }
 
     /// The run has left; the call that took it began at `at`.
-    pub(crate) fn left(&mut self, at: u64) {
+    pub fn left(&mut self, at: u64) {
         if self.leaving.is_empty() {
             return;
         }
@@ -247,7 +249,7 @@ impl Meter {
     }
 
     /// What waited to be sent is dropped.
-    pub(crate) fn dropped(&mut self) {
+    pub fn dropped(&mut self) {
         self.leaving.clear();
         self.pending.clear();
     }

@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use fairway_port::QueueWatch;
-
-use crate::error::Error;
+use fairway_runtime::SystemError;
 
 mod gauges;
 mod signals;
@@ -28,7 +27,7 @@ pub use signals::{HostPressure, HostPressureError, HostReading, HostResource, Ho
 
 /// A thread that looks, and tells at the end of each period. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct PressureWatch {
+pub struct PressureWatch {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -38,14 +37,14 @@ impl PressureWatch {
     ///
     /// # Errors
     /// What counts cannot be read, or there is no thread.
-    pub(crate) fn start(
+    pub fn start(
         proc: &Path,
         queues: Vec<QueueWatch>,
         options: &HostPressure,
         tell: impl Fn(HostSignals) + Send + 'static,
-    ) -> Result<PressureWatch, Error> {
+    ) -> Result<PressureWatch, SystemError> {
         let mut gauges = Gauges::new(proc, queues, options)
-            .map_err(|error| Error::io("watch what the host is short of", error))?;
+            .map_err(|error| SystemError::new("watch what the host is short of", error))?;
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, period) = (stop.clone(), options.period.max(PERIOD_MIN));
         let step = if gauges.watches_queues() { period / SAMPLES } else { period };
@@ -64,7 +63,7 @@ impl PressureWatch {
         let thread = Builder::new()
             .name("fairway-pressure".into())
             .spawn(life)
-            .map_err(|error| Error::io("start the thread that watches the host", error))?;
+            .map_err(|error| SystemError::new("start the thread that watches the host", error))?;
         Ok(PressureWatch { stop, thread: Some(thread) })
     }
 }
