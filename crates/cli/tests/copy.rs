@@ -1,6 +1,8 @@
 //! `fairway serve`, `copy` and `emulate`.
 
 mod common;
+#[path = "../../fairway/tests/common/superuser.rs"]
+mod superuser;
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -237,7 +239,7 @@ fn one_address_leaves_a_part_of_the_disk_to_others() {
 struct SmallDisk(std::ffi::CString);
 
 impl SmallDisk {
-    /// `None`, and a word about it, if that is not allowed.
+    /// `None`, and a line about it, if that is not allowed.
     fn mount(scratch: &Scratch) -> Option<SmallDisk> {
         let place = std::ffi::CString::new(scratch.text("in")).expect("a path");
         // SAFETY: strings that end.
@@ -246,7 +248,7 @@ impl SmallDisk {
             libc::mount(kind, place.as_ptr(), kind, 0, options.cast())
         };
         if mounted != 0 {
-            eprintln!("not tested: a file system of its own needs the superuser");
+            superuser::skip("a file system of 4 MiB");
         }
         (mounted == 0).then_some(SmallDisk(place))
     }

@@ -3,6 +3,8 @@
 //! Tests with a router need the superuser and the `ip` tool: their hosts are network namespaces.
 
 mod common;
+#[path = "common/superuser.rs"]
+mod superuser;
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -140,7 +142,7 @@ fn demand_that_both_directions_carry_data(network: &Network, pair: &Pair) {
 fn network(label: &str) -> Option<Network> {
     let made = Network::new(label);
     if made.is_none() {
-        eprintln!("not tested: network namespaces need the superuser and `ip`");
+        superuser::skip("hosts and a router in network namespaces");
     }
     made
 }
@@ -275,7 +277,7 @@ fn packets_with_the_longest_headers_fit_a_link_of_ipv6() {
         // SAFETY: the call changes this thread alone.
         let is_alone = unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 };
         if !is_alone || !run("link set lo mtu 1500 up") {
-            return eprintln!("not tested: network namespaces need the superuser and `ip`");
+            return superuser::skip("a link of 1,500 bytes in a network namespace");
         }
         let Pair { client, server } = Pair::of(builder_v6(), builder_v6());
         let options = MailboxOptions {

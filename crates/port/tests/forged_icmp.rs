@@ -3,6 +3,9 @@
 //! The test needs the superuser: it runs in a network namespace of its own, because the kernel
 //! believes the message for ten minutes.
 
+#[path = "../../fairway/tests/common/superuser.rs"]
+mod superuser;
+
 use std::io;
 use std::mem::zeroed;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -124,7 +127,7 @@ fn forged_report_of_a_short_path_changes_no_length() {
     // A thread of its own, because it leaves the namespace of the others.
     let ended = std::thread::spawn(|| match enter_namespace() {
         true => demand_that_packets_stay_long(),
-        false => eprintln!("not tested: a network namespace needs the superuser"),
+        false => superuser::skip("loopback in a network namespace"),
     });
     ended.join().expect("the test in the namespace");
 }

@@ -5,12 +5,14 @@ mod common;
 #[allow(dead_code)] // Some of it is used here.
 #[path = "../../../crates/rdma/tests/verbs_roce/namespaces.rs"]
 mod namespaces;
+#[path = "../../../crates/fairway/tests/common/superuser.rs"]
+mod superuser;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Running, alone, command, compile, free_port, has, skip};
+use common::{Running, alone, command, compile, free_port, has};
 use fairway::engine::wire::roce::cm::{
     self, CommunicationId, IpHeader, Message, Path, PortSpace, Reason, Reject, Request, Service,
     service_id,
@@ -37,7 +39,7 @@ fn hosts(label: &str) -> Option<Namespaces> {
 fn hosts_or_skip(label: &str) -> Option<Namespaces> {
     let hosts = hosts(label);
     if hosts.is_none() {
-        skip("network namespaces need the superuser and the ip tool");
+        superuser::skip("hosts in network namespaces");
     }
     hosts
 }

@@ -3,14 +3,14 @@
 use crate::namespaces::Namespaces;
 use crate::node::{Node, options, patient};
 use crate::processes::{Other, write_and_read_back};
+use crate::superuser;
 use fairway_roce::Transport;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 #[test]
 fn processes_of_one_host_share_the_port_of_roce() {
     let Some(spaces) = Namespaces::new("share") else {
-        println!("SKIPPED: network namespaces need the superuser and the ip tool");
-        return;
+        return superuser::skip("hosts in network namespaces");
     };
     let mut others = [0, 1].map(|_| spaces.inside(1, || Other::start("10.77.0.2")));
     let here = spaces.inside(0, || Node::new(&options("10.77.0.1")));
@@ -30,8 +30,7 @@ fn processes_of_one_host_share_the_port_of_roce() {
 #[test]
 fn other_hosts_reach_no_socket_that_is_for_processes_of_this_host() {
     let Some(spaces) = Namespaces::new("slots") else {
-        println!("SKIPPED: network namespaces need the superuser and the ip tool");
-        return;
+        return superuser::skip("hosts in network namespaces");
     };
     for (server, client) in [("10.77.0.2", "10.77.0.1"), ("fd77::2", "fd77::1")] {
         let node = spaces.inside(1, || Node::new(&options(server)));

@@ -21,6 +21,8 @@ mod reliable;
 #[path = "../verbs/rights.rs"]
 mod rights;
 mod strangers;
+#[path = "../../../fairway/tests/common/superuser.rs"]
+mod superuser;
 #[path = "../verbs/threads.rs"]
 mod threads;
 mod troubles;

@@ -136,7 +136,7 @@ fn dissect(label: &str, seen: &Seen) -> bool {
 
 fn captured(label: &str, make: impl Fn(usize) -> CarrierOptions + Sync) -> Option<Seen> {
     let Some(spaces) = Namespaces::new(label) else {
-        println!("SKIPPED: network namespaces need the superuser and the ip tool");
+        crate::superuser::skip("hosts in network namespaces");
         return None;
     };
     if !spaces.cut_trains() {
