@@ -1,6 +1,8 @@
 //! Datagrams that nobody asked for.
 
 mod common;
+#[path = "common/superuser.rs"]
+mod superuser;
 
 use std::net::UdpSocket;
 
@@ -179,7 +181,7 @@ impl ByHand {
 }
 
 #[test]
-fn a_server_keeps_nothing_for_those_who_only_say_hello() {
+fn server_keeps_nothing_for_clients_that_only_ask() {
     let server = builder().build().unwrap();
     let client = ByHand::new(server.local_addrs()[0]);
     let hello = client.hello();
@@ -189,6 +191,29 @@ fn a_server_keeps_nothing_for_those_who_only_say_hello() {
     }
     assert!(server.peers().is_empty());
     assert_eq!(server.counters().nic.connections, 0);
+}
+
+/// The reviewers asked all ports of a host, and those of the connection answered with the address
+/// of their node, which packets of its channels name.
+#[test]
+fn answers_to_strangers_come_from_another_address_than_channels_have() {
+    let Pair { client, server } = Pair::new();
+    for (asked, peer) in [(&client, &server.peer), (&server, &client.peer)] {
+        let of_channels = Cna::new(peer.incarnation());
+        for port in asked.context.local_addrs() {
+            let stranger = ByHand::new(port);
+            let (source, confirm) = stranger.confirmation(stranger.hello());
+            assert_ne!(source, of_channels, "WELCOME from {port}");
+            let forged = wire::Confirm { cookie: [0; 16], ..confirm };
+            for destination in [source, of_channels, Cna::new(0x777777)] {
+                stranger.say(destination, SetupMessage::Confirm(forged));
+                let refused = stranger.hear();
+                assert!(matches!(refused.message, SetupMessage::Reject(_)), "{refused:?}");
+                assert_ne!(refused.source, of_channels, "REJECT from {port}");
+            }
+        }
+        assert_eq!((asked.context.peers().len(), asked.context.usage().channels), (1, 1));
+    }
 }
 
 #[test]
@@ -249,7 +274,7 @@ impl ByHand {
 
 /// A channel joins only the group that its client has opened, from the same place, and once.
 #[test]
-fn nobody_joins_a_group_that_is_not_his() {
+fn channels_join_only_the_group_of_their_client() {
     let server = builder().engines(3).build().unwrap();
     let address = server.local_addrs()[0];
     let client = ByHand::new(address);
@@ -408,7 +433,7 @@ fn one_source_does_not_get_all_channels_nor_all_answers() {
             demand_that_sources_and_networks_leave_channels_to_others();
             demand_that_idle_channels_and_answers_are_left_to_others();
         }
-        false => eprintln!("not tested: a network namespace needs the superuser and `ip`"),
+        false => superuser::skip("addresses of a network namespace"),
     });
     ended.join().expect("the test in the namespace");
 }

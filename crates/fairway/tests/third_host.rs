@@ -10,6 +10,8 @@
 mod common;
 #[path = "common/forger.rs"]
 mod forger;
+#[path = "common/superuser.rs"]
+mod superuser;
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -50,7 +52,7 @@ fn address(host: usize) -> Ipv4Addr {
 }
 
 impl Network {
-    /// `None`, and a word about it, if it cannot be made here.
+    /// `None`, and a line about it, if it cannot be made here.
     fn new(label: &str) -> Option<Network> {
         let pid = std::process::id();
         let names = ["c", "s", "x", "b"].map(|host| format!("fairway-{label}-{host}-{pid}"));
@@ -72,7 +74,7 @@ impl Network {
                         || run(&format!("-n {name} route add default via {}", address(ATTACKER))))
             });
         if !is_made {
-            eprintln!("not tested: network namespaces need the superuser and `ip`");
+            superuser::skip("hosts in network namespaces");
         }
         is_made.then_some(network)
     }
@@ -442,7 +444,7 @@ fn forged_voids_stall_nothing() {
 
 /// 24,000 packets that acknowledge what was not sent stalled a transfer until it failed.
 #[test]
-fn forged_acknowledgements_are_believed_by_nobody() {
+fn forged_acknowledgements_stall_nothing() {
     demand_no_effect(
         "ack",
         |_| {},
@@ -540,7 +542,7 @@ fn question(nonce: u64) -> [u8; SETUP_LEN] {
 
 /// Each question of a flood has a source of its own, so that no limit of one source helps.
 #[test]
-fn flood_of_questions_from_forged_addresses_keeps_nobody_out() {
+fn flood_of_questions_from_forged_addresses_leaves_room_for_others() {
     let Some(network) = Network::new("hello") else { return };
     let (pair, route) = network.connect(at(CLIENT));
     let target = Victims::of(&pair, route);

@@ -115,7 +115,7 @@ fn a_packet_that_came_to_the_wrong_carrier_is_handed_on() {
 }
 
 #[test]
-fn nobody_but_carriers_of_this_host_hands_over() {
+fn only_carriers_of_this_host_hand_packets_over() {
     let node = Node::new(&own_options());
     let pair = listening(&node);
     let to = SocketAddr::new(ip(&node), ROCE_PORT);

@@ -1,8 +1,8 @@
-//! A peer that contradicts itself: each of these was found by fuzzing, and broke the accounts of
-//! the channel, or a list.
+//! A peer that contradicts itself. All but the first test show what fuzzing found, and what broke
+//! the accounts of the channel, or a list.
 
 use super::*;
-use fairway_wire::{Ack, Data, Nak, Order, Packet, Refusal};
+use fairway_wire::{Ack, AckFlags, Data, Nak, Order, Packet, Refusal, Void};
 
 impl Pair {
     fn sent(&mut self, n: usize) -> Vec<Transmit> {
@@ -31,6 +31,55 @@ impl Pair {
         });
         acks.reduce(|_, newer| newer).expect("an acknowledgement")
     }
+}
+
+/// A peer that has the channel's key may still name packets that were never sent.
+#[test]
+fn packets_about_numbers_that_were_not_sent_are_counted_and_change_nothing() {
+    let mut pair = Pair::new(0xFF_FFF8, 4);
+    let remote = pair.remote();
+    pair.post(1, Work::Write { remote }, 12 * MTU);
+    let packets = pair.sent(0);
+    let next = Psn::new(0xFF_FFF8).plus(packets.len() as u32);
+    pair.deliver(1, &packets[0]);
+    let ack = pair.true_acknowledgement();
+    let Packet::Data(first) = packets[0].packet else { panic!("the WRITE leaves first") };
+    let usage = pair.nics[0].usage();
+    let mut expected = 0;
+    for ahead in [0, 1, 4096, 1 << 22, (1 << 23) - 1] {
+        let psn = next.plus(ahead);
+        let cumulative = Ack { cumulative: psn, flags: AckFlags::none(), ..ack };
+        let mut selective = Ack { flags: AckFlags::SELECTIVE, ..ack };
+        selective.sack.highest = psn;
+        let reason = Refusal::Access;
+        let nak = Nak { psn, message: first.message, reason, retry_after_us: 0 };
+        for lie in [Packet::Ack(cumulative), Packet::Ack(selective), Packet::Nak(nak)] {
+            let forged = pair.forged(&packets[0], lie);
+            pair.deliver(0, &forged);
+            expected += 1;
+            assert_eq!(pair.nics[0].counters().dropped(DropReason::BadAcknowledgement), expected);
+        }
+    }
+    pair.nics[0].audit();
+    assert_eq!((pair.completions(0), pair.nics[0].usage()), (Vec::new(), usage));
+
+    // A VOID beyond the window, and one of a number that has arrived.
+    let window = pair.nics[1].limits().window_packets;
+    let mut void = |psn: Psn| {
+        let void = Packet::Void(Void { psn, message: first.message, ack_request: false });
+        pair.deliver(1, &Transmit { packet: void, gather: LocalRange::default(), ..packets[0] });
+        let counters = pair.nics[1].counters();
+        (counters.dropped(DropReason::BeyondWindow), counters.dropped(DropReason::Duplicate))
+    };
+    assert_eq!(void(first.psn.plus(1 + window)), (1, 0));
+    assert_eq!(void(first.psn.plus(1 << 22)), (2, 0));
+    assert_eq!(void(first.psn), (2, 1));
+
+    packets[1..].iter().for_each(|packet| pair.deliver(1, packet));
+    pair.settle(|_, _| false);
+    let done = pair.completions(0);
+    assert_eq!((done.len(), done[0].status), (1, Status::Success));
+    assert_eq!(pair.placed[1], 12);
 }
 
 #[test]
