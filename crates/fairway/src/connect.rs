@@ -22,10 +22,12 @@ use crate::setup::guesses::Guesses;
 use crate::setup::keys::KeyPair;
 use crate::setup::listening::Listening;
 use crate::setup::quota::{self, Quota};
+use crate::setup::shortened::Watch;
 use crate::setup::sizes::SizeProbe;
 use crate::setup::{Identity, Padded};
 
 mod serving;
+mod shortened;
 mod ways;
 
 use ways::{Way, asker};
@@ -46,6 +48,8 @@ pub(crate) struct Connecting {
     attempts: Vec<Option<Pending>>,
     /// Connections that are probed with packets of full size.
     sizes: Vec<SizeProbe>,
+    /// When channels are looked at next: has one stalled?
+    stalls_at: Instant,
 }
 
 struct Pending {
@@ -95,8 +99,17 @@ impl Connecting {
         guesses: Guesses,
     ) -> Result<Self, Error> {
         let listener = Listener::new(identity.clone(), clock::random_bytes()?);
-        let (quota, attempts, sizes) = (Quota::new(), Vec::new(), Vec::new());
-        Ok(Connecting { identity, listener, detours, evict_idle, quota, guesses, attempts, sizes })
+        Ok(Connecting {
+            identity,
+            listener,
+            detours,
+            evict_idle,
+            quota: Quota::new(),
+            guesses,
+            attempts: Vec::new(),
+            sizes: Vec::new(),
+            stalls_at: clock::now(),
+        })
     }
 
     /// When some attempt has something to say or do.
@@ -292,7 +305,7 @@ impl Core {
 
     /// Lets every attempt say what it has to say, and ends those that are over.
     pub(crate) fn speak(&mut self, now: Instant) {
-        self.connecting.sizes.retain_mut(|probe| !probe.advance(now));
+        self.advance_size_probes(now);
         for index in 0..self.connecting.attempts.len() {
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
             if pending.result.is_some() {
@@ -537,6 +550,7 @@ impl Core {
         let mut channel =
             Channel::new(names, peer.clone(), place.engine, remote.role, sockets, ports, key);
         channel.members = channel.leads().then(|| Members::new(agreed));
+        channel.watch = Some(Watch::new(*agreed));
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
         // A firewall that lets a client ask from any port need not let a server do so.

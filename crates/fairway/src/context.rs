@@ -359,6 +359,7 @@ impl Context {
             Notice::PeerClosed(state) => Event::PeerClosed(self.peer(state)),
             Notice::KeysRefused(state) => Event::KeysRefused(self.peer(state)),
             Notice::Evicted(state) => Event::Evicted(self.peer(state)),
+            Notice::PathShortened(state) => Event::PathShortened(self.peer(state)),
             Notice::PathDown(state, path) => Event::PathDown { peer: self.peer(state), path },
             Notice::PathUp(state, path) => Event::PathUp { peer: self.peer(state), path },
             Notice::JettyFault { jetty, status, state } => {

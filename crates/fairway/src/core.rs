@@ -153,6 +153,7 @@ pub(crate) enum Notice {
     PeerClosed(Arc<PeerState>),
     KeysRefused(Arc<PeerState>),
     Evicted(Arc<PeerState>),
+    PathShortened(Arc<PeerState>),
     PathDown(Arc<PeerState>, u8),
     PathUp(Arc<PeerState>, u8),
     JettyFault { jetty: JettyId, status: Status, state: JettyState },

@@ -21,6 +21,11 @@ pub enum Event {
     /// A connection that a peer had opened was closed because it was idle and few channels were
     /// left ([`Builder::evict_idle`](crate::Builder::evict_idle)).
     Evicted(Peer),
+    /// A path to a peer has become shorter while the connection was open: packets as long as set-up
+    /// proved to arrive were lost for several seconds, while the peer answered short ones. The
+    /// connection was closed, and operations to the peer have completed as flushed. The next
+    /// connection finds the length that fits.
+    PathShortened(Peer),
     /// A path stopped working and is not used for now.
     PathDown {
         /// Whom it leads to.
@@ -57,6 +62,7 @@ impl Event {
         match self {
             Event::Connected(peer) | Event::PeerDead(peer) => Some(peer),
             Event::PeerClosed(peer) | Event::KeysRefused(peer) | Event::Evicted(peer) => Some(peer),
+            Event::PathShortened(peer) => Some(peer),
             Event::PathDown { peer, .. } | Event::PathUp { peer, .. } => Some(peer),
             Event::JettyFault { .. } | Event::JettyDrained { .. } => None,
         }

@@ -7,6 +7,7 @@ pub(crate) mod keys;
 pub(crate) mod listening;
 pub(crate) mod numbers;
 pub(crate) mod quota;
+pub(crate) mod shortened;
 pub(crate) mod sizes;
 
 pub(crate) use fairway_engine::setup::{Identity, Padded};

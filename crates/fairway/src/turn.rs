@@ -163,6 +163,7 @@ impl Protocol for Core {
     }
 
     fn fire_own_timers(&mut self, now: Instant) {
+        self.look_for_stalls(now);
         if is_due(self.connecting.poll_timeout(), now) {
             self.changes += 1;
             self.speak(now);

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, Side, builder, builder_v6, bytes, content, engines, side};
-use fairway::{
-    Context, Event, MailTo, MailboxOptions, Order, Post, Rights, ServiceMode, Threshold,
+use fairway_softnic::{
+    Context, Event, MailTo, MailboxOptions, Order, Post, Rights, ServiceMode, Status, Threshold,
 };
 
 /// Runs a tool; false if it is not there or fails.
@@ -187,6 +187,59 @@ fn path_that_is_short_both_ways_is_found_without_icmp() {
 #[test]
 fn path_that_is_short_both_ways_is_found_with_icmp() {
     demand("icmp", &[CLIENT, SERVER], false, SHORT);
+}
+
+/// A route that changes while a connection is open: the short packets that show that the peer lives
+/// still arrive, so operations waited for ever.
+fn demand_that_a_shorter_path_ends_the_connection(label: &str, short: usize) {
+    let Some(network) = network(label) else { return };
+    let (Pair { client, server }, _) = network.connect();
+    assert_eq!(client.peer.mtu(), FULL);
+    network.silence();
+    network.shorten(short, 1400);
+    let (local, remote) = (client.filled(1 << 20, 1), server.open_segment(1 << 20));
+    // The side whose long packets vanish closes the connection.
+    let (closing, other) = if short == SERVER {
+        client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
+        (&client, &server)
+    } else {
+        client.jetty.read(&client.peer, &local, remote.key(), 1).unwrap();
+        (&server, &client)
+    };
+    let expected = if short == SERVER { Status::Flushed } else { Status::PeerClosed };
+    // The thread that waits opens the sockets that ask.
+    let status = network.inside(CLIENT, || client.wait().status);
+    assert_eq!(status, expected);
+    let ended = |event: &Event| !matches!(event, Event::PathDown { .. } | Event::PathUp { .. });
+    let last = |side: &Side| loop {
+        let event = side.context.wait_event(PATIENCE).unwrap();
+        if ended(&event) {
+            return event;
+        }
+    };
+    let (here, there) = (last(closing), last(other));
+    assert!(matches!(&here, Event::PathShortened(peer) if *peer == closing.peer), "{here:?}");
+    assert!(matches!(&there, Event::PeerClosed(peer) if *peer == other.peer), "{there:?}");
+
+    let to = server.context.local_addrs()[0];
+    let Side { context, .. } = client;
+    let peer = network.inside(CLIENT, || context.connect(to, PATIENCE).unwrap());
+    assert_eq!(peer.mtu(), SHORT);
+    let Event::Connected(back) = server.context.wait_event(PATIENCE).unwrap() else {
+        panic!("something happened before the connection");
+    };
+    let pair = Pair { client: side(context, peer), server: side(server.context, back) };
+    demand_that_both_directions_carry_data(&network, &pair);
+}
+
+#[test]
+fn path_to_the_server_that_becomes_shorter_ends_the_connection() {
+    demand_that_a_shorter_path_ends_the_connection("less-there", SERVER);
+}
+
+#[test]
+fn path_to_the_client_that_becomes_shorter_ends_the_connection() {
+    demand_that_a_shorter_path_ends_the_connection("less-back", CLIENT);
 }
 
 /// The sum of RFC 1071.

@@ -8,7 +8,7 @@ use crate::counters::Counters;
 use crate::jetty::Jetty;
 use crate::limits::Limits;
 use fairway_policy::PathView;
-use fairway_wire::{Cna, Duration, Instant};
+use fairway_wire::{Cna, Duration, Instant, Psn};
 
 impl Nic {
     /// This NIC's node address.
@@ -54,6 +54,13 @@ impl Nic {
     pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
         let channel = self.open_ref(id)?;
         Some((channel.policy.congestion.window_bytes(), u64::from(channel.tp.flight)))
+    }
+
+    /// The oldest packet of an open channel that was sent and is not acknowledged. `None` if there
+    /// is none, or the channel is not open.
+    pub fn oldest_unacknowledged(&self, id: ChannelId) -> Option<Psn> {
+        let tp = &self.open_ref(id)?.tp;
+        (tp.oldest != tp.next).then_some(tp.oldest)
     }
 
     /// Is the channel open, so that work may be posted to it?

@@ -130,15 +130,26 @@ impl Core {
         socket: usize,
         agreed: &Parameters,
     ) {
+        if let Some(probe) = self.size_probe(now, peer, socket, agreed) {
+            self.connecting.sizes.push(probe);
+        }
+    }
+
+    /// A probe of a peer with packets of full size, from ports of the address of `socket`. `None`
+    /// if the peer does not answer to that, or too many are probed.
+    pub(super) fn size_probe(
+        &self,
+        now: Instant,
+        peer: &Arc<PeerState>,
+        socket: usize,
+        agreed: &Parameters,
+    ) -> Option<SizeProbe> {
         let Connecting { identity, detours, sizes, .. } = &self.connecting;
         if !*detours || sizes.len() >= SIZE_PROBES_MAX {
-            return;
+            return None;
         }
-        let Ok(nonce) = clock::random() else { return };
-        let Some(probe) = LengthProbe::new(now, identity, nonce, agreed) else { return };
-        let local = self.local_addrs()[socket];
-        let probe = SizeProbe::new(now, peer.clone(), local, probe);
-        self.connecting.sizes.push(probe);
+        let probe = LengthProbe::new(now, identity, clock::random().ok()?, agreed)?;
+        Some(SizeProbe::new(now, peer.clone(), self.local_addrs()[socket], probe))
     }
 
     /// The number of the path between the socket that a client asked and the one it asked from.

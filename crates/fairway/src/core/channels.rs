@@ -16,6 +16,7 @@ use fairway_engine::wire::{
 use fairway_port::Address;
 
 use crate::setup::numbers::Numbers;
+use crate::setup::shortened::Watch;
 
 /// Connections by the dense index of their channel. A connection that has ended keeps its place
 /// until the index is used again, because its last words may have yet to be sent.
@@ -41,6 +42,8 @@ pub(crate) struct Channel {
     told: Tpn,
     /// Of the first channel: which others of its group have joined (at the server).
     pub(crate) members: Option<Members>,
+    /// How long it has waited for an acknowledgement; `None` until it is open.
+    pub(crate) watch: Option<Watch>,
     /// Closed from here, and the engine is not done with that yet.
     pub(crate) is_closing: bool,
     /// Of its header checks.
@@ -84,6 +87,7 @@ impl Channel {
             remote_tpn,
             told: id.tpn(),
             members: None,
+            watch: None,
             is_closing: false,
             key,
             paths,
@@ -196,6 +200,10 @@ impl Channels {
                 && channel.peer.incarnation == remote.value()
                 && channel.peer.alive.load(Ordering::Acquire)
         })
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Channel> {
+        self.records.iter_mut().flatten()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Channel> {

@@ -1,6 +1,7 @@
 //! Asks a peer whether packets of full size get through, from sockets of their own.
 //!
-//! `fairway_engine::setup::LengthProbe` says what is asked, and when.
+//! `fairway_engine::setup::LengthProbe` says what is asked, and when. Of a connection that has
+//! stalled, each long question leaves with a short one beside it.
 
 use crate::peer_state::{LongPackets, PeerState};
 use std::io;
@@ -9,11 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use fairway_engine::setup::{LengthProbe, Padded, ProbeOutcome};
-use fairway_engine::wire::{Decoded, Duration, Instant, SETUP_LEN, decode, encode_setup};
+use fairway_engine::wire::{
+    Decoded, Duration, Hello, Instant, SETUP_LEN, Setup, SetupMessage, decode, encode_setup,
+};
 use fairway_port::Knock;
 
 /// Answers are looked for so often.
 const LOOK_EVERY: Duration = Duration::from_ms(10);
+/// When so many short questions were answered, and no long one, the path is short.
+const SHORT_ANSWERS: u32 = 4;
+
+/// A socket sends a long question, and perhaps a short one.
+const ANSWERS_EACH: usize = 2;
 
 /// Questions of full size to a peer.
 #[derive(Debug)]
@@ -23,7 +31,17 @@ pub(crate) struct SizeProbe {
     probe: LengthProbe,
     /// The sockets that have asked.
     knocks: Vec<Knock>,
+    /// Of a connection that has stalled: the short questions beside the long ones.
+    short: Option<Short>,
     look_at: Instant,
+}
+
+/// Questions without padding, which show that the peer answers at all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Short {
+    /// Tells their answers from those to the long ones.
+    nonce: u64,
+    answers: u32,
 }
 
 impl SizeProbe {
@@ -34,7 +52,28 @@ impl SizeProbe {
         local: SocketAddr,
         probe: LengthProbe,
     ) -> Self {
-        SizeProbe { peer, local, probe, knocks: Vec::new(), look_at: now }
+        SizeProbe { peer, local, probe, knocks: Vec::new(), short: None, look_at: now }
+    }
+
+    /// The same, with a short question beside each long one.
+    pub(crate) fn beside_short_ones(self) -> Self {
+        SizeProbe { short: Some(Short::default()), ..self }
+    }
+
+    /// The peer that is asked.
+    pub(crate) fn peer(&self) -> &Arc<PeerState> {
+        &self.peer
+    }
+
+    /// True if this is the peer that is asked.
+    pub(crate) fn is_of(&self, peer: &Arc<PeerState>) -> bool {
+        Arc::ptr_eq(&self.peer, peer)
+    }
+
+    /// True once short questions were answered and the long ones beside them were not.
+    pub(crate) fn only_short_ones_arrive(&self) -> bool {
+        self.probe.outcome() == Some(ProbeOutcome::Vanished)
+            && self.short.is_some_and(|short| short.answers >= SHORT_ANSWERS)
     }
 
     /// When [`SizeProbe::advance`] has something to do.
@@ -70,19 +109,43 @@ impl SizeProbe {
         let mut message = vec![0; question.length];
         encode_setup(&question.setup, &mut message);
         knock.send(&message);
+        if let Some(short) = &mut self.short
+            && let SetupMessage::Hello(hello) = question.setup.message
+        {
+            short.nonce = !hello.nonce;
+            let hello = Hello { nonce: short.nonce, ..hello };
+            let setup = Setup { message: SetupMessage::Hello(hello), ..question.setup };
+            encode_setup(&setup, &mut message);
+            knock.send(&message[..SETUP_LEN]);
+        }
         self.knocks.push(knock);
         Ok(())
     }
 
-    /// Takes an answer from each socket, if there is one.
+    /// Takes an answer to each question, if there is one.
     fn look(&mut self) {
         let mut bytes = [0; SETUP_LEN];
         for knock in &self.knocks {
-            if let Some(Ok(length)) = knock.receive(&mut bytes)
-                && let Ok(Decoded::Setup(setup)) = decode(&bytes[..length.min(SETUP_LEN)], length)
-            {
-                self.probe.handle_message(&setup);
+            for _ in 0..ANSWERS_EACH {
+                if let Some(Ok(length)) = knock.receive(&mut bytes)
+                    && let Ok(Decoded::Setup(setup)) =
+                        decode(&bytes[..length.min(SETUP_LEN)], length)
+                {
+                    self.probe.handle_message(&setup);
+                    if let Some(short) = &mut self.short {
+                        short.answers += u32::from(answers(&setup, short.nonce));
+                    }
+                }
             }
         }
+    }
+}
+
+/// Does a message answer the question with this nonce?
+fn answers(setup: &Setup, nonce: u64) -> bool {
+    match &setup.message {
+        SetupMessage::Welcome(welcome) => welcome.nonce == nonce,
+        SetupMessage::Reject(reject) => reject.nonce == nonce,
+        SetupMessage::Hello(_) | SetupMessage::Confirm(_) | SetupMessage::Accept(_) => false,
     }
 }
