@@ -179,12 +179,15 @@ impl Segments {
         Some(offset.checked_add(u64::from(length)).is_some_and(|end| end <= segment.length))
     }
 
-    /// One more operation or receive needs the memory.
+    /// One more operation or receive needs the memory. [`NONE`], which stands for no bytes, has no
+    /// references.
     ///
     /// # Panics
     /// If there is no such segment.
     pub fn hold(&mut self, index: u32) {
-        self.pool[index].references += 1;
+        if index != NONE {
+            self.pool[index].references += 1;
+        }
     }
 
     /// Drops a reference; true if that released a deregistered segment.
@@ -192,6 +195,9 @@ impl Segments {
     /// # Panics
     /// If there is no reference.
     pub fn let_go(&mut self, index: u32) -> bool {
+        if index == NONE {
+            return false;
+        }
         let segment = &mut self.pool[index];
         assert!(segment.references > 0, "segment {index} was let go too often");
         segment.references -= 1;
@@ -202,22 +208,37 @@ impl Segments {
         false
     }
 
-    /// Checks a remote access; gives what [`Self::is_current`] asks for, and the offset in the
+    /// Checks a remote access; returns what [`Self::is_current`] needs, and the range in the
     /// segment.
+    ///
+    /// Where Jetties guard the segments, an access of no bytes needs the grant of its Jetty, and no
+    /// segment (InfiniBand specification C9-88: the key of a request of length 0 is not checked).
+    /// Its range has the segment number [`NONE`].
     ///
     /// # Errors
     /// Why it is refused: [`Refusal::Access`] for a segment that is not registered, a wrong secret,
     /// and a range outside alike; [`Refusal::Rights`]; or what [`Guards::open`] says.
-    pub fn check(&self, access: &Access, rights: Rights) -> Result<(Admission, u64), Refusal> {
+    pub fn check(
+        &self,
+        access: &Access,
+        rights: Rights,
+    ) -> Result<(Admission, LocalRange), Refusal> {
+        let segment = SegmentId::new(access.token_id.value());
         let Some(guards) = &self.guards else {
             let (generation, offset) = self.check_segment(access, rights)?;
-            return Ok((Admission { generation, via: NONE }, offset));
+            let range = LocalRange { segment, offset, length: access.length };
+            return Ok((Admission { generation, via: NONE }, range));
         };
         let (via, granted, secret) = guards.open(access, rights)?;
+        if access.length == 0 {
+            let nothing = LocalRange { segment: SegmentId::new(NONE), offset: 0, length: 0 };
+            return Ok((Admission { generation: granted, via }, nothing));
+        }
         let own = Access { token_value: secret, ..*access };
         let (generation, offset) = self.check_segment(&own, rights)?;
-        guards.check_domain(via, access.token_id.value())?;
-        Ok((Admission { generation: generation.wrapping_add(granted), via }, offset))
+        guards.check_domain(via, segment.number())?;
+        let range = LocalRange { segment, offset, length: access.length };
+        Ok((Admission { generation: generation.wrapping_add(granted), via }, range))
     }
 
     fn check_segment(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
@@ -249,16 +270,20 @@ impl Segments {
         })
     }
 
-    /// True if what was admitted is still open: the registration, and the grant it came by.
+    /// True if what was admitted is still open: the registration, if it is not [`NONE`], and the
+    /// grant it came by.
     ///
     /// # Panics
     /// If there never was such a segment.
     pub fn is_current(&self, index: u32, admission: &Admission) -> bool {
-        let segment = &self.pool[index];
         let granted = match &self.guards {
             Some(guards) => guards.generation(admission.via),
             None => 0,
         };
+        if index == NONE {
+            return admission.generation == granted;
+        }
+        let segment = &self.pool[index];
         segment.generation.wrapping_add(granted) == admission.generation
             && segment.state == SegmentState::Registered
     }
@@ -269,11 +294,14 @@ impl Segments {
     /// If there never was such a segment.
     pub fn is_relaxed(&self, index: u32, admission: &Admission) -> bool {
         let granted = self.guards.as_ref().is_some_and(|guards| guards.is_relaxed(admission.via));
-        granted || self.pool[index].rights.contains(Rights::RELAXED)
+        granted || (index != NONE && self.pool[index].rights.contains(Rights::RELAXED))
     }
 
     /// True if two ranges share memory. Segments may lie in the same memory.
     pub fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
+        if one.segment.number() == NONE || other.segment.number() == NONE {
+            return false;
+        }
         let start = |range: &LocalRange| match one.segment == other.segment {
             true => u128::from(range.offset),
             false => u128::from(self.places[range.segment.index()]) + u128::from(range.offset),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, Side, builder, builder_v6, bytes, content, engines, side};
-use fairway_softnic::{
+use fairway::{
     Context, Event, MailTo, MailboxOptions, Order, Post, Rights, ServiceMode, Status, Threshold,
 };
 

@@ -180,10 +180,12 @@ impl Shared {
             token_id: TokenId::new(token_id),
             token_value: remote.r_key & ((1 << KEY_TAG_BITS) - 1),
         };
-        let (admission, offset) =
+        let (admission, target) =
             self.segments.check(&access, rights).map_err(|_| NakCode::RemoteAccess)?;
         match self.domains.get(token_id as usize) {
-            Some(&of) if of == domain => Ok(Granted { segment: token_id, admission, offset }),
+            Some(&of) if of == domain => {
+                Ok(Granted { segment: token_id, admission, offset: target.offset })
+            }
             _ => Err(NakCode::RemoteAccess),
         }
     }

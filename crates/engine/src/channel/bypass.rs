@@ -15,7 +15,7 @@ mod repeat;
 use self::repeat::Repeats;
 use super::Channel;
 use crate::answer::Answer;
-use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status, Transmit};
+use crate::api::{DropReason, LocalRange, Received, Rights, Status, Transmit};
 use crate::canary::Canary;
 use crate::list::List;
 use crate::message::{Body, MessagePlace};
@@ -253,10 +253,7 @@ impl Channel {
         }
         let mut answer = self.answer(bypass, true, path);
         match shared.segments.check(&access, Rights::READ) {
-            Ok((_, offset)) => {
-                let segment = SegmentId::new(access.token_id.value());
-                answer.gather = LocalRange { segment, offset, length: access.length };
-            }
+            Ok((_, gather)) => answer.gather = gather,
             Err(refusal) => {
                 self.note_refused_key(shared, &Operation::Read { access });
                 answer.refusal = Some(refusal);
@@ -312,8 +309,8 @@ impl Channel {
         let Some(index) = shared.answers.add(answer) else {
             return shared.drop(DropReason::MessagePool);
         };
-        let offset = match checked {
-            Ok((_, offset)) if !again => offset,
+        let target = match checked {
+            Ok((_, target)) if !again => target,
             _ => {
                 self.owe_answer(shared, index);
                 return Verdict::Done;
@@ -321,8 +318,6 @@ impl Channel {
         };
         self.bypass.seen |= bit;
         shared.counters.stores_done += 1;
-        let segment = SegmentId::new(access.token_id.value());
-        let target = LocalRange { segment, offset, length: access.length };
         let token = self.bypass_token(bypass.number, Purpose::Stored(index), received.payload);
         if access.length == 0 {
             self.end_store(shared, index, token.message, None);

@@ -34,14 +34,10 @@ impl Channel {
             return shared.drop(DropReason::Duplicate);
         }
         let (target, purpose) = if let Operation::Write { access } = datagram.operation {
-            let offset = match shared.segments.check(&access, Rights::WRITE) {
-                Ok((_, offset)) => offset,
+            match shared.segments.check(&access, Rights::WRITE) {
+                Ok((_, target)) => (target, Purpose::DatagramWrite),
                 Err(_) => return self.lose_refused(shared, datagram),
-            };
-            (
-                LocalRange { segment: SegmentId::new(access.token_id.value()), offset, length },
-                Purpose::DatagramWrite,
-            )
+            }
         } else {
             let mut arrival = match self.admit_message(shared, &data, length) {
                 Ok(arrival) => arrival,

@@ -4,7 +4,7 @@
 use super::Channel;
 use super::receive::Judgement;
 use super::respond::is_question;
-use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, SegmentId, Status};
+use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status};
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
@@ -359,9 +359,8 @@ impl Shared {
         if data.order.tag != Tag::Mo {
             return false;
         }
-        let Ok((_, offset)) = self.segments.check(&access, Rights::ATOMIC) else { return false };
-        let segment = SegmentId::new(access.token_id.value());
-        self.is_being_read(tracker, &LocalRange { segment, offset, length: access.length })
+        let checked = self.segments.check(&access, Rights::ATOMIC);
+        checked.is_ok_and(|(_, target)| self.is_being_read(tracker, &target))
     }
 
     /// Completes the parked receives whose turn has come.

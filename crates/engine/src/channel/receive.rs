@@ -232,8 +232,8 @@ impl Channel {
         {
             return match shared.segments.check(&access, Rights::WRITE) {
                 Err(refusal) => Judgement::Refuse(refusal),
-                Ok((_, offset)) => {
-                    place_at(access.token_id.value(), offset, payload, Purpose::Plain)
+                Ok((_, target)) => {
+                    place_at(target.segment.number(), target.offset, payload, Purpose::Plain)
                 }
             };
         }
@@ -323,10 +323,10 @@ impl Channel {
         if let Operation::Write { access } | Operation::WriteImmediate { access, .. } =
             data.operation
         {
-            let (admission, offset) = shared.segments.check(&access, Rights::WRITE)?;
-            arrival.segment = access.token_id.value();
+            let (admission, target) = shared.segments.check(&access, Rights::WRITE)?;
+            arrival.segment = target.segment.number();
             arrival.admission = admission;
-            arrival.offset = offset;
+            arrival.offset = target.offset;
         }
         let Some(target) = target else { return Ok(arrival) };
         let sequence = data.order.receive_sequence;

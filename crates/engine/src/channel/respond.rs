@@ -2,7 +2,7 @@
 
 use super::receive::{Judgement, place_at};
 use super::{Channel, Why};
-use crate::api::{DropReason, LocalRange, Rights, SegmentId, Status};
+use crate::api::{DropReason, LocalRange, Rights, Status};
 use crate::canary::Canary;
 use crate::message::{Message, MessagePlace, Outcome, Reply};
 use crate::order::is_numbered;
@@ -107,11 +107,7 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         match shared.segments.check(&access, Rights::READ) {
-            Ok((_, offset)) => {
-                let segment = SegmentId::new(access.token_id.value());
-                let local = LocalRange { segment, offset, length: access.length };
-                self.answer_with(shared, data, local, reserved)
-            }
+            Ok((_, local)) => self.answer_with(shared, data, local, reserved),
             Err(refusal) => Judgement::Refuse(refusal),
         }
     }
@@ -162,8 +158,8 @@ impl Channel {
         if data.index != 0 || !data.last || payload != 0 || !matches!(access.length, 4 | 8) {
             return Judgement::Drop(DropReason::Malformed);
         }
-        let offset = match shared.segments.check(&access, Rights::ATOMIC) {
-            Ok((_, offset)) => offset,
+        let target = match shared.segments.check(&access, Rights::ATOMIC) {
+            Ok((_, target)) => target,
             Err(refusal) => return Judgement::Refuse(refusal),
         };
         if !{ access.address }.is_multiple_of(u64::from(access.length)) {
@@ -173,8 +169,6 @@ impl Channel {
             return Judgement::Drop(DropReason::MessagePool);
         };
         shared.messages[index].own_answer().marks = is_numbered(data.order.mode, data.order.tag);
-        let segment = SegmentId::new(access.token_id.value());
-        let target = LocalRange { segment, offset, length: access.length };
         Judgement::Atomic { target, answer: index }
     }
 

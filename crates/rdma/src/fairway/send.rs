@@ -157,13 +157,6 @@ impl Verbs {
             pair.is_failing = true;
             return Begun::Yes;
         }
-        let one_sided =
-            matches!(send.request.work, Work::Read { .. } | Work::Write { immediate: None, .. });
-        if send.length == 0 && one_sided {
-            // Nothing is to be moved: it is done when what is before it is.
-            send.finish(Status::Success);
-            return Begun::Yes;
-        }
         let channel = match self.channel_for(core, local, index) {
             Ok(channel) => channel,
             Err(begun) => return begun,
@@ -509,6 +502,11 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         let work = EngineWork::SendImmediate { target, immediate: note.encode(solicited) };
         (number == 0).then_some((work, whole, sends))
     };
+    // Of no bytes, one operation asks whether the peer's queue pair is there and grants the access.
+    let range = match send.length {
+        0 => (number == 0).then_some(nothing),
+        _ => ranges.get(number).copied(),
+    };
     let before: u32 = ranges.iter().take(number).map(|range| range.length).sum();
     let there = |to: &fairway_roce::RemoteAddress| -> RemoteRange {
         remote(to.r_key, to.address.wrapping_add(u64::from(before)), target.jetty)
@@ -528,11 +526,9 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
             (number == 0).then_some((work, whole, sends))?
         }
         Work::Write { remote: to, immediate: None } => {
-            (EngineWork::Write { remote: there(to) }, *ranges.get(number)?, writes)
+            (EngineWork::Write { remote: there(to) }, range?, writes)
         }
-        Work::Read { remote: to } => {
-            (EngineWork::Read { remote: there(to) }, *ranges.get(number)?, ANSWERS)
-        }
+        Work::Read { remote: to } => (EngineWork::Read { remote: there(to) }, range?, ANSWERS),
         Work::CompareSwap { remote: to, compare, swap } => {
             atomic(to, AtomicOperator::CompareSwap, *swap, *compare)?
         }

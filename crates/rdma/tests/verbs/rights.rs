@@ -3,8 +3,11 @@
 
 use crate::node::{DOMAIN, Node, Pair, own_options, patient};
 use fairway_engine::Rights;
+use fairway_engine::wire::Duration;
 use fairway_engine::wire::roce::Tail;
-use fairway_roce::{Change, Completion, QueuePairConfig, Status, Transport, Work};
+use fairway_roce::{
+    Change, Completion, QueuePairConfig, Reliability, RemoteAddress, Status, Transport, Work,
+};
 
 /// Two nodes with a connection; the second's queue pair has this domain and grants this.
 fn granting(domain: u32, rights: Rights) -> Pair {
@@ -62,6 +65,77 @@ fn a_queue_pair_of_another_domain_opens_nothing() {
         let done = here.next(here.sends);
         assert!(refused(done.status), "{done:?}");
         assert_eq!(there.memory.read(64, 8), [0; 8]);
+    }
+}
+
+/// A WRITE and a READ of no bytes, with a key that no region has.
+fn of_no_bytes() -> [(Work, Rights); 2] {
+    let remote = RemoteAddress { address: 0, r_key: 0xffff_ffff };
+    [
+        (Work::Write { remote, immediate: None }, Rights::WRITE),
+        (Work::Read { remote }, Rights::READ),
+    ]
+}
+
+#[test]
+fn accesses_to_no_bytes_need_no_key_and_end_in_order_with_others() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for round in 0..20 {
+        here.memory.write(0, &[round; 8]);
+        let first = round as u64 * 6;
+        let write = Work::Write { remote: there.remote(64), immediate: None };
+        let read = Work::Read { remote: there.remote(64) };
+        pair.post(0, first, write, here.local(0, 100_000));
+        pair.post(0, first + 1, of_no_bytes()[0].0, here.local(0, 0));
+        pair.post(0, first + 2, write, here.local(0, 8));
+        pair.post(0, first + 3, of_no_bytes()[1].0, here.local(0, 0));
+        pair.post(0, first + 4, read, here.local(200_000, 100_000));
+        pair.post(0, first + 5, of_no_bytes()[0].0, here.local(0, 0));
+        for id in first..first + 6 {
+            let bytes = here.sent(id).bytes;
+            assert_eq!(bytes == 0, matches!(id % 6, 1 | 3 | 5), "{id}");
+        }
+        assert_eq!(here.memory.read(200_000, 8), [round; 8]);
+    }
+}
+
+#[test]
+fn accesses_to_no_bytes_need_the_rights_of_the_queue_pair() {
+    for (work, needed) in of_no_bytes() {
+        for granted in [Rights::WRITE, Rights::READ] {
+            let pair = granting(DOMAIN, granted);
+            let here = &pair.nodes[0];
+            pair.post(0, 1, work, here.local(0, 0));
+            let done = here.next(here.sends);
+            match granted == needed {
+                true => assert_eq!(done.status, Status::Success, "{work:?}"),
+                false => assert!(refused(done.status), "{granted:?} {work:?}: {done:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn accesses_to_no_bytes_fail_where_the_queue_pair_is_gone() {
+    let timeout = Duration::from_us(20_000);
+    let impatient = Reliability { timeout, retries: 1, ..Reliability::default() };
+    for (work, _) in of_no_bytes() {
+        for is_destroyed in [false, true] {
+            let own = own_options();
+            let pair = Pair::with(Transport::Rc, [own.clone(), own], 1 << 20, impatient);
+            let [here, there] = &pair.nodes;
+            match is_destroyed {
+                true => there.carrier.destroy_queue_pair(pair.pairs[1]).unwrap(),
+                false => there.carrier.modify(pair.pairs[1], &Change::Error).unwrap(),
+            }
+            pair.post(0, 1, work, here.local(0, 0));
+            let done = here.next(here.sends);
+            assert_eq!((done.id, done.status), (1, Status::RetryExceeded), "{is_destroyed}");
+            // The queue pair that asked is in error itself.
+            pair.post(0, 2, work, here.local(0, 0));
+            assert_eq!(here.next(here.sends).status, Status::Flushed);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::Grant;
-use fairway_wire::AtomicOperator;
+use fairway_wire::{AtomicOperator, Tag};
 
 const DOMAIN: u32 = 9;
 /// Bits of the secret that are the segment's.
@@ -199,4 +199,71 @@ fn a_segment_number_that_is_used_again_leaves_its_domain() {
     pair.post(2, Work::Write { remote }, 8);
     pair.settle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success]);
+}
+
+#[test]
+fn access_to_no_bytes_asks_the_jetty_and_no_segment() {
+    let (ok, rights) = (Status::Success, Status::RemoteRights);
+    for (granted, expected) in [
+        (access(Rights::ALL), [ok, ok]),
+        (access(Rights::WRITE), [ok, rights]),
+        (access(Rights::READ), [rights, ok]),
+        (Grant::Nothing, [Status::RemoteNoJetty; 2]),
+        (Grant::Access { rights: Rights::ALL, domain: DOMAIN + 1 }, [ok, ok]),
+    ] {
+        for order in ORDERS {
+            let mut pair = guarded(granted);
+            let good = pair.via(1);
+            let no_segment = fairway_wire::TokenId::new((1 << 20) - 1);
+            let others = [
+                RemoteRange { address: u64::MAX, ..good },
+                RemoteRange { token_value: good.token_value ^ 1, ..good },
+                RemoteRange { token_id: no_segment, token_value: 1 << OWN, address: 0 },
+            ];
+            for remote in [good].into_iter().chain(others) {
+                pair.ask_twice(remote, 0, order);
+                assert_eq!(pair.statuses(), expected, "{granted:?} {order:?} {remote:?}");
+            }
+            assert_eq!(pair.placed, [0, 0]);
+        }
+    }
+}
+
+/// Of each kind of order: none, and memory order.
+const ORDERS: [bool; 2] = [false, true];
+
+impl Pair {
+    /// A WRITE and a READ, until they end.
+    fn ask_twice(&mut self, remote: RemoteRange, length: u32, in_memory_order: bool) {
+        let order = |mode| match in_memory_order {
+            true => OrderRequest { mode, tag: Tag::Mo, ..OrderRequest::default() },
+            false => OrderRequest::default(),
+        };
+        self.post_in_order(0, Work::Write { remote }, length, order(ServiceMode::Rol));
+        self.post_in_order(1, Work::Read { remote }, length, order(ServiceMode::Rot));
+        self.settle(|_, _| false);
+    }
+}
+
+#[test]
+fn access_to_no_bytes_waits_until_its_jetty_grants_it() {
+    let mut pair = guarded(Grant::Later);
+    let remote = pair.via(1);
+    pair.post(0, Work::Write { remote }, 0);
+    pair.post(1, Work::Read { remote }, 0);
+    pair.run_for(2000);
+    assert_eq!(pair.completions(0), []);
+    let far = pair.jetties[1];
+    pair.nics[1].set_jetty_grant(far, access(Rights::ALL)).unwrap();
+    pair.settle(|_, _| false);
+    assert_eq!(pair.statuses(), [Status::Success; 2]);
+}
+
+#[test]
+fn access_to_no_bytes_of_no_segment_is_refused_where_memory_is_not_guarded() {
+    let mut pair = Pair::new(0, 1);
+    let remote =
+        RemoteRange { token_id: fairway_wire::TokenId::new((1 << 20) - 1), ..pair.remote() };
+    pair.ask_twice(remote, 0, false);
+    assert_eq!(pair.statuses(), [Status::RemoteAccess; 2]);
 }
