@@ -36,19 +36,19 @@ impl JettyOptions {
     /// With room for [so many completions](JettyOptions::depth).
     #[must_use]
     pub fn depth(self, depth: u32) -> Self {
-        JettyOptions { depth: depth, ..self }
+        JettyOptions { depth, ..self }
     }
 
     /// With [this secret](JettyOptions::token).
     #[must_use]
     pub fn token(self, token: u32) -> Self {
-        JettyOptions { token: token, ..self }
+        JettyOptions { token, ..self }
     }
 
     /// With this answer to [failures](JettyOptions::exception).
     #[must_use]
     pub fn exception(self, exception: ExceptionMode) -> Self {
-        JettyOptions { exception: exception, ..self }
+        JettyOptions { exception, ..self }
     }
 }
 
@@ -73,13 +73,13 @@ impl GroupOptions {
     /// With this [choice of members](GroupOptions::dispatch).
     #[must_use]
     pub fn dispatch(self, dispatch: Dispatch) -> Self {
-        GroupOptions { dispatch: dispatch, ..self }
+        GroupOptions { dispatch, ..self }
     }
 
     /// With [this secret](GroupOptions::token).
     #[must_use]
     pub fn token(self, token: u32) -> Self {
-        GroupOptions { token: token, ..self }
+        GroupOptions { token, ..self }
     }
 }
 
@@ -129,37 +129,37 @@ impl MailboxOptions {
     /// With [this secret](MailboxOptions::key).
     #[must_use]
     pub fn key(self, key: u32) -> Self {
-        MailboxOptions { key: key, ..self }
+        MailboxOptions { key, ..self }
     }
 
     /// With epochs that [end so](MailboxOptions::threshold).
     #[must_use]
     pub fn threshold(self, threshold: Threshold) -> Self {
-        MailboxOptions { threshold: threshold, ..self }
+        MailboxOptions { threshold, ..self }
     }
 
     /// With this side [choosing places](MailboxOptions::steering).
     #[must_use]
     pub fn steering(self, steering: Steering) -> Self {
-        MailboxOptions { steering: steering, ..self }
+        MailboxOptions { steering, ..self }
     }
 
     /// With this fate of puts [without a buffer](MailboxOptions::when_empty).
     #[must_use]
     pub fn when_empty(self, when_empty: WhenEmpty) -> Self {
-        MailboxOptions { when_empty: when_empty, ..self }
+        MailboxOptions { when_empty, ..self }
     }
 
     /// With [so many buffers kept](MailboxOptions::retired).
     #[must_use]
     pub fn retired(self, retired: u32) -> Self {
-        MailboxOptions { retired: retired, ..self }
+        MailboxOptions { retired, ..self }
     }
 
     /// With or without [refusals after the end](MailboxOptions::nack).
     #[must_use]
     pub fn nack(self, nack: bool) -> Self {
-        MailboxOptions { nack: nack, ..self }
+        MailboxOptions { nack, ..self }
     }
 }
 

@@ -44,9 +44,9 @@ pub struct PollDetector {
     meetings: AtomicU32,
 }
 
-impl PollDetector {
+impl Default for PollDetector {
     /// No program has polled or posted yet.
-    pub fn new() -> PollDetector {
+    fn default() -> PollDetector {
         PollDetector {
             active_at: AtomicU64::new(0),
             searching: AtomicBool::new(false),
@@ -55,7 +55,9 @@ impl PollDetector {
             meetings: AtomicU32::new(0),
         }
     }
+}
 
+impl PollDetector {
     /// The program has polled, and perhaps found something.
     pub fn polled(&self, found: bool) {
         self.searching.store(!found, Ordering::Relaxed);
@@ -159,14 +161,14 @@ mod tests {
 
     /// A detector of a program that last polled long ago.
     fn unseen() -> PollDetector {
-        let detector = PollDetector::new();
+        let detector = PollDetector::default();
         detector.active_at.store(now_ns() - 2 * QUIET_NS, Ordering::Relaxed);
         detector
     }
 
     #[test]
     fn background_thread_is_not_needed_where_no_program_uses_verbs() {
-        assert!(!PollDetector::new().should_drive());
+        assert!(!PollDetector::default().should_drive());
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl<P: Protocol> Shared<P> {
             sleepers,
             has_thread,
             stopping: AtomicBool::new(false),
-            poll_detector: PollDetector::new(),
+            poll_detector: PollDetector::default(),
             outside,
         }
     }

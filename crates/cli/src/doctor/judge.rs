@@ -164,7 +164,7 @@ fn by_mtu(finding: Finding, mtu: usize, command: String) -> Finding {
             Verdict::Missing,
             format!("{command} (below {MTU_MIN} neither IPv6 nor the set-up of connections works)"),
         ),
-        ..MTU_WANTED => finding.but(
+        MTU_MIN..MTU_WANTED => finding.but(
             Verdict::Slower,
             format!("{command}, if every switch on the way and the peer take such packets"),
         ),
