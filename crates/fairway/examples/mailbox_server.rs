@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use fairway::{
-    Context, Error, JettyOptions, MailTo, MailboxOptions, Memory, Rights, Steering, Threshold,
+    Context, Error, JettyOptions, MailTo, Mailbox, MailboxOptions, Memory, Rights, Segment,
+    Steering, Threshold,
 };
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,37 +24,56 @@ const REQUESTS: u64 = 10;
 pub fn main() -> Result<(), Error> {
     let server = Context::builder().bind([127, 0, 0, 1].into()).build()?;
     let address = server.local_addrs()[0];
+    // Before any client starts: a put to a mailbox that is not there is refused.
+    let service = Service::open(&server)?;
     std::thread::scope(|threads| {
-        let served = threads.spawn(|| serve(&server));
+        let served = threads.spawn(|| service.serve());
         let asked = ask(address);
         served.join().expect("the server does not panic")?;
         asked
     })
 }
 
-fn serve(context: &Context) -> Result<(), Error> {
-    let options = MailboxOptions::default()
-        .address(ADDRESS)
-        .key(KEY)
-        .threshold(Threshold::Operations(1))
-        .steering(Steering::Receiver);
-    let mailbox = context.create_mailbox(&options)?;
-    let shelf = context.register(Memory::zeroed((BUFFER * BUFFERS) as usize)?, Rights::NONE)?;
-    let buffer = |number: u64| shelf.slice(number * BUFFER..(number + 1) * BUFFER);
-    for number in 0..BUFFERS {
-        mailbox.post(buffer(number), number)?;
+/// A mailbox, and the memory that its buffers lie in.
+struct Service {
+    mailbox: Mailbox,
+    shelf: Segment,
+}
+
+impl Service {
+    fn open(context: &Context) -> Result<Service, Error> {
+        let options = MailboxOptions::default()
+            .address(ADDRESS)
+            .key(KEY)
+            .threshold(Threshold::Operations(1))
+            .steering(Steering::Receiver);
+        let mailbox = context.create_mailbox(&options)?;
+        let shelf = context.register(Memory::zeroed((BUFFER * BUFFERS) as usize)?, Rights::NONE)?;
+        let service = Service { mailbox, shelf };
+        for number in 0..BUFFERS {
+            service.post(number)?;
+        }
+        Ok(service)
     }
-    for request in 0..REQUESTS {
-        let epoch = mailbox.wait(PATIENCE)?;
-        let mut text = vec![0; epoch.bytes as usize];
-        shelf.read_at(epoch.id.value() * BUFFER, &mut text)?;
-        let text = String::from_utf8_lossy(&text);
-        assert_eq!(text, format!("request {request}"), "requests of one client come in order");
-        println!("epoch {}, buffer {}: {text}", epoch.epoch, epoch.id);
-        // The buffer has been read, so further requests may fill it.
-        mailbox.post(buffer(epoch.id.value()), epoch.id)?;
+
+    /// Lets a further request fill this buffer.
+    fn post(&self, number: u64) -> Result<(), Error> {
+        let buffer = self.shelf.slice(number * BUFFER..(number + 1) * BUFFER);
+        self.mailbox.post(buffer, number)
     }
-    Ok(())
+
+    fn serve(&self) -> Result<(), Error> {
+        for request in 0..REQUESTS {
+            let epoch = self.mailbox.wait(PATIENCE)?;
+            let mut text = vec![0; epoch.bytes as usize];
+            self.shelf.read_at(epoch.id.value() * BUFFER, &mut text)?;
+            let text = String::from_utf8_lossy(&text);
+            assert_eq!(text, format!("request {request}"), "requests of one client come in order");
+            println!("epoch {}, buffer {}: {text}", epoch.epoch, epoch.id);
+            self.post(epoch.id.value())?;
+        }
+        Ok(())
+    }
 }
 
 fn ask(server: std::net::SocketAddr) -> Result<(), Error> {

@@ -6,7 +6,7 @@ mod superuser;
 
 use std::net::UdpSocket;
 
-use common::{PATIENCE, Pair, builder, bytes, content};
+use common::{PATIENCE, Pair, builder, bytes, content, engines};
 use fairway::wire::{
     Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, SETUP_LEN, Setup,
     SetupMessage, Tpn, decode, encode, encode_setup,
@@ -212,7 +212,8 @@ fn answers_to_strangers_come_from_another_address_than_channels_have() {
                 assert_ne!(refused.source, of_channels, "REJECT from {port}");
             }
         }
-        assert_eq!((asked.context.peers().len(), asked.context.usage().channels), (1, 1));
+        assert_eq!(asked.context.peers().len(), 1);
+        assert_eq!(asked.context.usage().channels as usize, engines());
     }
 }
 
