@@ -146,7 +146,7 @@ impl Nic {
 
     // ---- set-up ----
 
-    /// Makes memory known under a [`TokenId`].
+    /// Makes memory known under a [`TokenId`](fairway_wire::TokenId).
     ///
     /// # Errors
     /// `Limit` if all segments are taken; `Parameter` if the addresses overflow.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Modules of a circle that need no line in the list.
 pub const CIRCLE_MAX: usize = 5;
 
-/// Numbers by rule and room; what is not listed is 0, or for circles [`CIRCLE_MAX`].
+/// Numbers by rule and room; what is not listed is 0, or for circles `CIRCLE_MAX`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed(BTreeMap<(Rule, String), usize>);
 
