@@ -35,7 +35,7 @@ pub fn from_std(span: Duration) -> wire::Duration {
     wire::Duration::from_ns(u64::try_from(span.as_nanos()).unwrap_or(LONGEST).min(LONGEST))
 }
 
-/// Bytes that nobody can foresee.
+/// Random bytes, which no peer can predict.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], SystemError> {
     let mut bytes = [0; N];
     let mut filled = 0;
@@ -55,7 +55,7 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], SystemError> {
     Ok(bytes)
 }
 
-/// A number that nobody can foresee.
+/// A random number, which no peer can predict.
 pub fn random() -> Result<u64, SystemError> {
     Ok(u64::from_ne_bytes(random_bytes()?))
 }

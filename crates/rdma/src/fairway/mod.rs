@@ -149,7 +149,7 @@ pub(super) fn open(
     }
     let (slot, handle) = Slot::claim(|number| match build(options, &addresses, number) {
         Ok(handle) => Ok(Some(handle)),
-        // Somebody else has the port of this slot.
+        // Another program has the port of this slot.
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
         Err(Error::Io { source, .. }) => Err(CarrierError::Io("open the sockets", source)),
         Err(_) => Err(CarrierError::Parameter("policy, paths or addresses")),

@@ -3,8 +3,8 @@
 //! Completions and connection events reach a program by two ways. A kernel's connection manager is
 //! slow enough that no program notices; here both come from the same socket within microseconds,
 //! and a program that looks for events after it has polled would remove its queue pair with the
-//! last message unread, as libfabric does. So the event is told once the queue pair has no
-//! completions that are not polled, or after [`PATIENCE`] to programs that never poll. A program
+//! last message unread, as libfabric does. So the event is delivered once the queue pair has no
+//! completions left to poll, or after [`PATIENCE`] to programs that never poll. A program
 //! that has ended the connection itself waits for the answer, and gets the event at once.
 
 use std::sync::{Arc, Mutex};
