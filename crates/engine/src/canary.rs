@@ -128,11 +128,13 @@ pub enum Canary {
     WaitForRecord,
     /// End a flow that has had its turn while others wait for the next round.
     EndInRound,
+    /// Take credit that was not requested.
+    TrustCredits,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 61] = [
+    pub const ALL: [Canary; 62] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -194,5 +196,6 @@ impl Canary {
         Canary::PaceIdle,
         Canary::WaitForRecord,
         Canary::EndInRound,
+        Canary::TrustCredits,
     ];
 }

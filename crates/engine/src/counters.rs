@@ -23,6 +23,8 @@ pub struct Counters {
     pub voids_sent: u64,
     /// How often credit was granted to a sender.
     pub credits_sent: u64,
+    /// Credits of peers that exceeded what had been requested. The excess had no effect.
+    pub credits_unasked: u64,
     /// Requests for credit that came.
     pub demands_received: u64,
     /// Probes of paths that were given up, and keep-alives, sent.

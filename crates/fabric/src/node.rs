@@ -27,6 +27,8 @@ pub struct Knobs {
     pub intrusion: u32,
     /// How many packets ahead it is at most.
     pub intrusion_ahead: u32,
+    /// Some senders request credit. Where none does, peers grant some unasked.
+    pub spends_credit: bool,
     /// Packets that wait at a node that is paused; more are lost.
     pub inbox: usize,
     /// The engine's own accounts are checked after every so many packets.
@@ -43,6 +45,7 @@ impl Default for Knobs {
             placement_delay: Duration::ZERO,
             intrusion: 0,
             intrusion_ahead: 4,
+            spends_credit: false,
             inbox: 1024,
             audit_every: 64,
         }

@@ -188,7 +188,7 @@ impl Plan {
         Plan {
             schedulers,
             homes: homes::draw(&mut Random::fork(seed, 11), nodes),
-            knobs: draw_knobs(random, operations),
+            knobs: draw_knobs(random, operations, &links),
             outages: draw_outages(random, &links, span),
             mishaps: draw_mishaps(random, nodes, span, &profiles),
             weather,
@@ -418,8 +418,12 @@ fn draw_profile(random: &mut Random) -> Profile {
     }
 }
 
-fn draw_knobs(random: &mut Random, operations: u64) -> Knobs {
+fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> Knobs {
+    let on_credit = |policies: &PolicySpec| {
+        matches!(policies.congestion, CongestionSpec::Eqds(_) | CongestionSpec::Homa(_))
+    };
     Knobs {
+        spends_credit: links.iter().flat_map(|link| &link.policies).any(on_credit),
         burst: random.pick(&[1, 4, 16, 64]),
         byte_time: Duration::from_ps(random.pick(&[20, 80, 800])),
         turn_delay: Duration::from_ns(u64::from(sometimes(random, 300, &[200, 5_000]))),

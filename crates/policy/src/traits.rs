@@ -105,6 +105,11 @@ pub trait CongestionControl: Send {
     /// The receiver granted `bytes` of credit. On the wire credit is a running total: `bytes` is by
     /// how much the highest that has been seen grew.
     fn on_credit(&mut self, _now: Instant, _bytes: u32) {}
+    /// Credit in bytes that is taken although it was not requested ([`Self::demand`]), because the
+    /// receiver may grant it in advance. What exceeds this and the requests is ignored.
+    fn credit_ahead_bytes(&self) -> u64 {
+        0
+    }
     /// A data packet or chunk left, new or resent, with `bytes` (headers included); `backlog_bytes`
     /// still wait on the channel: what has been posted and not sent, and what was lost and not
     /// resent.

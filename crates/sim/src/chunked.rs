@@ -52,6 +52,9 @@ impl CongestionControl for Chunked {
     fn on_credit(&mut self, now: Instant, bytes: u32) {
         self.inner.on_credit(now, bytes);
     }
+    fn credit_ahead_bytes(&self) -> u64 {
+        self.inner.credit_ahead_bytes()
+    }
     fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {
         self.inner.on_sent(now, bytes, backlog_bytes);
     }

@@ -50,11 +50,13 @@ pub enum DropReason {
     NotAgreed,
     /// It closes the channel, but names a sequence number outside the window.
     BadClose,
+    /// It grants credit that was not requested, beyond all that was.
+    BadCredit,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 16;
     /// Every reason, in the order of their numbers.
     pub const ALL: [DropReason; Self::COUNT] = [
         DropReason::NoChannel,
@@ -72,6 +74,7 @@ impl DropReason {
         DropReason::BadPath,
         DropReason::NotAgreed,
         DropReason::BadClose,
+        DropReason::BadCredit,
     ];
 }
 

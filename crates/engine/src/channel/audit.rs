@@ -42,5 +42,6 @@ impl Channel {
         let usable = self.views.iter().filter(|view| view.usable).count();
         assert_eq!(usable as u32, self.usable_paths, "usable paths");
         assert!(usable > 0, "a channel without a usable path");
+        assert!(!self.credit.is_overdrawn(), "credit that was not requested");
     }
 }

@@ -6,7 +6,8 @@
 //! asked for.
 
 use super::{Channel, Timer};
-use crate::api::Transmit;
+use crate::api::{DropReason, Transmit};
+use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
@@ -24,7 +25,11 @@ pub(crate) struct CreditState {
     pub(crate) backlog: u64,
     /// A wish that has not been said.
     wish: Option<Demand>,
-    /// The highest total that we were granted.
+    /// The highest total that was requested.
+    asked: u64,
+    /// The highest total that may be taken: requested, or expected without a request.
+    limit: u64,
+    /// The highest total that we were granted, as far as it was requested.
     received: u64,
     /// What the peer has been granted.
     granted: u64,
@@ -35,6 +40,17 @@ pub(crate) struct CreditState {
 impl CreditState {
     pub(crate) fn new(is_spent: bool) -> CreditState {
         CreditState { is_spent, ..CreditState::default() }
+    }
+
+    /// Credit is requested.
+    pub(crate) fn ask(&mut self, wish: Demand) {
+        self.asked = self.asked.max(wish.total_bytes);
+        self.wish = Some(wish);
+    }
+
+    /// Has more been taken than may be?
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.received > self.limit
     }
 }
 
@@ -77,7 +93,7 @@ impl Channel {
         }
         let waiting = self.waiting_bytes();
         if let Some(wish) = self.policy.congestion.demand(now, waiting) {
-            self.credit.wish = Some(wish);
+            self.credit.ask(wish);
             self.mark_urgent(shared);
         }
         match self.policy.congestion.demand_at() {
@@ -128,13 +144,25 @@ impl Channel {
         self.mark_urgent(shared);
     }
 
+    /// The peer grants credit. What exceeds the requests has no effect and is counted: a receiver
+    /// whose policy grants in advance would otherwise stop a sender that expects less of it.
     pub(crate) fn handle_credit(
         &mut self,
         shared: &mut Shared,
         now: Instant,
         credit: &Credit,
     ) -> Verdict {
-        let grown = credit.total_bytes.saturating_sub(self.credit.received);
+        let ahead_bytes = self.policy.congestion.credit_ahead_bytes();
+        let limit = self.credit.asked.saturating_add(ahead_bytes);
+        self.credit.limit = self.credit.limit.max(limit);
+        let is_trusting = shared.is_planted(Canary::TrustCredits);
+        let most = if is_trusting { u64::MAX } else { self.credit.limit };
+        let is_unasked = credit.total_bytes > most;
+        shared.counters.credits_unasked += u64::from(is_unasked);
+        if is_unasked && most <= self.credit.received {
+            return shared.drop(DropReason::BadCredit);
+        }
+        let grown = credit.total_bytes.min(most).saturating_sub(self.credit.received);
         // More than a sender can use at once is handed on in parts: the next packet, which says
         // the same total or more, brings the rest.
         let part = u32::try_from(grown).unwrap_or(u32::MAX);

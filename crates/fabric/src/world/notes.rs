@@ -3,7 +3,7 @@
 use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
 use crate::finding::Finding;
-use fairway_engine::wire::{BypassOperation, Cna, Packet, Psn, Route};
+use fairway_engine::wire::{BypassOperation, CREDIT_MAX, Cna, Credit, Packet, Psn, Route};
 use fairway_engine::{ChannelId, DropReason, Received, Transmit, Verdict};
 use std::collections::BTreeSet;
 
@@ -101,6 +101,16 @@ impl World {
         let now = self.now;
         let Some(nic) = &mut self.nodes[node].nic else { return Ok(()) };
         self.adversary.count(Fault::Intrusion);
+        if !self.knobs.spends_credit {
+            // Credit of the peer for a sender that has requested none. It changes nothing.
+            let credit = Credit { total_bytes: CREDIT_MAX - u64::from(ahead) };
+            let packet = Packet::Credit(credit);
+            let granted = Received { packet, payload: 0, ..*received };
+            let verdict = nic.handle_packet(now, &granted);
+            if !matches!(verdict, Verdict::Drop(_)) {
+                return Err(format!("node {node} takes {granted:?} unasked").into());
+            }
+        }
         match nic.handle_packet(now, &forged) {
             Verdict::Drop(_) => Ok(()),
             verdict => {

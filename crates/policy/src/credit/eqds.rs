@@ -86,6 +86,7 @@ impl EqdsParameters {
             speculative_bytes: self.window_bytes,
             max_bytes: self.max_bytes,
             quantum_bytes: self.quantum_bytes,
+            ahead_bytes: self.ahead_bytes,
             timeout: self.timeout,
         }
     }

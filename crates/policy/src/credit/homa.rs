@@ -66,6 +66,7 @@ impl HomaParameters {
             speculative_bytes: self.window_bytes,
             max_bytes: self.max_bytes,
             quantum_bytes: self.quantum_bytes,
+            ahead_bytes: 0,
             timeout: self.timeout,
         }
     }

@@ -59,6 +59,8 @@ pub struct CreditSenderParameters {
     pub max_bytes: u64,
     /// Growth of the demand that is worth a request of its own; not zero.
     pub quantum_bytes: u64,
+    /// Credit that the receiver grants without a request.
+    pub ahead_bytes: u64,
     /// Time without credit after which a request is repeated.
     pub timeout: Duration,
 }
@@ -191,6 +193,10 @@ impl CongestionControl for CreditSender {
         self.heard = now;
         self.backoff = 0;
         self.is_back = false;
+    }
+
+    fn credit_ahead_bytes(&self) -> u64 {
+        self.parameters.ahead_bytes
     }
 
     fn on_ack(&mut self, sample: &AckSample) {

@@ -18,6 +18,7 @@ const DATA_BYTES: u64 = 64 * 1024;
 pub(crate) struct StandIn {
     name: &'static str,
     paces_within_window: bool,
+    credit_ahead_bytes: u64,
     owner: FlowId,
     pub(super) cell: Arc<Cell>,
     pub(super) news: Arc<News<CongestionKind>>,
@@ -47,6 +48,7 @@ impl StandIn {
         StandIn {
             name: law.name(),
             paces_within_window: law.paces_within_window(),
+            credit_ahead_bytes: law.credit_ahead_bytes(),
             owner,
             cell,
             news,
@@ -170,6 +172,10 @@ impl CongestionControl for StandIn {
         let slot = self.cell.slot(CongestionKind::Credit);
         slot.accumulate_with(u64::from(bytes), now.as_ps());
         self.tell(CongestionKind::Credit);
+    }
+
+    fn credit_ahead_bytes(&self) -> u64 {
+        self.credit_ahead_bytes
     }
 
     fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {

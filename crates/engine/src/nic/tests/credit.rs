@@ -85,17 +85,20 @@ fn a_receiver_grants_at_the_pace_of_its_line() {
     assert!(payload.abs_diff(due) < due / 20, "{payload} of {due}");
 }
 
-/// A total that has grown by more than 32 bits can say is handed on in parts, and none is lost.
-#[test]
-fn a_total_that_grows_by_gigabytes_is_granted_whole() {
-    let mut pair = pair("cc=eqds", false);
-    let allowed = |pair: &Pair| match &pair.nics[0].entries[pair.channels[0].index()].state {
-        EntryState::Open(channel) => channel.policy.congestion.allowance_bytes(),
+fn open_channel(pair: &mut Pair) -> &mut Channel {
+    match &mut pair.nics[0].entries[pair.channels[0].index()].state {
+        EntryState::Open(channel) => channel,
         _ => panic!("an open channel"),
-    };
-    let before = allowed(&pair);
-    let total_bytes = 10 << 30;
-    let transmit = Transmit {
+    }
+}
+
+fn allowed(pair: &mut Pair) -> u64 {
+    open_channel(pair).policy.congestion.allowance_bytes()
+}
+
+/// Credit that the second NIC grants to the first.
+fn credit_of(pair: &Pair, total_bytes: u64) -> Transmit {
+    Transmit {
         channel: pair.channels[1],
         route: Route {
             source: Cna::new(2),
@@ -106,11 +109,63 @@ fn a_total_that_grows_by_gigabytes_is_granted_whole() {
         },
         packet: Packet::Credit(Credit { total_bytes }),
         gather: LocalRange::default(),
-    };
-    for _ in 0..4 {
-        pair.deliver(0, &transmit);
     }
-    assert_eq!(allowed(&pair) - before, total_bytes);
+}
+
+/// A total that has grown by more than 32 bits can say is handed on in parts, and none is lost.
+#[test]
+fn a_total_that_grows_by_gigabytes_is_granted_whole() {
+    let mut pair = pair("cc=eqds", false);
+    let before = allowed(&mut pair);
+    let total_bytes = 10 << 30;
+    open_channel(&mut pair).credit.ask(Demand { total_bytes, ..Demand::default() });
+    let credit = credit_of(&pair, total_bytes);
+    for _ in 0..4 {
+        pair.deliver(0, &credit);
+    }
+    assert_eq!(allowed(&mut pair) - before, total_bytes);
+}
+
+#[test]
+fn credit_that_was_not_requested_has_no_effect_and_is_counted() {
+    for policy in ["cc=eqds", "cc=homa", "cc=cubic"] {
+        let mut pair = pair(policy, false);
+        let before = allowed(&mut pair);
+        for (count, total_bytes) in [1, 4096, 1 << 40, fairway_wire::CREDIT_MAX].iter().enumerate()
+        {
+            let credit = credit_of(&pair, *total_bytes);
+            pair.deliver(0, &credit);
+            pair.nics[0].audit();
+            assert_eq!(allowed(&mut pair), before, "{policy}: {total_bytes}");
+            let dropped = pair.nics[0].counters().dropped(DropReason::BadCredit);
+            assert_eq!(dropped, count as u64 + 1);
+        }
+    }
+}
+
+/// A receiver that grants in advance does not stop a sender that expects nothing in advance.
+#[test]
+fn credit_beyond_what_was_requested_counts_up_to_the_request() {
+    let mut pair = pair("cc=eqds", false);
+    let before = allowed(&mut pair);
+    open_channel(&mut pair).credit.ask(Demand { total_bytes: 10_000, ..Demand::default() });
+    let credit = credit_of(&pair, 1 << 30);
+    pair.deliver(0, &credit);
+    assert_eq!(allowed(&mut pair) - before, 10_000);
+    pair.deliver(0, &credit);
+    let counters = pair.nics[0].counters();
+    assert_eq!((counters.credits_unasked, counters.dropped(DropReason::BadCredit)), (2, 1));
+    assert_eq!(allowed(&mut pair) - before, 10_000);
+}
+
+#[test]
+fn credit_that_the_policy_expects_in_advance_is_taken() {
+    let mut pair = pair("cc=eqds:ahead=64K", false);
+    let before = allowed(&mut pair);
+    let credit = credit_of(&pair, 1 << 20);
+    pair.deliver(0, &credit);
+    assert_eq!(allowed(&mut pair) - before, 64 * 1024);
+    assert_eq!(pair.nics[0].counters().credits_unasked, 1);
 }
 
 /// Adds up what has come.

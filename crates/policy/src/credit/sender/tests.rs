@@ -9,6 +9,7 @@ fn sender() -> CreditSender {
         speculative_bytes: 64 * KIB,
         max_bytes: 1024 * KIB,
         quantum_bytes: 32 * KIB,
+        ahead_bytes: 0,
         timeout: Duration::from_us(500),
     };
     CreditSender::eqds(parameters, 4096)
