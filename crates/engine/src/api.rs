@@ -131,7 +131,8 @@ pub struct OrderRequest {
     /// Who orders.
     pub mode: ServiceMode,
     /// Whether it waits, and is waited for. With [`Tag::Mo`] and without `complete_in_order`, a
-    /// WRITE or SEND completes when it has arrived, perhaps before memory has changed.
+    /// WRITE or SEND completes when it has arrived, perhaps before memory has changed; it then
+    /// succeeds also if its memory is missing at its turn.
     pub tag: Tag,
     /// It is issued only when every earlier READ and atomic of its Jetty has completed.
     pub fence: bool,

@@ -130,11 +130,13 @@ pub enum Canary {
     EndInRound,
     /// Take credit that was not requested.
     TrustCredits,
+    /// Say nothing of a message that was acknowledged and could not be executed at its turn.
+    ForgetLate,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 62] = [
+    pub const ALL: [Canary; 63] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -197,5 +199,6 @@ impl Canary {
         Canary::WaitForRecord,
         Canary::EndInRound,
         Canary::TrustCredits,
+        Canary::ForgetLate,
     ];
 }

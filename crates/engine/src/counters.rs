@@ -74,6 +74,8 @@ pub struct Counters {
     pub held: u64,
     /// Of those, sent back because they came too early.
     pub sent_back: u64,
+    /// Messages refused that had been acknowledged, because their memory was missing at their turn.
+    pub refused_late: u64,
     /// Completions that waited for those of earlier operations.
     pub completions_parked: u64,
     /// Completions of receives that waited for those of earlier ones.

@@ -2,7 +2,16 @@
 
 use crate::arrival::Arrival;
 use crate::pool::{Index, Pool};
-use fairway_wire::Data;
+use fairway_wire::{Data, Psn};
+
+/// The packet of the peer that is being taken in: what follows from it may be that others have
+/// their turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// The index of the channel that brought it.
+    pub(crate) channel: u32,
+    pub(crate) psn: Psn,
+}
 
 /// One packet that waits to be executed; its payload is in the stash, at its own index.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +32,8 @@ pub(crate) struct Held {
     pub(crate) next: Option<Index<Held>>,
     /// It is not to be executed: its initiator has given it up.
     pub(crate) given_up: bool,
+    /// Once it is due: the packet because of which its turn has come.
+    pub(crate) cause: Option<Cause>,
     pub(crate) state: HeldState,
 }
 

@@ -10,7 +10,7 @@ use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
 use crate::flow::Flows;
-use crate::held::{DueQueue, HeldPool};
+use crate::held::{Cause, DueQueue, HeldPool};
 use crate::in_sequence::Sequencing;
 use crate::jetty::{Jetty, ReceiveSource};
 use crate::limits::{Limits, Profile};
@@ -28,7 +28,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, Instant, Packet, Tpn};
+use fairway_wire::{Cna, Data, Instant, Packet, Tpn, Void};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -109,6 +109,7 @@ impl Nic {
             given_up: Vec::with_capacity(limits.arrivals as usize),
             drained: Vec::with_capacity(limits.channels as usize),
             due: DueQueue::default(),
+            cause: None,
             stash: None,
             stash_packet: 0,
             trackers: Keyed::new(limits.order_records),
@@ -207,6 +208,12 @@ impl Nic {
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.last_used = now;
         }
+        shared.cause = match &received.packet {
+            Packet::Data(Data { psn, .. }) | Packet::Void(Void { psn, .. }) => {
+                Some(Cause { channel: id.index() as u32, psn: *psn })
+            }
+            _ => None,
+        };
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Of others nobody repeats just the packet.
@@ -222,6 +229,7 @@ impl Nic {
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
         };
+        self.shared.cause = None;
         if self.shared.credit.is_some() {
             self.note_arrival(now, id, received, trimmed);
         }
@@ -237,7 +245,9 @@ impl Nic {
     /// memory may have a new use.
     pub fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
         if let Some((shared, channel)) = self.open(token.channel) {
+            shared.cause = shared.cause_of(&token);
             channel.placed(shared, now, &token, old);
+            shared.cause = None;
         }
         self.resume_channels();
     }
@@ -372,8 +382,11 @@ impl Nic {
         while let Some(index) = self.shared.pop_due() {
             let channel = self.shared.held[index].channel;
             let Some(channel) = channel_at(&mut self.entries, channel) else { continue };
-            if let Some(execution) = channel.execute_held(&mut self.shared, index) {
-                return Some(execution);
+            self.shared.cause = self.shared.held[index].cause;
+            let execution = channel.execute_held(&mut self.shared, index);
+            self.shared.cause = None;
+            if execution.is_some() {
+                return execution;
             }
         }
         self.resume_channels();

@@ -12,7 +12,7 @@ use crate::counters::Counters;
 use crate::deadlines::Deadlines;
 use crate::flow::Flows;
 use crate::group::Group;
-use crate::held::{DueQueue, Held, HeldPool, HeldState};
+use crate::held::{Cause, DueQueue, Held, HeldPool, HeldState};
 use crate::in_sequence::Sequencing;
 use crate::jetty::{Jetty, Receive, ReceiveSource};
 use crate::limits::{Limits, Profile};
@@ -72,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) drained: Vec<u32>,
     /// Held packets whose turn has come.
     pub(crate) due: DueQueue,
+    /// What is being taken in, if it is a packet with a number of its own.
+    pub(crate) cause: Option<Cause>,
     /// Where the caller puts the payload of held packets, and how much each may have.
     pub(crate) stash: Option<SegmentId>,
     pub(crate) stash_packet: u32,
@@ -400,6 +402,7 @@ impl Shared {
     }
 
     pub(crate) fn make_due(&mut self, index: Index<Held>) {
+        self.held[index].cause = self.cause;
         self.due.push(&mut self.held, index);
     }
 

@@ -376,6 +376,14 @@ impl Storm {
             if let Event::SegmentReleased { segment } = event {
                 released.push(*segment);
             }
+            if let Event::ExecutionLost { channel } = event {
+                self.workload.execution_lost(
+                    &mut self.world,
+                    &mut self.model,
+                    &self.plan,
+                    (node, *channel),
+                )?;
+            }
             if let Event::JettyDrained { jetty } = event {
                 drained.push(*jetty);
             }

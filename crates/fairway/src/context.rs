@@ -358,6 +358,7 @@ impl Context {
             Notice::PeerDead(state) => Event::PeerDead(self.peer(state)),
             Notice::PeerClosed(state) => Event::PeerClosed(self.peer(state)),
             Notice::KeysRefused(state) => Event::KeysRefused(self.peer(state)),
+            Notice::ExecutionLost(state) => Event::ExecutionLost(self.peer(state)),
             Notice::Evicted(state) => Event::Evicted(self.peer(state)),
             Notice::PathShortened(state) => Event::PathShortened(self.peer(state)),
             Notice::PathDown(state, path) => Event::PathDown { peer: self.peer(state), path },

@@ -74,6 +74,8 @@ pub struct Core {
     pub(crate) connecting: Connecting,
     /// First channels of peers that have used too many wrong keys and are to be closed.
     pub(crate) guessers: Vec<ChannelId>,
+    /// Channels over which the engine sends nothing any more, to be closed.
+    pub(crate) silenced: Vec<ChannelId>,
     /// Wrong keys of peers that the engine had counted when the last packet was handled.
     pub(crate) keys_refused: u64,
     pub(crate) notices: VecDeque<Notice>,
@@ -152,6 +154,7 @@ pub(crate) enum Notice {
     PeerDead(Arc<PeerState>),
     PeerClosed(Arc<PeerState>),
     KeysRefused(Arc<PeerState>),
+    ExecutionLost(Arc<PeerState>),
     Evicted(Arc<PeerState>),
     PathShortened(Arc<PeerState>),
     PathDown(Arc<PeerState>, u8),
@@ -184,6 +187,7 @@ impl Core {
             memories: Memories::new(Unregistered::Bug),
             connecting: Connecting::new(identity, detours, evict_idle, Guesses::new(&profile))?,
             guessers: Vec::new(),
+            silenced: Vec::new(),
             keys_refused: 0,
             notices: VecDeque::with_capacity(NOTICES_MAX),
             interests: Interests::new(),

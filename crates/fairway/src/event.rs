@@ -18,6 +18,11 @@ pub enum Event {
     /// ([`Profile::refused_keys`](fairway_engine::Profile::refused_keys)): it may be guessing. The
     /// connection was closed, and operations to the peer have completed as flushed.
     KeysRefused(Peer),
+    /// Memory of this context was gone when the turn of a peer's operation came, which had arrived
+    /// before others, and the peer could not be told of that operation alone. The connection was
+    /// closed, so that the peer does not take the operation for a success; operations to the peer
+    /// have completed as flushed.
+    ExecutionLost(Peer),
     /// A connection that a peer had opened was closed because it was idle and few channels were
     /// left ([`Builder::evict_idle`](crate::Builder::evict_idle)).
     Evicted(Peer),
@@ -62,7 +67,7 @@ impl Event {
         match self {
             Event::Connected(peer) | Event::PeerDead(peer) => Some(peer),
             Event::PeerClosed(peer) | Event::KeysRefused(peer) | Event::Evicted(peer) => Some(peer),
-            Event::PathShortened(peer) => Some(peer),
+            Event::PathShortened(peer) | Event::ExecutionLost(peer) => Some(peer),
             Event::PathDown { peer, .. } | Event::PathUp { peer, .. } => Some(peer),
             Event::JettyFault { .. } | Event::JettyDrained { .. } => None,
         }

@@ -366,6 +366,7 @@ impl Core {
                 Event::PeerDead { channel } => self.end_peer(channel, Notice::PeerDead),
                 Event::PeerClosed { channel } => self.end_peer(channel, Notice::PeerClosed),
                 Event::KeysRefused { channel } => self.guessers.push(channel),
+                Event::ExecutionLost { channel } => self.silenced.push(channel),
                 Event::Closed { channel } => {
                     if let Some(channel) = self.channels.get_mut(channel) {
                         channel.end();
@@ -391,6 +392,7 @@ impl Core {
             }
         }
         self.end_guessers();
+        self.end_silenced();
     }
 
     /// Closes the connections of peers that have used too many wrong keys.
@@ -401,6 +403,17 @@ impl Core {
                 && self.close_channel(channel).is_ok()
             {
                 self.notice(Notice::KeysRefused(peer));
+            }
+        }
+    }
+
+    /// Closes the connections over which nothing leaves any more.
+    fn end_silenced(&mut self) {
+        while let Some(channel) = self.silenced.pop() {
+            if let Some(peer) = self.peer_state(channel)
+                && self.close_channel(channel).is_ok()
+            {
+                self.notice(Notice::ExecutionLost(peer));
             }
         }
     }

@@ -199,6 +199,14 @@ pub enum Event {
         /// The first channel of the group.
         channel: ChannelId,
     },
+    /// A message that the peer may believe to be executed could not be: its memory was missing when
+    /// its turn came, and no packet was left by which to refuse it. Nothing leaves the channel's
+    /// group any more, so the peer reports none of what waits behind the message. The group must be
+    /// closed.
+    ExecutionLost {
+        /// The first channel of the group.
+        channel: ChannelId,
+    },
     /// A channel closed from this side is gone.
     Closed {
         /// The channel.

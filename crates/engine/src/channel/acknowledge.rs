@@ -1,6 +1,6 @@
 //! Acknowledgements: building ours, digesting the peer's.
 
-use super::{Channel, Timer, Why};
+use super::{Channel, Timer};
 use crate::api::DropReason;
 use crate::canary::Canary;
 use crate::control::TraceEntry;
@@ -330,6 +330,7 @@ impl Channel {
         }
         record.flags |= ACKNOWLEDGED;
         let sent = *record;
+        self.late_refusals.confirmed(psn);
         let number = usize::from(sent.path);
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         if sent.is(LOST) {
@@ -466,8 +467,6 @@ impl Channel {
 
     /// Is `psn` withheld because it was refused?
     pub(crate) fn is_refused(&self, psn: Psn) -> bool {
-        self.withheld
-            .iter()
-            .any(|entry| entry.psn == psn && matches!(entry.why, Why::Refused { .. }))
+        self.withheld.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
     }
 }

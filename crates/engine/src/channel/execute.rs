@@ -103,6 +103,7 @@ impl Channel {
             is_part: false,
             next: shared.trackers[tracker].held,
             given_up: false,
+            cause: None,
             state: if payload > 0 { HeldState::Arriving } else { HeldState::Waiting },
         };
         let Some(index) = shared.held.add(held) else {

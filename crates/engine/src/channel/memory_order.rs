@@ -15,7 +15,8 @@
 //! * The **last packet** of a message of several is placed last, so a program that watches the last
 //!   byte of a WRITE sees all of it.
 //! * While payload whose turn has come is being copied, no acknowledgement or answer leaves: it
-//!   might let the initiator report an operation whose bytes are not in place yet.
+//!   might let the initiator report an operation whose bytes are not in place yet. If the memory
+//!   turns out to be missing, the message is refused late (`late_refusal.rs`).
 
 use super::Channel;
 use super::receive::Judgement;
@@ -90,6 +91,7 @@ impl Channel {
             next: shared.arrivals[index].parts,
             is_part: true,
             given_up: false,
+            cause: None,
             state: HeldState::Arriving,
         };
         let part = shared.held.add(held)?;
@@ -148,17 +150,8 @@ impl Channel {
         let current = !arrival.is_into_segment()
             || shared.segments.is_current(arrival.segment, &arrival.admission);
         if !current {
-            // Deregistered, or no longer granted, while it waited. The rest of it is refused.
-            let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
-            self.abandon_arrival(shared, index);
-            shared.arrivals[index].untold = (response == NONE).then_some(Refusal::Access);
-            if response != NONE {
-                self.acknowledge_transaction(shared, response, Some(Refusal::Access));
-            }
-            self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
-            if !arrival.has_slot {
-                shared.free_arrival(index);
-            }
+            // Deregistered, or no longer granted, while it waited.
+            self.break_off_later(shared, index);
             shared.free_held(part);
             return None;
         }

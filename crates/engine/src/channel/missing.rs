@@ -85,6 +85,14 @@ impl Channel {
     /// The rest of a message goes nowhere. A receive whose memory is missing completes with an
     /// error; that of a WRITE goes back. Why the message is refused.
     fn break_off(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Refusal {
+        let Arrival { remote_jetty, order, .. } = shared.arrivals[index];
+        let refusal = self.stop_placing(shared, index);
+        self.skip_numbers(shared, remote_jetty, &order);
+        refusal
+    }
+
+    /// The same, but what is behind the message goes on waiting.
+    fn stop_placing(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Refusal {
         let arrival = shared.arrivals[index];
         if let Some(receive) = arrival.receive.filter(|_| !arrival.is_into_segment()) {
             shared.arrivals[index].receive = None;
@@ -93,7 +101,6 @@ impl Channel {
             shared.complete_receive(receive, failed);
         }
         self.abandon_arrival(shared, index);
-        self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
         if !arrival.has_slot {
             shared.free_arrival(index);
         }
@@ -125,8 +132,7 @@ impl Channel {
         }
     }
 
-    /// What was held could not be executed. Its packets may have been acknowledged, so the answer
-    /// says so, if there is one; otherwise the refusal goes with the message's next packet.
+    /// What was held could not be executed.
     fn unexecuted(&mut self, shared: &mut Shared, index: Index<Held>, token: &PlacementToken) {
         let Some(&held) = shared.held.get(index) else { return };
         let is_it = held.channel == self.index()
@@ -148,14 +154,24 @@ impl Channel {
         }
     }
 
-    fn break_off_later(&mut self, shared: &mut Shared, index: Index<Arrival>) {
+    /// Ends a message that was set aside, and whose memory was missing at its turn. Its packets may
+    /// have been acknowledged, so its answer says so, if there is one. If some of it has yet to
+    /// come, the refusal goes with its next packet; and if all of it has arrived, with the packet
+    /// because of which it had its turn, which has not been acknowledged yet.
+    pub(super) fn break_off_later(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
-        let has_slot = shared.arrivals[index].has_slot;
-        let refusal = self.break_off(shared, index);
+        let arrival = shared.arrivals[index];
         if response != NONE {
+            let refusal = self.break_off(shared, index);
             self.acknowledge_transaction(shared, response, Some(refusal));
-        } else if has_slot {
+        } else if arrival.has_slot && arrival.placed + arrival.aside < arrival.length {
+            let refusal = self.break_off(shared, index);
             shared.arrivals[index].untold = Some(refusal);
+        } else if shared.is_planted(Canary::ForgetLate) {
+            self.break_off(shared, index);
+        } else {
+            let refusal = self.stop_placing(shared, index);
+            self.refuse_late(shared, &arrival, refusal);
         }
     }
 

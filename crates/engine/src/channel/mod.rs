@@ -14,6 +14,7 @@ mod credit;
 mod datagram;
 mod execute;
 mod flow;
+mod late_refusal;
 mod loss;
 mod mail;
 mod memory_order;
@@ -37,6 +38,7 @@ pub(crate) use bypass::BypassState;
 use close::Closing;
 use credit::CreditState;
 use flow::Round;
+use late_refusal::LateRefusals;
 pub(crate) use paths::{Path, PathSet};
 use probe::{Echoes, Probing};
 use refuse::{KeyBudget, RetryBurst};
@@ -56,7 +58,7 @@ use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::{PathView, PolicySet};
-use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Refusal, Route, Tpn};
+use fairway_wire::{Cna, Duration, Instant, JettyId, Msn, Order, Psn, Refusal, Route, Tpn};
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
@@ -124,11 +126,33 @@ pub(crate) enum Why {
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },
+    /// An earlier message, all of which has arrived and may have been acknowledged, could not be
+    /// executed when this packet gave it its turn. Its numbers are passed over once the sender has
+    /// confirmed that it knows.
+    Late { message: Msn, reason: Refusal, nak_due: bool, jetty: JettyId, order: Order },
 }
 
 impl Why {
     fn is_placing(&self) -> bool {
         matches!(self, Why::Placing | Why::PlacingAnswer { .. })
+    }
+
+    /// The message that is refused, if one is, and why.
+    fn refused(&self) -> Option<(Msn, Refusal)> {
+        match *self {
+            Why::Refused { message, reason, .. } | Why::Late { message, reason, .. } => {
+                Some((message, reason))
+            }
+            Why::Placing | Why::PlacingAnswer { .. } => None,
+        }
+    }
+
+    /// Is the NAK still to be sent?
+    fn nak_due(&mut self) -> Option<&mut bool> {
+        match self {
+            Why::Refused { nak_due, .. } | Why::Late { nak_due, .. } => Some(nak_due),
+            Why::Placing | Why::PlacingAnswer { .. } => None,
+        }
     }
 }
 
@@ -204,6 +228,8 @@ pub(crate) struct Channel {
     pub(crate) awaiting_read_slot: List,
     pub(crate) awaiting_receiver: List,
     pub(crate) retry_burst: RetryBurst,
+    /// Refusals of messages that had been acknowledged, to be confirmed.
+    late_refusals: LateRefusals,
     /// PSNs to be resent.
     pub(crate) lost: List,
     /// Slots of our messages at the peer.
@@ -289,6 +315,7 @@ impl Channel {
             awaiting_read_slot: List::default(),
             awaiting_receiver: List::default(),
             retry_burst: RetryBurst::default(),
+            late_refusals: LateRefusals::default(),
             lost: List::default(),
             message_slots: SlotTable::new(slots),
             read_slots: SlotTable::new(reads),

@@ -133,8 +133,11 @@ impl Channel {
         path: u8,
     ) -> Verdict {
         self.owed.path = path;
-        if self.confirm_refusal(void.psn) {
-            self.note_received(shared, now, void.psn, true, true);
+        if self.confirm_refusal(shared, void) {
+            // Another message may have been refused by the same packet.
+            if !self.is_refused(void.psn) {
+                self.note_received(shared, now, void.psn, true, true);
+            }
             return Verdict::Done;
         }
         if let Err(why) = self.admit(shared, void.psn) {
@@ -492,7 +495,17 @@ impl Channel {
             | Purpose::DatagramWrite
             | Purpose::Stored(_)
             | Purpose::Loaded(_) => {}
-            Purpose::Stash(held) => self.stashed(shared, held),
+            Purpose::Stash(held) => {
+                if let Some(refusal) = self.refusal_of_part(shared, held) {
+                    shared.free_held(held);
+                    let why =
+                        Why::Refused { message: token.message, reason: refusal, nak_due: true };
+                    self.withheld.push(Withheld { psn: token.psn, why });
+                    self.owed.naks += 1;
+                    return self.mark_urgent(shared);
+                }
+                self.stashed(shared, held);
+            }
             Purpose::Atomic(answer) => self.answer_atomic(shared, answer, old),
             Purpose::Arrival(index) => {
                 let arrival = &shared.arrivals[index];

@@ -15,7 +15,7 @@ use crate::placement::Verdict;
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;
-use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal};
+use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
 
 /// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,20 +94,26 @@ impl Channel {
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
     pub(crate) fn repeat_nak(&mut self, shared: &mut Shared, psn: Psn) {
-        let Some(at) = self.withheld.iter().position(|entry| entry.psn == psn) else { return };
-        if let Why::Refused { nak_due, reason, .. } = &mut self.withheld[at].why {
+        let mut naks = 0;
+        for at in 0..self.withheld.len() {
+            let Withheld { psn: refused, why } = &mut self.withheld[at];
+            if *refused != psn {
+                continue;
+            }
             if cfg!(feature = "canary")
                 && shared.canary == Some(Canary::ReviveRefused)
-                && *reason == Refusal::ReceiverNotReady
+                && matches!(why, Why::Refused { reason: Refusal::ReceiverNotReady, .. })
             {
                 self.withheld.swap_remove(at);
                 return;
             }
-            if !*nak_due {
-                *nak_due = true;
-                self.owed.naks += 1;
-                self.mark_urgent(shared);
+            if let Some(nak_due) = why.nak_due() {
+                naks += u32::from(!core::mem::replace(nak_due, true));
             }
+        }
+        if naks > 0 {
+            self.owed.naks += naks;
+            self.mark_urgent(shared);
         }
     }
 
@@ -115,30 +121,31 @@ impl Channel {
         self.owed.naks -= 1;
         let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
         for entry in &mut self.withheld {
-            if let Why::Refused { message, reason, nak_due } = &mut entry.why
-                && core::mem::take(nak_due)
+            if let Some((message, reason)) = entry.why.refused()
+                && entry.why.nak_due().is_some_and(core::mem::take)
             {
                 shared.counters.naks_sent += 1;
                 let retry_after_us =
-                    if *reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
-                return Some(Nak {
-                    psn: entry.psn,
-                    message: *message,
-                    reason: *reason,
-                    retry_after_us,
-                });
+                    if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
+                return Some(Nak { psn: entry.psn, message, reason, retry_after_us });
             }
         }
         None
     }
 
-    /// The sender knows of the refusal of `psn`; false if there was none.
-    pub(crate) fn confirm_refusal(&mut self, psn: Psn) -> bool {
-        let found = self.withheld.iter().position(|entry| entry.psn == psn);
-        let Some(at) = found.filter(|_| self.is_refused(psn)) else { return false };
-        let entry = self.withheld.swap_remove(at);
-        if let Why::Refused { nak_due: true, .. } = entry.why {
+    /// The sender knows of the refusal of a message by this packet; false if there was none.
+    pub(crate) fn confirm_refusal(&mut self, shared: &mut Shared, void: &Void) -> bool {
+        let is_it = |entry: &Withheld| {
+            entry.psn == void.psn
+                && entry.why.refused().is_some_and(|(message, _)| message == void.message)
+        };
+        let Some(at) = self.withheld.iter().position(is_it) else { return false };
+        let mut entry = self.withheld.swap_remove(at);
+        if entry.why.nak_due().is_some_and(core::mem::take) {
             self.owed.naks -= 1;
+        }
+        if let Why::Late { jetty, order, .. } = entry.why {
+            self.skip_numbers(shared, jetty, &order);
         }
         true
     }
@@ -157,23 +164,23 @@ impl Channel {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
-        if sent.is(ACKNOWLEDGED) || shared.messages[sent.message].number != nak.message {
+        let is_late = shared.messages[sent.message].number != nak.message;
+        if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         self.path_answered(shared, path);
+        if is_late {
+            return self.handle_late_nak(shared, now, nak);
+        }
         if let Refusal::Trimmed { retry } = nak.reason {
             self.resend_trimmed(shared, now, nak.psn, retry);
             return Verdict::Done;
         }
-        if sent.is(VOID) {
+        if sent.is(VOID) && !self.late_refusals.is_listed(nak.psn) {
             return Verdict::Done;
         }
-        self.send.record(nak.psn, &mut shared.send_blocks).flags |= VOID;
-        if !sent.is(LOST) {
-            self.take_from_path(shared, nak.psn, &sent);
-            // It was not declared lost, so there is nothing to revoke if the peer acknowledges it.
-            self.send.record(nak.psn, &mut shared.send_blocks).flags |= UNCOUNTED;
-        }
+        self.late_refusals.confirmed(nak.psn);
+        self.send_void(shared, nak.psn);
         let wait = match nak.reason {
             Refusal::OutOfOrder => shared.profile.not_ready_delay,
             _ => Duration::from_us(u64::from(nak.retry_after_us)),
@@ -181,6 +188,18 @@ impl Channel {
         self.give_up(shared, sent.message, nak.reason, now + wait);
         self.mark_ready(shared);
         Verdict::Done
+    }
+
+    /// A packet of ours is to be replaced by a void, which confirms that its refusal is known.
+    pub(super) fn send_void(&mut self, shared: &mut Shared, psn: Psn) {
+        let record = self.send.record(psn, &mut shared.send_blocks);
+        record.flags |= VOID;
+        let sent = *record;
+        if !sent.is(LOST) {
+            self.take_from_path(shared, psn, &sent);
+            // It was not declared lost, so there is nothing to revoke if the peer acknowledges it.
+            self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
+        }
     }
 
     /// Stops sending a refused message; what becomes of it is settled when nothing is in flight.

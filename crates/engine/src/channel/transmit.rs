@@ -450,7 +450,8 @@ impl Channel {
         let ack_request = self.lost.is_empty() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
-            let void = Void { psn, message: message.number, ack_request: true };
+            let message = self.late_refusals.message_of(psn).unwrap_or(message.number);
+            let void = Void { psn, message, ack_request: true };
             return Some(self.bare(shared, path, Packet::Void(void)));
         }
         shared.counters.data_resent += 1;

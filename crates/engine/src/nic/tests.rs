@@ -13,6 +13,7 @@ use alloc::vec;
 use fairway_wire::{Duration, Ecn, JettyId, Msn, Operation, Psn, ServiceMode, Target};
 
 mod channel_groups;
+mod late_refusal;
 mod laws;
 mod mail;
 mod memory_order;

@@ -53,7 +53,7 @@ impl Model {
     }
 
     /// A packet of a request could not be placed. In memory order, a message of which all is in the
-    /// stash may have been acknowledged, and then nobody is told.
+    /// stash may have been acknowledged; all of those complete in order, so they fail as well.
     fn unplaced(
         &mut self,
         world: &mut World,
@@ -69,7 +69,7 @@ impl Model {
                 Kind::Send | Kind::SendImmediate => Status::RemoteOperation,
                 _ => Status::RemoteAccess,
             };
-            let is_barred = !in_memory_order && ids.len() == 1;
+            let is_barred = ids.len() == 1;
             self.trouble(world, id, status, is_barred.then_some(Bar::Refused(start, name)))?;
         }
         Ok(())

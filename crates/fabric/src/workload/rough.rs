@@ -8,7 +8,7 @@ use crate::oracles::Model;
 use crate::plan::Plan;
 use crate::world::World;
 use fairway_engine::wire::JettyId;
-use fairway_engine::{Event, SetupError};
+use fairway_engine::{ChannelId, Event, SetupError};
 
 impl Workload {
     /// Deregisters, closes or destroys something that is in use.
@@ -40,6 +40,25 @@ impl Workload {
             }
         }
         Ok(())
+    }
+
+    /// A NIC demands that a connection be closed, because it sends nothing over it any more.
+    pub(crate) fn execution_lost(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        (node, channel): (usize, ChannelId),
+    ) -> Result<(), Finding> {
+        let is_it = |index: usize, side: usize| {
+            plan.links[index].nodes[side] == node
+                && self.connections[index].ends[side] == Some(channel)
+        };
+        let mut ends = (0..plan.links.len()).flat_map(|index| [(index, 0), (index, 1)]);
+        match ends.find(|&(index, side)| is_it(index, side)) {
+            Some(end) => self.close(world, model, plan, end),
+            None => Ok(()),
+        }
     }
 
     /// Closes one end of a connection.

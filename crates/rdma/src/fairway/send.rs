@@ -544,7 +544,9 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     let fence = send.request.fence && mode != ServiceMode::Uno;
     let receive_in_order = (mode, tag) == SENDS
         && matches!(work, EngineWork::SendImmediate { .. } | EngineWork::WriteImmediate { .. });
-    let order = OrderRequest { mode, tag, fence, receive_in_order, complete_in_order: false };
+    // What came early may be refused as long as what was posted before it has not been reported.
+    let complete_in_order = tag == Tag::Mo;
+    let order = OrderRequest { mode, tag, fence, receive_in_order, complete_in_order };
     let channel = pair.channel.as_ref()?.channel;
     Some(EngineRequest { id: 0, channel, work, local, signaled: true, order })
 }

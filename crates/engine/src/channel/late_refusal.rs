@@ -1,0 +1,165 @@
+//! Refusals of messages that have been acknowledged.
+//!
+//! In memory order a message that came early is set aside and acknowledged, so that it holds no
+//! sequence number up. If its memory is missing when its turn comes, it has to be refused although
+//! no packet of it is left to refuse. Two rules make that possible:
+//!
+//! * An initiator that asks for completion in order reports such a message only after all that were
+//!   posted before it.
+//! * At the target, no acknowledgement leaves between the packet that gives the message its turn
+//!   and the message's execution.
+//!
+//! So the refusal goes with that packet, the **cause**: it is withheld from acknowledgements until
+//! the initiator has confirmed, by a void in its place that names the refused message, that it
+//! knows. The message to which the cause belongs is not refused by that. What follows the refused
+//! message goes on waiting until then, so a packet has at most one late refusal at a time.
+//!
+//! Where there is no such packet on the channel (the turn came by an acknowledgement, by a call of
+//! the application, or by another channel of the group), or no record to withhold it, the group
+//! falls silent and has to be closed ([`Event::ExecutionLost`]): then what the initiator has not
+//! reported it reports as failed.
+
+use super::bypass::status_of;
+use super::{Channel, Why, Withheld};
+use crate::api::{Event, Status};
+use crate::arrival::Arrival;
+use crate::held::{Cause, Held};
+use crate::message::Outcome;
+use crate::placement::{PlacementToken, Purpose, Verdict};
+use crate::pool::Index;
+use crate::send_window::VOID;
+use crate::shared::Shared;
+use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
+
+/// Most packets of ours whose voids confirm late refusals at a time. The peer repeats others.
+const LATE_MAX: usize = 4;
+
+/// Packets of ours that are void because the peer has refused another message with them, and that
+/// message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LateRefusals([Option<(Psn, Msn)>; LATE_MAX]);
+
+impl LateRefusals {
+    /// The message that the void in place of a packet has to name, if not the packet's own.
+    pub(super) fn message_of(&self, psn: Psn) -> Option<Msn> {
+        let entry = self.0.iter().flatten().find(|(other, _)| *other == psn)?;
+        Some(entry.1)
+    }
+
+    pub(super) fn is_listed(&self, psn: Psn) -> bool {
+        self.message_of(psn).is_some()
+    }
+
+    /// False if there is no room.
+    fn note(&mut self, psn: Psn, message: Msn) -> bool {
+        self.confirmed(psn);
+        let Some(free) = self.0.iter_mut().find(|entry| entry.is_none()) else { return false };
+        *free = Some((psn, message));
+        true
+    }
+
+    /// The packet has been acknowledged, or its void is to name its own message.
+    pub(super) fn confirmed(&mut self, psn: Psn) {
+        for entry in &mut self.0 {
+            if entry.is_some_and(|(other, _)| other == psn) {
+                *entry = None;
+            }
+        }
+    }
+}
+
+impl Channel {
+    // ---- the target ----
+
+    /// Refuses a message all of which has arrived, and which could not be executed at its turn.
+    pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
+        let has_room = self.withheld.len() < self.withheld.capacity();
+        let cause = shared.cause.filter(|cause| cause.channel == self.index() && has_room);
+        let Some(Cause { psn, .. }) = cause else {
+            shared.channels.get_mut(self.group()).is_cut_off = true;
+            shared.events.push_back(Event::ExecutionLost { channel: self.leader });
+            return;
+        };
+        let why = Why::Late {
+            message: arrival.message,
+            reason,
+            nak_due: true,
+            jetty: arrival.remote_jetty,
+            order: arrival.order,
+        };
+        self.withheld.push(Withheld { psn, why });
+        self.owed.naks += 1;
+        shared.counters.refused_late += 1;
+        self.mark_urgent(shared);
+    }
+
+    /// Why a packet whose payload is in the stash now is to be refused: its message was broken off
+    /// meanwhile, and its initiator has not been told.
+    pub(super) fn refusal_of_part(
+        &self,
+        shared: &mut Shared,
+        part: Index<Held>,
+    ) -> Option<Refusal> {
+        let held = shared.held[part];
+        let arrival = &mut shared.arrivals[held.arrival.filter(|_| held.given_up)?];
+        let is_it = arrival.channel == self.index() && arrival.message == held.data.message;
+        if is_it { arrival.untold.take() } else { None }
+    }
+
+    // ---- the initiator ----
+
+    /// Is this why messages are refused that had been acknowledged?
+    pub(super) fn may_be_late(reason: Refusal) -> bool {
+        matches!(reason, Refusal::Access | Refusal::Operation)
+    }
+
+    /// The peer refuses a message that it has acknowledged, with a packet of another one.
+    pub(super) fn handle_late_nak(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        nak: &Nak,
+    ) -> Verdict {
+        let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
+        if self.late_refusals.message_of(nak.psn) == Some(nak.message) && sent.is(VOID) {
+            return Verdict::Done;
+        }
+        if !self.late_refusals.note(nak.psn, nak.message) {
+            return Verdict::Done;
+        }
+        self.fail_acknowledged(shared, now, nak);
+        // A void under way that names another message has to be replaced, too.
+        self.send_void(shared, nak.psn);
+        self.mark_ready(shared);
+        Verdict::Done
+    }
+
+    /// An operation of ours that may have been acknowledged fails, unless it has been reported.
+    fn fail_acknowledged(&mut self, shared: &mut Shared, now: Instant, nak: &Nak) {
+        let own = self.index();
+        let is_it = |index: &u32| {
+            let message = &shared.messages[*index];
+            message.channel == own
+                && message.number == nak.message
+                && !message.is_answer()
+                && !message.reported
+        };
+        let Some(index) = (0..shared.messages.high_water()).find(is_it) else { return };
+        let message = &mut shared.messages[index];
+        if message.parked == Some(Status::Success) {
+            message.parked = Some(status_of(nak.reason));
+        } else if message.parked.is_none() && message.outcome == Outcome::Open {
+            self.give_up(shared, index, nak.reason, now);
+        }
+    }
+}
+
+impl Shared {
+    /// The packet that is taken in with a placement.
+    pub(crate) fn cause_of(&self, token: &PlacementToken) -> Option<Cause> {
+        match token.purpose {
+            Purpose::Deferred(held) => self.held.get(held)?.cause,
+            _ => Some(Cause { channel: token.channel.index() as u32, psn: token.psn }),
+        }
+    }
+}
