@@ -302,6 +302,22 @@ impl Shared {
         self.report_parked(jetty);
     }
 
+    /// An operation is aborted: it no longer waits for those before it, which are aborted as well.
+    /// True if only that was left of it.
+    pub(crate) fn abort_parked(&mut self, index: u32) -> bool {
+        let message = &mut self.messages[index];
+        message.order.complete_in_order = false;
+        if message.parked.take().is_none() {
+            return false;
+        }
+        let released = message.released;
+        self.report_message(index, Status::Flushed);
+        if released {
+            self.free_message(index);
+        }
+        true
+    }
+
     /// Reports the operations of a Jetty that had to wait for one before them.
     fn report_parked(&mut self, jetty: usize) {
         loop {

@@ -28,6 +28,9 @@ impl Nic {
         }
         // The last one first: what waits for an earlier one is not to be let go meanwhile.
         for index in all.into_iter().rev() {
+            if self.shared.abort_parked(index) {
+                continue;
+            }
             let channel = self.shared.messages[index].channel;
             if channel != NONE
                 && let Some(channel) = channel_at(&mut self.entries, channel)

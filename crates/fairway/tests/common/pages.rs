@@ -41,18 +41,29 @@ impl Pages {
         Pages { start: NonNull::new(start.cast()).unwrap(), length, file }
     }
 
-    /// Takes all but the first `kept` bytes away.
+    /// Takes all but the first `kept` bytes away: of a file by cutting it off.
     pub fn take_away(&self, kept: usize) {
         match &self.file {
             Some(file) => file.set_len(kept as u64).unwrap(),
-            None => {
-                // SAFETY: of the pages that the test has mapped, of which no references exist.
-                let unmapped = unsafe {
-                    libc::munmap(self.start.as_ptr().add(kept).cast(), self.length - kept)
-                };
-                assert_eq!(unmapped, 0);
-            }
+            None => self.unmap(kept),
         }
+    }
+
+    /// Unmaps all but the first `kept` bytes. Of a file they are still there.
+    pub fn unmap(&self, kept: usize) {
+        // SAFETY: of the pages that the test has mapped, of which no references exist.
+        let unmapped =
+            unsafe { libc::munmap(self.start.as_ptr().add(kept).cast(), self.length - kept) };
+        assert_eq!(unmapped, 0);
+    }
+
+    /// What the file holds.
+    #[allow(dead_code, reason = "not all tests look at it")]
+    pub fn contents(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.length];
+        let file = self.file.as_ref().expect("pages of a file");
+        std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, 0).unwrap();
+        bytes
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a program may rely on, over a network that loses, doubles and reorders.
 
-use crate::node::{Pair, content, options};
+use crate::node::{BASE, DOMAIN, Pair, content, options};
+use crate::pages::{Pages, in_child};
+use fairway_engine::Rights;
 use fairway_engine::wire::roce::Tail;
-use fairway_rdma::CarrierOptions;
-use fairway_roce::{Status, Transport, Work, WorkRequest};
+use fairway_rdma::{CarrierOptions, ForeignMemory};
+use fairway_roce::{MemoryRequest, RemoteAddress, Status, Transport, Work, WorkRequest};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -103,6 +105,54 @@ fn a_read_sees_what_was_written_before_it_and_atomics_follow_one_another() {
         assert_eq!(old[..8], (2 * round).to_ne_bytes());
         assert_eq!(old[8..], (2 * round + 1).to_ne_bytes());
     }
+}
+
+/// WRITEs of a word each into a file's pages, of which the second half is unmapped while WRITEs are
+/// under way: every eighth one goes there.
+fn unmapped_under_writes(seed: u64) {
+    const WORDS: u64 = 8192;
+    let pair = Pair::new(Transport::Rc, [rough(seed), options("127.0.0.1")]);
+    let [here, there] = &pair.nodes;
+    let pages = Pages::of_file(8 * WORDS as usize);
+    // SAFETY: the test has no references to the pages, and nothing else is mapped there.
+    let memory = unsafe { ForeignMemory::new(pages.start.as_ptr(), pages.length) };
+    let length = pages.length as u64;
+    let request = MemoryRequest { domain: DOMAIN, address: BASE, length, rights: Rights::ALL };
+    let region = there.carrier.register(memory, &request).unwrap();
+    let place = |id: u64| if id % 8 == 7 { WORDS / 2 + id / 8 } else { id - id / 8 };
+    let post = |id: u64| {
+        here.memory.write(8 * id as usize, &(id + 1).to_ne_bytes());
+        let remote = RemoteAddress { address: BASE + 8 * place(id), r_key: region.r_key };
+        pair.post(0, id, Work::Write { remote, immediate: None }, here.local(8 * id, 8));
+    };
+    (0..64).for_each(post);
+    let mut succeeded = 0;
+    for id in 64..WORDS / 2 {
+        if succeeded == 300 {
+            pages.unmap(pages.length / 2);
+        }
+        let done = here.next(here.sends);
+        if done.status != Status::Success {
+            assert_eq!((done.id, done.status), (succeeded, Status::RemoteAccess));
+            break;
+        }
+        assert_eq!(done.id, succeeded);
+        succeeded += 1;
+        post(id);
+    }
+    assert!((300..WORDS / 2 - 64).contains(&succeeded), "{succeeded} succeeded");
+    let file = pages.contents();
+    for id in 0..succeeded {
+        let word = u64::from_ne_bytes(file[8 * place(id) as usize..][..8].try_into().unwrap());
+        assert_eq!(word, id + 1, "of {succeeded} words, seed {seed}");
+    }
+}
+
+#[test]
+fn writes_that_succeeded_are_in_a_file_that_was_unmapped_meanwhile() {
+    in_child("order::writes_that_succeeded_are_in_a_file_that_was_unmapped_meanwhile", || {
+        (0..20).for_each(|round| unmapped_under_writes(100 + 2 * round));
+    });
 }
 
 #[test]

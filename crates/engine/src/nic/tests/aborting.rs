@@ -44,6 +44,41 @@ fn what_is_aborted_is_flushed_at_once_and_touches_no_memory_afterwards() {
     assert_eq!(pair.nics[0].usage().messages, 0, "records come back");
 }
 
+/// One of them has been acknowledged, and waits for those before it.
+#[test]
+fn what_completes_in_order_is_aborted_at_once_as_well() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    let near = pair.jetties[0];
+    let remote = pair.remote();
+    let order = OrderRequest {
+        mode: ServiceMode::Rol,
+        tag: fairway_wire::Tag::Mo,
+        complete_in_order: true,
+        ..OrderRequest::default()
+    };
+    for id in 0..5 {
+        pair.post_in_order(id, Work::Write { remote }, 5000, order);
+    }
+    pair.post_in_order(5, Work::Write { remote }, 8, order);
+    let sent = pair.outgoing();
+    pair.deliver(1, sent.last().unwrap());
+    pair.now = pair.now + Duration::from_ms(1);
+    pair.nics[1].handle_timeout(pair.now);
+    while let Some(ack) = pair.nics[1].poll_transmit(pair.now) {
+        pair.deliver(0, &ack);
+    }
+    let parked = pair.nics[0].counters().completions_parked;
+    pair.nics[0].abort_jetty(near).unwrap();
+    let ended = pair.completions(0);
+    assert_eq!(ended.len(), 6, "{parked} were parked");
+    assert!(parked > 0 && ended.iter().all(|ended| ended.status == Status::Flushed), "{ended:?}");
+    assert_eq!(pair.nics[0].segment_references(pair.segments[0]), 1, "that of the stash");
+    assert_eq!(pair.nics[0].destroy_jetty(near), Ok(()));
+    pair.settle(|_, _| false);
+    assert_eq!(pair.completions(0), []);
+    assert_eq!(pair.nics[0].usage().messages, 0, "records come back");
+}
+
 #[test]
 fn a_receive_that_a_message_has_taken_is_flushed_and_the_rest_goes_nowhere() {
     let mut pair = Pair::new(0, 1);
