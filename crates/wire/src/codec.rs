@@ -26,7 +26,7 @@ pub const MAX_HEADER: usize = 128;
 
 /// The version of everything the UB text leaves open. It seeds the header check, so packets of
 /// another version are never misread.
-pub const PROTOCOL_VERSION: u8 = 5;
+pub const PROTOCOL_VERSION: u8 = 6;
 
 /// Seed of the header check of set-up messages: they are what versions are agreed with, so
 /// every version must be able to read them.
