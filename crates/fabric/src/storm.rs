@@ -377,12 +377,8 @@ impl Storm {
                 released.push(*segment);
             }
             if let Event::ExecutionLost { channel } = event {
-                self.workload.execution_lost(
-                    &mut self.world,
-                    &mut self.model,
-                    &self.plan,
-                    (node, *channel),
-                )?;
+                let (world, model) = (&mut self.world, &mut self.model);
+                self.workload.execution_lost(world, model, &self.plan, (node, *channel))?;
             }
             if let Event::JettyDrained { jetty } = event {
                 drained.push(*jetty);

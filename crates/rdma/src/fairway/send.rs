@@ -490,13 +490,9 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         token_value: pair.token,
         hint: 0,
     };
-    let sends = match pair.config.transport {
-        Transport::Rc => SENDS,
-        Transport::Uc | Transport::Ud => LOST_SENDS,
-    };
-    let writes = match pair.config.transport {
-        Transport::Rc => WRITES,
-        Transport::Uc | Transport::Ud => LOST_WRITES,
+    let (sends, writes) = match pair.config.transport {
+        Transport::Rc => (SENDS, WRITES),
+        Transport::Uc | Transport::Ud => (LOST_SENDS, LOST_WRITES),
     };
     let message = |note: Note| {
         let work = EngineWork::SendImmediate { target, immediate: note.encode(solicited) };
@@ -544,7 +540,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     let fence = send.request.fence && mode != ServiceMode::Uno;
     let receive_in_order = (mode, tag) == SENDS
         && matches!(work, EngineWork::SendImmediate { .. } | EngineWork::WriteImmediate { .. });
-    // What came early may be refused as long as what was posted before it has not been reported.
+    // The peer may refuse a message that overtook others until those have been reported.
     let complete_in_order = tag == Tag::Mo;
     let order = OrderRequest { mode, tag, fence, receive_in_order, complete_in_order };
     let channel = pair.channel.as_ref()?.channel;
