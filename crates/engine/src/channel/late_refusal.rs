@@ -134,15 +134,17 @@ impl Channel {
         Verdict::Done
     }
 
-    /// An operation of ours that may have been acknowledged fails, unless it has been reported.
+    /// An operation of ours that ends by an acknowledgement, and may have had it, fails, unless it
+    /// has been reported.
     fn fail_acknowledged(&mut self, shared: &mut Shared, now: Instant, nak: &Nak) {
         let own = self.index();
         let is_it = |index: &u32| {
             let message = &shared.messages[*index];
+            let is_sent = message.next_index > 0 && !message.bypasses();
             message.channel == own
                 && message.number == nak.message
-                && !message.is_answer()
-                && !message.reported
+                && is_sent
+                && !(message.is_answer() || message.awaits_answer() || message.reported)
         };
         let Some(index) = (0..shared.messages.high_water()).find(is_it) else { return };
         let message = &mut shared.messages[index];
@@ -150,6 +152,9 @@ impl Channel {
             message.parked = Some(status_of(nak.reason));
         } else if message.parked.is_none() && message.outcome == Outcome::Open {
             self.give_up(shared, index, nak.reason, now);
+            if shared.messages[index].outstanding == 0 {
+                self.settle(shared, index);
+            }
         }
     }
 }

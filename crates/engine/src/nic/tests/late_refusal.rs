@@ -295,6 +295,34 @@ fn late_refusals_of_what_was_never_sent_only_cost_packets() {
     assert_eq!(scene.statuses(), (0..8).map(|id| (id, DONE)).collect::<Vec<_>>());
 }
 
+/// A message that is being sent is refused with a packet of one that was sent before it.
+#[test]
+fn late_refusal_of_a_message_that_has_only_begun_ends_it() {
+    let mut scene = Scene::new();
+    scene.write(0, 0, 8);
+    scene.write(1, 64, 20 * MTU);
+    let now = scene.pair.now;
+    let packets = [(); 6].map(|()| scene.pair.nics[0].poll_transmit(now).unwrap());
+    let [Packet::Data(first), Packet::Data(begun)] = [packets[0].packet, packets[1].packet] else {
+        panic!("data");
+    };
+    for packet in &packets[1..] {
+        scene.deliver(1, packet);
+    }
+    scene.acknowledge();
+    let mut route = packets[0].route;
+    core::mem::swap(&mut route.source, &mut route.destination);
+    core::mem::swap(&mut route.source_tpn, &mut route.destination_tpn);
+    let (psn, message, reason) = (first.psn, begun.message, Refusal::Access);
+    let nak = Packet::Nak(Nak { psn, message, reason, retry_after_us: 0 });
+    let (channel, gather) = (scene.pair.channels[1], LocalRange::default());
+    scene.deliver(0, &Transmit { channel, route, packet: nak, gather });
+    scene.pair.nics[0].audit();
+    scene.deliver(1, &packets[0]);
+    scene.settle(|_| false);
+    assert_eq!(scene.statuses(), [(0, DONE), (1, REFUSED)]);
+}
+
 #[test]
 fn void_that_names_another_message_confirms_nothing() {
     let mut scene = Scene::new();
