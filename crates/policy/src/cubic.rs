@@ -382,9 +382,8 @@ impl CongestionControl for Cubic {
             let kept = if self.losses.is_exceeded() { 0 } else { self.carried_permille() };
             if sample.by_timeout {
                 self.rivals = Rivals::default();
-            } else if !self.falls_from_flight {
-                let empty_permille = self.base.permille_of(sample.smoothed_rtt).unwrap_or(0);
-                self.rivals.falls(sample.now, sample.smoothed_rtt, empty_permille);
+            } else {
+                self.rivals.falls(sample.now, sample.smoothed_rtt, self.base.get());
             }
             self.fall(kept.clamp(self.beta_permille(), 1000), sample.by_timeout);
             // What it has reacted to is no reason to react again.

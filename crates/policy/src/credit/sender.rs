@@ -15,10 +15,11 @@
 //!
 //! No more is in flight than a CUBIC window, which is as large as it may be until credited packets
 //! are lost, a hundredth of them or more, while round trips show a queue: then other traffic shares
-//! the way, and the receiver's credit for its whole line is more than this flow's part. Losses
-//! within two round trips of a packet without credit and losses that a time-out finds do not begin
-//! that: they belong to the speculative window and to paths that fail. Marks never count: they
-//! belong to the fabric's paths.
+//! the way, and the receiver's credit for its whole line is more than this flow's part. Beside
+//! flows that do not yield it counts as several flows, as every CUBIC window does ([`Cubic`]).
+//! Losses within two round trips of a packet without credit and losses that a time-out finds do not
+//! begin that: they belong to the speculative window and to paths that fail. Marks never count:
+//! they belong to the fabric's paths.
 //!
 //! A flow starts with a speculative window: one bandwidth-delay product that it may send without
 //! credit, so that short messages take no extra round trip. What of it is lost is sent again on

@@ -10,6 +10,10 @@
 //! [`QUEUE_MAX_PERMILLE`] of what the path itself holds, BBR is limited to twice of that and
 //! yields. And a sender that is alone may not notice its own falls where its window is a few
 //! packets, but loses less than [`LOST_PERMILLE`].
+//!
+//! A full queue loses packets when round trips are longest, and a bad link loses them at any time.
+//! So a fall proves something only if the round trip was about as long as at the longest of the
+//! falls before, and as long at the fall before it. The longest also tells how long the queue is.
 
 use fairway_wire::{Duration, Instant};
 
@@ -18,9 +22,17 @@ use crate::losses::LossShare;
 /// Most flows that a sender counts as.
 const FLOWS_MAX: u64 = 3;
 
-/// A fall is felt if a round trip is no longer than this part of what it was, in thousandths. A
+/// A round trip is shorter than another if it is no longer than this part of it, in thousandths. A
 /// fall by three tenths of a sender that has half of what is in flight makes it 850.
-const FELT_PERMILLE: u64 = 900;
+const SHORTER_PERMILLE: u64 = 900;
+
+/// A fall is felt if more than one in so many round trips that are measured until the next one is
+/// shorter. Of a window that grows back alone, the first three tenths of the time are; BBR drains
+/// the queue for a moment whenever it has probed for more, in one round trip of eight.
+const FELT_PART: u32 = 4;
+
+/// The longest round trip of falls becomes shorter by one in so many parts with each of them.
+const FORGET_PART: u64 = 64;
 
 /// Longest queue in which others are looked for, in thousandths of the round trip without one.
 const QUEUE_MAX_PERMILLE: u64 = 1500;
@@ -40,8 +52,11 @@ pub(super) struct Rivals {
     flows: u64,
     /// Falls since it counted as one.
     falls: u32,
+    /// The last fall, if it was at the end of the queue.
     last: Option<Fall>,
     losses: LossShare,
+    /// The longest round trip of the falls lately.
+    longest: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,14 +64,33 @@ struct Fall {
     /// What is measured from then on was sent after it.
     seen_from: Instant,
     round_trip: Duration,
-    /// Has a round trip since then become shorter, or shown no queue? `None` before any was
-    /// measured.
-    was_felt: Option<bool>,
+    /// Round trips measured since then, and those of them that were shorter, or showed no queue.
+    measured: u32,
+    shorter: u32,
+}
+
+impl Fall {
+    /// Did round trips become shorter? `None` before any was measured.
+    fn was_felt(&self) -> Option<bool> {
+        (self.measured > 0)
+            .then(|| u64::from(self.shorter) * u64::from(FELT_PART) > u64::from(self.measured))
+    }
+}
+
+/// Is a round trip so much shorter than another one?
+fn is_shorter(round_trip: Duration, than: Duration) -> bool {
+    round_trip.as_ns() <= than.as_ns().saturating_mul(SHORTER_PERMILLE) / 1000
 }
 
 impl Default for Rivals {
     fn default() -> Self {
-        Rivals { flows: 1, falls: 0, last: None, losses: LossShare::new(HORIZON_BYTES) }
+        Rivals {
+            flows: 1,
+            falls: 0,
+            last: None,
+            losses: LossShare::new(HORIZON_BYTES),
+            longest: Duration::ZERO,
+        }
     }
 }
 
@@ -77,27 +111,31 @@ impl Rivals {
         else {
             return;
         };
-        let least = fall.round_trip.as_ns().saturating_mul(FELT_PERMILLE) / 1000;
-        let is_felt = !crowded || round_trip.as_ns() <= least;
-        fall.was_felt = Some(is_felt || fall.was_felt == Some(true));
+        fall.measured = fall.measured.saturating_add(1);
+        let shorter = !crowded || is_shorter(round_trip, fall.round_trip);
+        fall.shorter = fall.shorter.saturating_add(u32::from(shorter));
     }
 
-    /// The window is to fall, at this round trip, of which `empty_permille` thousandths are left
-    /// without a queue.
-    pub(super) fn falls(&mut self, now: Instant, round_trip: Duration, empty_permille: u64) {
-        let is_long = empty_permille * (1000 + QUEUE_MAX_PERMILLE) < 1_000_000;
-        if is_long || !self.losses.exceeds(LOST_PERMILLE) {
-            *self = Rivals { losses: self.losses, ..Rivals::default() };
+    /// The window is to fall, at this round trip; without a queue it is `empty`.
+    pub(super) fn falls(&mut self, now: Instant, round_trip: Duration, empty: Duration) {
+        let forgotten = self.longest.divided_by(FORGET_PART);
+        self.longest = self.longest.saturating_sub(forgotten).max(round_trip);
+        let most_ns = empty.as_ns().saturating_mul(1000 + QUEUE_MAX_PERMILLE) / 1000;
+        if self.longest.as_ns() > most_ns || !self.losses.exceeds(LOST_PERMILLE) {
+            let (losses, longest) = (self.losses, self.longest);
+            *self = Rivals { losses, longest, ..Rivals::default() };
             return;
         }
-        let flows = match self.last.and_then(|fall| fall.was_felt) {
-            None => self.flows,
-            Some(true) => (self.flows - 1).max(1),
-            Some(false) => (self.flows + 1).min(FLOWS_MAX),
+        let at_end = !is_shorter(round_trip, self.longest);
+        let flows = match self.last.and_then(|fall| fall.was_felt()) {
+            None if at_end => self.flows,
+            Some(false) if at_end => (self.flows + 1).min(FLOWS_MAX),
+            _ => (self.flows - 1).max(1),
         };
         let is_over = flows == 1 || self.falls == FALLS_MAX;
         (self.flows, self.falls) = if is_over { (1, 0) } else { (flows, self.falls + 1) };
-        self.last = Some(Fall { seen_from: now + round_trip, round_trip, was_felt: None });
+        let seen_from = now + round_trip;
+        self.last = at_end.then_some(Fall { seen_from, round_trip, measured: 0, shorter: 0 });
     }
 }
 

@@ -229,20 +229,23 @@ fn a_loss_with_a_queue_leaves_what_the_path_holds_without() {
 
 #[test]
 fn window_falls_as_one_of_three_beside_flows_that_do_not_yield() {
-    let mut cubic = tolerant(5_000_000);
-    measured(&mut cubic);
-    let round_trip = Duration::from_ms(200);
-    for (second, window) in [(1, 3_500_000), (2, 2_975_000), (3, 2_677_500)] {
-        let lost = LossSample { lost_bytes: 100_000, ..loss(1000 * second, false) };
-        cubic.on_loss(&LossSample { smoothed_rtt: round_trip, ..lost });
-        assert_eq!(cubic.window_bytes(), window);
-        // The queue is as long as before.
-        let (rtt, smoothed_rtt) = (Some(round_trip), round_trip);
-        let unused = AckSample { window_limited: false, ..ack(1000 * second + 500, 0) };
-        cubic.on_ack(&AckSample { rtt, smoothed_rtt, ..unused });
+    for mut cubic in [tolerant(5_000_000), Cubic::wide(5_000_000, MTU)] {
+        measured(&mut cubic);
+        let round_trip = Duration::from_ms(200);
+        let unused = AckSample { window_limited: false, smoothed_rtt: round_trip, ..ack(0, 0) };
+        for (second, window) in [(1, 3_500_000), (2, 2_975_000), (3, 2_677_500)] {
+            let (now, bytes_in_flight) = (at_ms(1000 * second), cubic.window_bytes());
+            cubic.on_ack(&AckSample { now, bytes_in_flight, ..unused });
+            let lost = LossSample { lost_bytes: 300_000, ..loss(1000 * second, false) };
+            cubic.on_loss(&LossSample { smoothed_rtt: round_trip, ..lost });
+            assert_eq!(cubic.window_bytes(), window);
+            // The queue is as long as before.
+            let (now, rtt) = (at_ms(1000 * second + 500), Some(round_trip));
+            cubic.on_ack(&AckSample { now, rtt, ..unused });
+        }
+        cubic.on_loss(&LossSample { smoothed_rtt: round_trip, ..loss(4000, true) });
+        assert_eq!(cubic.beta_permille(), 700, "a time-out proves nothing about other flows");
     }
-    cubic.on_loss(&LossSample { smoothed_rtt: round_trip, ..loss(4000, true) });
-    assert_eq!(cubic.beta_permille(), 700, "a time-out proves nothing about other flows");
 }
 
 #[test]

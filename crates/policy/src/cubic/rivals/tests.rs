@@ -1,30 +1,35 @@
 use super::*;
 use alloc::vec::Vec;
 
-/// A queue of a quarter of what the path holds.
-const SHORT_QUEUE: u64 = 800;
-/// Three times what the path holds.
-const LONG_QUEUE: u64 = 250;
+/// Without a queue, in milliseconds: a queue of a quarter of what the path holds makes it 125.
+const EMPTY_MS: u64 = 100;
 
 fn at_ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_ms(ms)
 }
 
-/// Flows that the sender counts as after each of so many falls at 125 ms, of which each leaves so
-/// long a round trip.
-fn flows_after(rivals: &mut Rivals, falls: u64, left_ms: u64, empty_permille: u64) -> Vec<u64> {
+/// Measures so many round trips of this length, from this time on.
+fn measure(rivals: &mut Rivals, from_ms: u64, round_trip_ms: u64, times: u64) {
+    let round_trip = Duration::from_ms(round_trip_ms);
+    for number in 0..times {
+        rivals.measured(at_ms(from_ms + number), round_trip, round_trip_ms > 114);
+    }
+}
+
+/// Flows that the sender counts as after each of so many falls at these round trips in turn. Each
+/// leaves so long a round trip for half of the time until the next one.
+fn flows_after(rivals: &mut Rivals, falls: u64, at: &[u64], left_ms: u64) -> Vec<u64> {
     let mut flows = Vec::new();
-    for number in 0..falls {
-        let now = at_ms(1000 * number);
+    for (number, at) in (0..falls).zip(at.iter().cycle()) {
+        let now_ms = 1000 * number;
         rivals.ended(90_000, 10_000);
-        rivals.falls(now, Duration::from_ms(125), empty_permille);
+        rivals.falls(at_ms(now_ms), Duration::from_ms(*at), Duration::from_ms(EMPTY_MS));
         flows.push(rivals.flows());
-        // Of a packet that was sent before the fall.
-        rivals.measured(now + Duration::from_ms(60), Duration::from_ms(100), false);
-        let left = Duration::from_ms(left_ms);
-        rivals.measured(now + Duration::from_ms(300), left, left_ms > 110);
+        // Of packets that were sent before the fall.
+        measure(rivals, now_ms + 60, EMPTY_MS, 20);
+        measure(rivals, now_ms + 600, left_ms, 10);
         // The queue has filled again.
-        rivals.measured(now + Duration::from_ms(900), Duration::from_ms(125), true);
+        measure(rivals, now_ms + 900, *at, 10);
     }
     flows
 }
@@ -40,22 +45,50 @@ fn lossy() -> Rivals {
 
 #[test]
 fn falls_that_shorten_round_trips_leave_one_flow() {
-    for left_ms in [100, 112] {
-        assert_eq!(flows_after(&mut lossy(), 5, left_ms, SHORT_QUEUE), [1; 5], "{left_ms}");
+    for left_ms in [EMPTY_MS, 112] {
+        assert_eq!(flows_after(&mut lossy(), 5, &[125], left_ms), [1; 5], "{left_ms}");
     }
 }
 
 #[test]
 fn falls_that_shorten_no_round_trip_make_three_flows_and_later_one_again() {
-    let flows = flows_after(&mut lossy(), 20, 120, SHORT_QUEUE);
+    let flows = flows_after(&mut lossy(), 20, &[125], 120);
     assert_eq!(flows[..4], [1, 2, 3, 3]);
     assert_eq!(flows.iter().filter(|flows| **flows == 1).count(), 2, "{flows:?}");
     assert_eq!(flows[17..], [1, 2, 3]);
 }
 
+/// As long as BBR drains the queue after it has probed for more.
+#[test]
+fn round_trips_that_are_shorter_for_a_moment_only_are_not_felt() {
+    for (moment, flows) in [(10, 2), (11, 1)] {
+        let mut rivals = lossy();
+        for number in 0..2 {
+            let now_ms = 1000 * number;
+            rivals.falls(at_ms(now_ms), Duration::from_ms(125), Duration::from_ms(EMPTY_MS));
+            measure(&mut rivals, now_ms + 300, EMPTY_MS, moment);
+            measure(&mut rivals, now_ms + 600, 125, 40 - moment);
+        }
+        assert_eq!(rivals.flows(), flows, "{moment} of 40 are shorter");
+    }
+}
+
 #[test]
 fn falls_in_a_long_queue_leave_one_flow() {
-    assert_eq!(flows_after(&mut lossy(), 5, 120, LONG_QUEUE), [1; 5]);
+    assert_eq!(flows_after(&mut lossy(), 5, &[410], 400), [1; 5]);
+}
+
+/// The queue is long although some losses do not find it so.
+#[test]
+fn falls_in_the_middle_of_a_long_queue_leave_one_flow() {
+    assert_eq!(flows_after(&mut lossy(), 20, &[270, 220, 220], 215), [1; 20]);
+}
+
+/// A bad link loses packets whatever the queue.
+#[test]
+fn falls_before_the_end_of_the_queue_leave_one_flow() {
+    let flows = flows_after(&mut lossy(), 20, &[200, 125, 150, 130], 120);
+    assert_eq!(flows, [1; 20]);
 }
 
 #[test]
@@ -63,8 +96,8 @@ fn few_losses_leave_one_flow() {
     let mut rivals = Rivals::default();
     for number in 0..20 {
         rivals.ended(980_000, 20_000);
-        rivals.falls(at_ms(1000 * number), Duration::from_ms(125), SHORT_QUEUE);
-        rivals.measured(at_ms(1000 * number + 500), Duration::from_ms(125), true);
+        rivals.falls(at_ms(1000 * number), Duration::from_ms(125), Duration::from_ms(EMPTY_MS));
+        measure(&mut rivals, 1000 * number + 500, 125, 1);
         assert_eq!(rivals.flows(), 1);
     }
 }
@@ -72,17 +105,17 @@ fn few_losses_leave_one_flow() {
 #[test]
 fn three_flows_become_one_when_falls_shorten_round_trips_again() {
     let mut rivals = lossy();
-    flows_after(&mut rivals, 4, 120, SHORT_QUEUE);
-    assert_eq!(flows_after(&mut rivals, 4, 100, SHORT_QUEUE), [3, 2, 1, 1]);
+    flows_after(&mut rivals, 4, &[125], 120);
+    assert_eq!(flows_after(&mut rivals, 4, &[125], EMPTY_MS), [3, 2, 1, 1]);
 }
 
 #[test]
 fn falls_before_anything_was_measured_prove_nothing() {
     let mut rivals = lossy();
     for number in 0..5 {
-        let now = at_ms(125 * number);
-        rivals.falls(now, Duration::from_ms(125), SHORT_QUEUE);
-        rivals.measured(now + Duration::from_ms(100), Duration::from_ms(125), true);
+        let now_ms = 125 * number;
+        rivals.falls(at_ms(now_ms), Duration::from_ms(125), Duration::from_ms(EMPTY_MS));
+        measure(&mut rivals, now_ms + 100, 125, 1);
         assert_eq!(rivals.flows(), 1);
     }
 }
