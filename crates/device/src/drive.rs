@@ -1,19 +1,54 @@
 //! Drives a [`Device`] for callers that have memory of their own: a simulator, a model, a test.
 //!
-//! [`Driver`] turns the verdicts and executions of any protocol into one kind of request,
-//! [`Access`]. The caller carries an access out, now or later, and reports it with
-//! [`Driver::handle_placed`]. After every packet it asks [`Driver::poll_recall`], and after every
-//! packet and every report [`Driver::poll_execution`], until they return `None`.
+//! [`Driver`] is the contract as those callers see it: it turns the verdicts and executions of any
+//! protocol into one kind of request, [`Access`], and what the device has for its application into
+//! one kind of [`Output`]. It keeps the order that the contract asks for.
+//!
+//! | the caller | calls | until |
+//! |---|---|---|
+//! | has a packet that arrived | [`Driver::handle_packet`] | |
+//! | after a packet or a report | [`Driver::poll_access`] | `None` |
+//! | has carried an access out, now or later | [`Driver::handle_placed`] | |
+//! | finds its memory missing | [`Driver::handle_unplaced`] | |
+//! | has room on its wire | [`Driver::poll_transmit`] | `None`, or the wire is full |
+//! | finds the payload missing | [`Driver::handle_ungathered`] | |
+//! | has seen time pass | [`Driver::handle_time`] | |
+//! | has time for its application | [`Driver::outputs`] | they end |
+//!
+//! The driver decides nothing: when an access is carried out, which packets are lost and which
+//! memory is missing is the caller's part. Faults are injected there.
+
+mod access;
+mod output;
+#[cfg(test)]
+mod tests;
+
+pub use access::{Access, AccessOf, Memory};
+pub use output::{Output, OutputOf, Outputs};
 
 use crate::contract::{AtomicExecution, Device, Execution, Verdict};
 use crate::scatter::ScatterList;
-use crate::values::LocalRange;
+use crate::values::CompletionQueueId;
 use alloc::vec::Vec;
 use core::fmt;
 use fairway_wire::Instant;
 
-/// A device whose own verdicts a [`Driver`] can carry out.
+/// A device whose own verdicts and outputs a [`Driver`] can pass on.
 pub trait Driven: Device<OwnVerdict: Into<Request<Self::Token>>> {
+    /// An output that only this protocol has.
+    type OwnOutput;
+
+    /// The next output that only this protocol has.
+    fn poll_own_output(&mut self) -> Option<Self::OwnOutput> {
+        None
+    }
+
+    /// The next packet that has to be sent before `received` is handed in, because `received` will
+    /// change its payload. A device of which this is not asked has `received` sent again.
+    fn poll_answer(&mut self, _received: &Self::Received) -> Option<Self::Transmit> {
+        None
+    }
+
     /// The place of a packet that was kept ([`Request::Keep`]) and whose turn has come.
     fn poll_recall(&mut self) -> Option<u32> {
         None
@@ -21,6 +56,16 @@ pub trait Driven: Device<OwnVerdict: Into<Request<Self::Token>>> {
 
     /// A packet as it is handed in again after it was kept: its congestion mark has been counted.
     fn unmarked(received: &Self::Received) -> Self::Received;
+
+    /// The parts of the device that send independently of each other.
+    fn engines(&self) -> u32 {
+        1
+    }
+
+    /// The next packet of one of the [`Self::engines`].
+    fn poll_engine(&mut self, now: Instant, _engine: u32) -> Option<Self::Transmit> {
+        self.poll_transmit(now)
+    }
 }
 
 /// The request behind a verdict that only one protocol gives.
@@ -47,54 +92,31 @@ impl<K> From<AtomicExecution<K>> for Request<K> {
     }
 }
 
-/// An access to memory that a device asks for. `P` is the payload, as the caller has it.
+/// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access<T, K, P> {
-    /// Put the payload of a packet there.
-    Place {
-        /// Where it belongs.
-        target: T,
-        /// The payload that came with the packet.
-        payload: P,
-        /// Reported with [`Driver::handle_placed`].
-        token: K,
-    },
-    /// Put a value there: 8 bytes, in the order of the machine's bytes.
-    Store {
-        /// Where it belongs.
-        target: ScatterList,
-        /// The value.
-        value: u64,
-        /// Reported with [`Driver::handle_placed`].
-        token: K,
-    },
-    /// Copy a payload that was set aside.
-    Copy {
-        /// The range of the stash that holds it.
-        from: LocalRange,
-        /// The range that it belongs to, of the same length.
-        to: LocalRange,
-        /// Reported with [`Driver::handle_placed`].
-        token: K,
-    },
-    /// Change a word, and report the value that it had before.
-    Atomic(AtomicExecution<K>),
+#[must_use]
+pub enum Outcome<A, R> {
+    /// Nothing is to be done now.
+    Done,
+    /// Memory is to be accessed.
+    Access(A),
+    /// The device ignored it; the reason has been counted.
+    Dropped(R),
 }
 
-/// The accesses that a device asks for.
-pub type AccessOf<D, P> = Access<<D as Device>::Target, <D as Device>::Token, P>;
-
-impl<T, K: Copy, P> Access<T, K, P> {
-    /// Names the access to the device when it is reported.
-    pub fn token(&self) -> K {
+impl<A, R> Outcome<A, R> {
+    /// The access that is to be carried out, if any.
+    #[inline]
+    pub fn access(self) -> Option<A> {
         match self {
-            Access::Place { token, .. }
-            | Access::Store { token, .. }
-            | Access::Copy { token, .. } => *token,
-            Access::Atomic(atomic) => atomic.token,
+            Outcome::Access(access) => Some(access),
+            Outcome::Done | Outcome::Dropped(_) => None,
         }
     }
 }
+
+/// The outcomes of a device.
+pub type OutcomeOf<D, P> = Outcome<AccessOf<D, P>, <D as Device>::DropReason>;
 
 /// A device, and the packets that it has asked to be kept with payloads of type `P`.
 pub struct Driver<D: Device, P> {
@@ -110,7 +132,7 @@ impl<D: Driven, P> Driver<D, P> {
         Driver { device, kept: places }
     }
 
-    /// The device, for everything but packets and placements.
+    /// The device, for its commands and everything else that is not part of the contract.
     #[inline]
     pub fn device(&self) -> &D {
         &self.device
@@ -122,50 +144,79 @@ impl<D: Driven, P> Driver<D, P> {
         &mut self.device
     }
 
-    /// Hands a packet to the device. Returns the access that the device asks for, if any.
+    /// Hands a packet to the device. `payload` is asked for only if the packet has a place.
     #[inline]
     pub fn handle_packet(
         &mut self,
         now: Instant,
         received: &D::Received,
-        payload: P,
-    ) -> Option<AccessOf<D, P>> {
+        payload: impl FnOnce() -> P,
+    ) -> OutcomeOf<D, P> {
         let request = match self.device.handle_packet(now, received) {
             Verdict::Place(placement) => {
                 let (target, token) = (placement.target, placement.token);
-                return Some(Access::Place { target, payload, token });
+                return Outcome::Access(Access::Place { target, payload: payload(), token });
             }
             Verdict::Own(own) => own.into(),
-            Verdict::Done | Verdict::Drop(_) => return None,
+            Verdict::Done => return Outcome::Done,
+            Verdict::Drop(reason) => return Outcome::Dropped(reason),
         };
         match request {
-            Request::Atomic(atomic) => Some(Access::Atomic(atomic)),
-            Request::Store { target, value, token } => Some(Access::Store { target, value, token }),
+            Request::Atomic(atomic) => Outcome::Access(Access::Atomic(atomic)),
+            Request::Store { target, value, token } => {
+                Outcome::Access(Access::Store { target, value, token })
+            }
             Request::Keep(place) => {
                 let place = self.kept.get_mut(place as usize);
                 *place.expect("a device keeps no more than it said") =
-                    Some((D::unmarked(received), payload));
-                None
+                    Some((D::unmarked(received), payload()));
+                Outcome::Done
             }
         }
     }
 
-    /// Hands in the packets that were kept and whose turn has come. Returns the first access that
-    /// one of them needs.
+    /// [`Self::handle_packet`] for a caller that can send at once: first it gets the packets that
+    /// have to be sent before this one takes effect. Their payload is to be gathered at once.
+    pub fn handle_packet_after_answers(
+        &mut self,
+        now: Instant,
+        received: &D::Received,
+        payload: impl FnOnce() -> P,
+        mut send: impl FnMut(D::Transmit),
+    ) -> OutcomeOf<D, P> {
+        while let Some(answer) = self.device.poll_answer(received) {
+            send(answer);
+        }
+        self.handle_packet(now, received, payload)
+    }
+
+    /// The next access that waited for its turn and is due now, whether the driver kept its packet
+    /// or the device its payload.
+    #[inline]
+    pub fn poll_access(&mut self, now: Instant) -> Option<AccessOf<D, P>> {
+        self.poll_recall(now).or_else(|| self.poll_execution())
+    }
+
+    /// [`Self::poll_access`] for a caller that can send at once, likewise.
+    pub fn poll_access_after_answers(
+        &mut self,
+        now: Instant,
+        mut send: impl FnMut(D::Transmit),
+    ) -> Option<AccessOf<D, P>> {
+        let recalled = self.recall(|driver, received, payload| {
+            driver.handle_packet_after_answers(now, received, || payload, &mut send)
+        });
+        recalled.or_else(|| self.poll_execution())
+    }
+
+    /// The first half of [`Self::poll_access`]: hands in the packets that were kept and whose turn
+    /// has come. Returns the first access that one of them needs.
     #[inline]
     pub fn poll_recall(&mut self, now: Instant) -> Option<AccessOf<D, P>> {
-        loop {
-            let place = self.device.poll_recall()?;
-            let kept = self.kept.get_mut(place as usize).and_then(Option::take);
-            let Some((received, payload)) = kept else { continue };
-            let access = self.handle_packet(now, &received, payload);
-            if access.is_some() {
-                return access;
-            }
-        }
+        self.recall(|driver, received, payload| driver.handle_packet(now, received, || payload))
     }
 
-    /// The next access that waited for its turn and is due now.
+    /// The second half of [`Self::poll_access`]: the next access that the device put off.
     #[inline]
     pub fn poll_execution(&mut self) -> Option<AccessOf<D, P>> {
         Some(match self.device.poll_execution()?.into() {
@@ -179,6 +230,70 @@ impl<D: Driven, P> Driver<D, P> {
     #[inline]
     pub fn handle_placed(&mut self, now: Instant, token: D::Token, old: u64) {
         self.device.handle_placed(now, token, old);
+    }
+
+    /// Reports that an access could not be carried out, or only in part: memory is missing.
+    #[inline]
+    pub fn handle_unplaced(&mut self, now: Instant, token: D::Token) {
+        self.device.handle_unplaced(now, token);
+    }
+
+    /// The next packet to send.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<D::Transmit> {
+        self.device.poll_transmit(now)
+    }
+
+    /// The next packet to send of any engine: `first` is asked first.
+    #[inline]
+    pub fn poll_transmit_from(&mut self, now: Instant, first: u32) -> Option<D::Transmit> {
+        let engines = self.device.engines();
+        let mut each = (0..engines).map(|step| (first + step) % engines);
+        each.find_map(|engine| self.device.poll_engine(now, engine))
+    }
+
+    /// Reports that a packet was not sent, because its payload is missing.
+    #[inline]
+    pub fn handle_ungathered(&mut self, transmit: &D::Transmit) {
+        self.device.handle_ungathered(transmit);
+    }
+
+    /// Lets the device do what is due at `now`. Returns whether anything was.
+    #[inline]
+    pub fn handle_time(&mut self, now: Instant) -> bool {
+        let is_due = self.device.poll_timeout().is_some_and(|due| now.is_at_or_after(due));
+        if is_due {
+            self.device.handle_timeout(now);
+        }
+        is_due
+    }
+
+    /// When [`Self::handle_time`] is to be called next, if ever.
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.device.poll_timeout()
+    }
+
+    /// Takes out what the device has for its application, with the completions of `queues`.
+    #[inline]
+    pub fn outputs<'a>(&'a mut self, queues: &'a [CompletionQueueId]) -> Outputs<'a, D> {
+        Outputs::new(&mut self.device, queues)
+    }
+
+    #[inline]
+    fn recall(
+        &mut self,
+        mut hand_in: impl FnMut(&mut Self, &D::Received, P) -> OutcomeOf<D, P>,
+    ) -> Option<AccessOf<D, P>> {
+        loop {
+            let place = self.device.poll_recall()?;
+            let kept = self.kept.get_mut(place as usize).and_then(Option::take);
+            let Some((received, payload)) = kept else { continue };
+            let outcome = hand_in(self, &received, payload);
+            if let Outcome::Access(access) = outcome {
+                return Some(access);
+            }
+        }
     }
 }
 

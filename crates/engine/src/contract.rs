@@ -1,6 +1,6 @@
 //! [`Nic`] as a [`Device`].
 
-use crate::api::{Completion, DropReason, Event, Received, Transmit};
+use crate::api::{Completion, DropReason, EpochDone, Event, Received, Transmit};
 use crate::nic::Nic;
 use crate::placement::{AtomicExecution, Execution, PlacementToken, Verdict};
 use fairway_device::drive::Driven;
@@ -60,6 +60,20 @@ impl Device for Nic {
 }
 
 impl Driven for Nic {
+    type OwnOutput = EpochDone;
+
+    fn poll_own_output(&mut self) -> Option<EpochDone> {
+        self.poll_epoch()
+    }
+
+    fn engines(&self) -> u32 {
+        self.limits().engines
+    }
+
+    fn poll_engine(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
+        Nic::poll_engine(self, now, engine)
+    }
+
     fn unmarked(received: &Received) -> Received {
         Received { ecn: Ecn::NotCapable, ..*received }
     }

@@ -5,6 +5,7 @@ use crate::api::{
     Transmit, Verdict,
 };
 use crate::host::Host;
+use core::convert::Infallible;
 use fairway_device::drive::{Driven, Request};
 use fairway_device::{CompletionQueueId, Device};
 use fairway_wire::{Ecn, Instant};
@@ -62,6 +63,12 @@ impl Device for Host {
 }
 
 impl Driven for Host {
+    type OwnOutput = Infallible;
+
+    fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
+        Host::poll_answer(self, received)
+    }
+
     fn poll_recall(&mut self) -> Option<u32> {
         Host::poll_recall(self)
     }

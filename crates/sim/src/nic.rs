@@ -26,7 +26,7 @@ fn place<D: Driven>(
 
 #[inline]
 fn next_placed<D: Driven>(driver: &mut Driver<D, ()>, now: Instant) -> Option<LocalRange> {
-    let access = driver.poll_recall(now).or_else(|| driver.poll_execution())?;
+    let access = driver.poll_access(now)?;
     Some(place(driver, now, &access))
 }
 
@@ -109,12 +109,12 @@ impl HostNic {
         match (self, cold) {
             (HostNic::Fairway(driver), Cold::Fairway(received)) => {
                 received.ecn = ecn;
-                let access = driver.handle_packet(now, received, ())?;
+                let access = driver.handle_packet(now, received, || ()).access()?;
                 Some(place(driver, now, &access))
             }
             (HostNic::Roce(nic), Cold::Roce(received)) => {
                 received.ecn = ecn;
-                let access = nic.driver.handle_packet(now, received, ())?;
+                let access = nic.driver.handle_packet(now, received, || ()).access()?;
                 Some(place(&mut nic.driver, now, &access))
             }
             _ => unreachable!("all hosts of a run are of one kind"),
@@ -142,9 +142,7 @@ impl HostNic {
     #[inline]
     pub(crate) fn poll_transmit(&mut self, now: Instant, scenario: &Scenario) -> Option<Outgoing> {
         match self {
-            HostNic::Fairway(driver) => {
-                Some(Outgoing::of(&driver.device_mut().poll_transmit(now)?, scenario))
-            }
+            HostNic::Fairway(driver) => Some(Outgoing::of(&driver.poll_transmit(now)?, scenario)),
             HostNic::Roce(nic) => nic.poll_transmit(now),
         }
     }
@@ -152,8 +150,8 @@ impl HostNic {
     #[inline]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self {
-            HostNic::Fairway(driver) => driver.device().poll_timeout(),
-            HostNic::Roce(nic) => nic.driver.device().poll_timeout(),
+            HostNic::Fairway(driver) => driver.poll_timeout(),
+            HostNic::Roce(nic) => nic.driver.poll_timeout(),
         }
     }
 

@@ -256,7 +256,7 @@ impl Side for RoceSide {
     }
 
     fn transmit(&mut self, now: u64) -> Option<Outgoing> {
-        let transmit = self.host().poll_transmit(Instant::from_ps(now))?;
+        let transmit = self.driver.poll_transmit(Instant::from_ps(now))?;
         let packet = transmit.packet;
         let payload = transmit.gather.length();
         let role = match packet.operation {
@@ -288,8 +288,8 @@ impl Side for RoceSide {
         let Packet::Roce(packet) = *packet else { return None };
         let (source, length) = (from as u64, payload.len() as u32);
         let received = Received { source, packet, payload: length, ecn };
-        let access = self.driver.handle_packet(Instant::from_ps(now), &received, payload)?;
-        Some(placing(access, Token::Roce))
+        let outcome = self.driver.handle_packet(Instant::from_ps(now), &received, || payload);
+        Some(placing(outcome.access()?, Token::Roce))
     }
 
     fn recalled(&mut self, now: u64) -> Option<Placing> {
@@ -337,7 +337,7 @@ impl Side for RoceSide {
     }
 
     fn timeout(&self) -> Option<u64> {
-        self.driver.device().poll_timeout().map(Instant::as_ps)
+        self.driver.poll_timeout().map(Instant::as_ps)
     }
 
     fn handle_timeout(&mut self, now: u64) {

@@ -314,7 +314,7 @@ impl Side for UbSide {
     }
 
     fn transmit(&mut self, now: u64) -> Option<Outgoing> {
-        let transmit = self.nic().poll_transmit(Instant::from_ps(now))?;
+        let transmit = self.driver.poll_transmit(Instant::from_ps(now))?;
         let Transmit { channel, route, packet, gather } = transmit;
         // Requests and answers of a channel share one stream; the rest has no PSN.
         let stream = matches!(packet, wire::Packet::Data(_)).then(|| channel.index() as u32);
@@ -338,8 +338,8 @@ impl Side for UbSide {
     ) -> Option<Placing> {
         let Packet::Ub(route, packet) = *packet else { return None };
         let received = Received { route, packet, payload: payload.len() as u32, ecn };
-        let access = self.driver.handle_packet(Instant::from_ps(now), &received, payload)?;
-        Some(placing(access, Token::Ub))
+        let outcome = self.driver.handle_packet(Instant::from_ps(now), &received, || payload);
+        Some(placing(outcome.access()?, Token::Ub))
     }
 
     fn execution(&mut self) -> Option<Placing> {
@@ -379,7 +379,7 @@ impl Side for UbSide {
     }
 
     fn timeout(&self) -> Option<u64> {
-        self.driver.device().poll_timeout().map(Instant::as_ps)
+        self.driver.poll_timeout().map(Instant::as_ps)
     }
 
     fn handle_timeout(&mut self, now: u64) {
