@@ -153,7 +153,7 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
     let mut lost = lost + world.tally.unheard;
     let copies = faults[Fault::Duplicate as usize] + faults[Fault::LateDuplicate as usize];
     let mut sum = Counters::default();
-    for nic in world.nodes.iter().filter_map(|node| node.nic.as_ref()) {
+    for nic in world.nodes.iter().filter_map(|node| node.nic()) {
         let counters = nic.counters();
         let all: u64 = counters.drops.iter().sum();
         lost += all - counters.dropped(DropReason::Duplicate);

@@ -73,7 +73,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
     let (node, peer) = (link.nodes[side], link.nodes[1 - side]);
     let ends = workload.connections[index].ends;
     let (Some(own), Some(theirs)) = (ends[side], ends[1 - side]) else { return };
-    let (Some(here), Some(there)) = (&world.nodes[node].nic, &world.nodes[peer].nic) else {
+    let (Some(here), Some(there)) = (world.nodes[node].nic(), world.nodes[peer].nic()) else {
         return;
     };
     let mut route = Route {

@@ -188,7 +188,7 @@ impl Mail {
         node: usize,
     ) -> Result<(), Finding> {
         let healed = world.adversary.is_healed();
-        let is_away = world.nodes[node].nic.is_none() || world.is_paused(node);
+        let is_away = world.nodes[node].driver.is_none() || world.is_paused(node);
         if is_away || self.offices[node].shelf.is_none() {
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl Mail {
             .find(|other| other.config.address == Some(mailbox.address) && !other.is_closed);
         let steering = target.map_or(Steering::Sender, |target| target.config.steering);
         let current = target.and_then(|target| {
-            world.nodes[peer].nic.as_ref().and_then(|nic| nic.mailbox_epoch(target.id))
+            world.nodes[peer].nic().and_then(|nic| nic.mailbox_epoch(target.id))
         });
         let epoch = match current {
             Some(epoch) if random.chance(self.plan.named) => {

@@ -20,7 +20,7 @@ impl Mail {
         let outputs = std::mem::take(&mut world.nodes[node].outputs);
         for output in outputs {
             match output {
-                Output::Epoch(done) => self.epoch_done(world, node, &done)?,
+                Output::Own(done) => self.epoch_done(world, node, &done)?,
                 other => world.nodes[node].outputs.push_back(other),
             }
         }

@@ -5,6 +5,7 @@
 //! without one.
 
 use crate::finding::Finding;
+use fairway_device::drive;
 use fairway_device::random::Random;
 use fairway_engine::wire::Instant;
 use fairway_engine::{LocalRange, SegmentId};
@@ -47,6 +48,20 @@ pub(crate) struct Gone {
 impl Gone {
     fn is_over(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now.is_at_or_after(until))
+    }
+}
+
+/// The memory of one node, as its NIC sees it.
+pub(crate) struct OfNode<'a> {
+    memory: &'a mut Memory,
+    node: usize,
+}
+
+impl drive::Memory for OfNode<'_> {
+    type Error = Finding;
+
+    fn bytes(&mut self, range: &LocalRange) -> Result<&mut [u8], Finding> {
+        self.memory.named(self.node, range)
     }
 }
 
@@ -117,6 +132,11 @@ impl Memory {
             piece.released = true;
         }
         self.keys[node].clear();
+    }
+
+    /// The memory of `node`.
+    pub(crate) fn of(&mut self, node: usize) -> OfNode<'_> {
+        OfNode { memory: self, node }
     }
 
     /// The bytes a NIC names.

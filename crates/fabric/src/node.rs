@@ -2,13 +2,12 @@
 
 use crate::adversary::Delivery;
 use crate::operation::Missed;
+use fairway_device::drive::{self, AccessOf, Driver, OutcomeOf, OutputOf};
 use fairway_engine::control::CongestionProcessor;
 use fairway_engine::wire::{Duration, Instant};
-use fairway_engine::{
-    AtomicExecution, ChannelId, Completion, CompletionQueueId, DropReason, EpochDone, Event,
-    LocalRange, Nic, PlacementToken, Received,
-};
+use fairway_engine::{ChannelId, CompletionQueueId, DropReason, LocalRange, Nic, Received};
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 
 /// What a world is like apart from its weather.
 #[derive(Clone, Copy, Debug)]
@@ -53,34 +52,48 @@ impl Default for Knobs {
 }
 
 /// What came out of a NIC for its application.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Output {
-    Completion(Completion),
-    Event(Event),
-    Epoch(EpochDone),
+pub(crate) type Output = OutputOf<Nic>;
+
+/// What became of a packet.
+pub(crate) type Outcome = OutcomeOf<Nic, Payload>;
+
+/// An access to memory that a NIC asked for.
+pub(crate) type Access = AccessOf<Nic, Payload>;
+
+/// The payload of a packet.
+pub(crate) struct Payload(pub(crate) Vec<u8>);
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
-/// A payload that has not been put in place yet.
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// An access to memory that has not been carried out yet.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) id: u64,
-    pub(crate) target: LocalRange,
-    pub(crate) token: PlacementToken,
+    pub(crate) access: Access,
     pub(crate) channel: ChannelId,
-    pub(crate) what: What,
+    /// What the payload of a packet is of, should its place be missing.
+    pub(crate) missed: Option<Missed>,
 }
 
-/// What is to be done to memory.
-#[derive(Debug)]
-pub(crate) enum What {
-    /// Put a payload there; and what it is of, should the place be missing.
-    Place(Vec<u8>, Option<Missed>),
-    /// The same, of a store: where its bytes come from.
-    Store(Vec<u8>, (usize, usize)),
-    /// Copy it from there.
-    Copy(LocalRange),
-    /// Change a word.
-    Atomic(AtomicExecution),
+impl Late {
+    /// The bytes that it changes.
+    pub(crate) fn target(&self) -> LocalRange {
+        match &self.access {
+            drive::Access::Place { target, .. } | drive::Access::Copy { to: target, .. } => *target,
+            drive::Access::Atomic(atomic) => atomic.target,
+            drive::Access::Store { .. } => unreachable!("the engine has no values to store"),
+        }
+    }
 }
 
 /// What a node remembers of one of its channels.
@@ -105,7 +118,7 @@ pub(crate) struct ChannelNote {
 
 /// One host: a NIC, and what surrounds it.
 pub(crate) struct Node {
-    pub(crate) nic: Option<Nic>,
+    pub(crate) driver: Option<Driver<Nic, Payload>>,
     /// Runs its congestion controls, if they run apart from it.
     pub(crate) laws: Option<CongestionProcessor>,
     pub(crate) incarnation: u32,
@@ -124,10 +137,20 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// The NIC, if there is one.
+    pub(crate) fn nic(&self) -> Option<&Nic> {
+        self.driver.as_ref().map(Driver::device)
+    }
+
+    /// The NIC, likewise.
+    pub(crate) fn nic_mut(&mut self) -> Option<&mut Nic> {
+        self.driver.as_mut().map(Driver::device_mut)
+    }
+
     /// A host whose NIC has not started.
     pub(crate) fn absent() -> Self {
         Node {
-            nic: None,
+            driver: None,
             laws: None,
             incarnation: 0,
             queues: Vec::new(),

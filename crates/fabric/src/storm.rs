@@ -297,7 +297,7 @@ impl Storm {
         if self.closing {
             return Ok(());
         }
-        let awake = self.world.nodes[node].nic.is_some() && !self.world.is_paused(node);
+        let awake = self.world.nodes[node].driver.is_some() && !self.world.is_paused(node);
         if awake {
             self.check_silence(node)?;
         } else {
@@ -333,12 +333,12 @@ impl Storm {
     fn befall(&mut self, mishap: Mishap) -> Result<(), Finding> {
         match mishap {
             Mishap::Pause { node, span, .. } => {
-                if self.world.nodes[node].nic.is_some() && !self.world.is_paused(node) {
+                if self.world.nodes[node].driver.is_some() && !self.world.is_paused(node) {
                     self.world.pause(node, self.world.now + span);
                 }
             }
             Mishap::Crash { node, span, .. } => {
-                if self.world.nodes[node].nic.is_none() {
+                if self.world.nodes[node].driver.is_none() {
                     return Ok(());
                 }
                 self.count_resent(node);
@@ -481,7 +481,7 @@ impl Storm {
                 let since = awake(node).max(awake(peer)).max(healed);
                 let alive = self.world.now.since(since) > settled;
                 let theirs = connection.ends[1 - side];
-                let open = self.world.nodes[peer].nic.as_ref().zip(theirs);
+                let open = self.world.nodes[peer].nic().zip(theirs);
                 if here && alive && open.is_some_and(|(nic, theirs)| nic.is_open(theirs)) {
                     return Err(
                         format!("node {node} gave up {channel:?}, whose peer is alive").into()
@@ -505,18 +505,18 @@ impl Storm {
             return false;
         }
         let paused =
-            |node: usize| self.world.is_paused(node) || self.world.nodes[node].nic.is_none();
+            |node: usize| self.world.is_paused(node) || self.world.nodes[node].driver.is_none();
         if (0..self.world.nodes.len()).any(paused) {
             return false;
         }
         let idle = |nic: &Nic| nic.usage().messages == 0;
-        self.world.nodes.iter().all(|node| node.nic.as_ref().is_none_or(idle)) && self.has_paths()
+        self.world.nodes.iter().all(|node| node.nic().is_none_or(idle)) && self.has_paths()
     }
 
     /// Every path that was given up is back in use.
     fn has_paths(&self) -> bool {
         let usable = |node: usize, channel: ChannelId| {
-            let nic = self.world.nodes[node].nic.as_ref();
+            let nic = self.world.nodes[node].nic();
             nic.is_none_or(|nic| {
                 !nic.is_open(channel) || nic.paths(channel).iter().all(|path| path.usable)
             })
@@ -576,7 +576,7 @@ impl Storm {
         for node in 0..self.world.nodes.len() {
             self.count_resent(node);
             let node = &self.world.nodes[node];
-            let now = node.nic.as_ref().map(|nic| nic.counters().drops).unwrap_or_default();
+            let now = node.nic().map(|nic| nic.counters().drops).unwrap_or_default();
             for (sum, (old, new)) in drops.iter_mut().zip(node.drops.iter().zip(now)) {
                 *sum += old + new;
             }

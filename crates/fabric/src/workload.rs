@@ -193,7 +193,7 @@ impl Workload {
     pub(crate) fn open(&mut self, world: &mut World, plan: &Plan, index: usize) -> bool {
         let link = &plan.links[index];
         let [a, b] = link.nodes;
-        let ready = |node: usize| world.nodes[node].nic.is_some() && !world.is_paused(node);
+        let ready = |node: usize| world.nodes[node].driver.is_some() && !world.is_paused(node);
         if !ready(a) || !ready(b) || self.connections[index].ends != [None; 2] {
             return false;
         }
@@ -266,7 +266,7 @@ impl Workload {
         node: usize,
     ) -> Result<(), Finding> {
         let healed = world.adversary.is_healed();
-        if world.nodes[node].nic.is_none() || world.is_paused(node) {
+        if world.nodes[node].driver.is_none() || world.is_paused(node) {
             return Ok(());
         }
         self.change_states(world, model, plan, node)?;

@@ -11,15 +11,17 @@ use crate::adversary::{Adversary, Delivery, Fault};
 use crate::agenda::Agenda;
 use crate::finding::Finding;
 use crate::memory::Memory;
-use crate::node::{ChannelNote, Knobs, Node, Output, What};
+use crate::node::{Access, ChannelNote, Knobs, Node, Outcome, Payload};
+use crate::operation::Missed;
 use crate::plan::Home;
 use crate::trace::{Trace, summary};
+use fairway_device::drive::{self, Driver};
 use fairway_device::random::Random;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Route};
 use fairway_engine::{
     AtomicExecution, Canary, ChannelId, DropReason, Limits, Nic, Profile, Received, SegmentId,
-    Transmit, Verdict,
+    Transmit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,7 +144,7 @@ impl World {
         let incarnation = self.nodes[node].incarnation + 1;
         let old = std::mem::replace(&mut self.nodes[node], Node::absent());
         self.nodes[node] = Node {
-            nic: Some(nic),
+            driver: Some(Driver::new(nic, 0)),
             incarnation,
             channels: vec![None; limits.channels as usize],
             drops: old.drops,
@@ -154,7 +156,7 @@ impl World {
 
     /// Says how a node shares out what it sends, and grants what it receives.
     pub(crate) fn share_out(&mut self, node: usize, limits: &Limits, policy: &PolicySpec) {
-        if let Some(nic) = &mut self.nodes[node].nic {
+        if let Some(nic) = self.nodes[node].nic_mut() {
             nic.set_scheduler(self.now, policy.scheduler_of_nic(limits.flows));
             nic.set_credit_policy(policy.build_credit(limits.channels));
         }
@@ -163,7 +165,7 @@ impl World {
     /// Where the congestion controls of the channels run that the node will open.
     pub(crate) fn place_laws(&mut self, node: usize, home: Home) {
         let here = &mut self.nodes[node];
-        let Some(nic) = &mut here.nic else { return };
+        let Some(nic) = here.nic_mut() else { return };
         match home {
             Home::Direct => {}
             Home::InLine { budget } => nic.coalesce_congestion(Some(budget)),
@@ -174,10 +176,11 @@ impl World {
     /// Those that run apart deal with some of what they were told.
     pub(crate) fn run_laws(&mut self, node: usize, random: &mut Random) {
         let here = &mut self.nodes[node];
-        let (Some(nic), Some(laws)) = (&mut here.nic, &mut here.laws) else { return };
+        let (Some(driver), Some(laws)) = (&mut here.driver, &mut here.laws) else { return };
         if here.paused {
             return;
         }
+        let nic = driver.device_mut();
         // Not always before their channel is used.
         while random.chance(700)
             && let Some(law) = nic.poll_law()
@@ -192,8 +195,8 @@ impl World {
         self.adversary.count(Fault::Crash);
         self.trace.line(self.now, node, || String::from("crashes"));
         let gone = &mut self.nodes[node];
-        if let Some(nic) = gone.nic.take() {
-            for (sum, drops) in gone.drops.iter_mut().zip(nic.counters().drops) {
+        if let Some(driver) = gone.driver.take() {
+            for (sum, drops) in gone.drops.iter_mut().zip(driver.device().counters().drops) {
                 *sum += drops;
             }
         }
@@ -214,7 +217,7 @@ impl World {
     }
 
     pub(crate) fn nic(&mut self, node: usize) -> Option<&mut Nic> {
-        self.nodes[node].nic.as_mut()
+        self.nodes[node].nic_mut()
     }
 
     /// Has `code` handed back by [`Self::step`] at `at`.
@@ -251,7 +254,7 @@ impl World {
         segment: SegmentId,
     ) -> Result<(), Finding> {
         while let Some(at) =
-            self.nodes[node].late.iter().position(|late| late.target.segment == segment)
+            self.nodes[node].late.iter().position(|late| late.target().segment == segment)
         {
             let late = self.nodes[node].late.remove(at);
             self.place(node, late)?;
@@ -309,7 +312,7 @@ impl World {
     }
 
     fn arrive(&mut self, node: usize, delivery: Delivery) -> Result<(), Finding> {
-        if self.nodes[node].nic.is_none() {
+        if self.nodes[node].driver.is_none() {
             self.tally.unheard += 1;
             return Ok(());
         }
@@ -341,14 +344,15 @@ impl World {
         let received = Received { route, packet, payload, ecn: delivery.ecn };
         self.intrude(node, &received)?;
         let now = self.now;
-        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
-        let verdict = nic.handle_packet(now, &received);
+        let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };
+        let outcome =
+            driver.handle_packet(now, &received, || Payload(bytes[header_len..].to_vec()));
         self.tally.delivered += 1;
         self.trace.stir(u64::from(payload) << 32 | u64::from(header_len as u32));
         self.trace
-            .line(now, node, || format!("< {} : {verdict:?}", summary(&route, &packet, payload)));
-        self.note(node, &received, &verdict)?;
-        if verdict == Verdict::Drop(DropReason::BeyondWindow) && !delivery.hostile {
+            .line(now, node, || format!("< {} : {outcome:?}", summary(&route, &packet, payload)));
+        self.note(node, &received, &outcome)?;
+        if matches!(outcome, Outcome::Dropped(DropReason::BeyondWindow)) && !delivery.hostile {
             return Err(
                 format!("node {node} refuses what it said it could track: {received:?}").into()
             );
@@ -359,37 +363,35 @@ impl World {
             nic.audit();
         }
         self.collect(node);
-        let channel = |world: &World| world.channel_of(node, &route);
-        match verdict {
-            Verdict::Place(placement) => {
-                if placement.target.length != payload {
-                    return Err(
-                        format!("{payload} bytes came, to be placed as {placement:?}").into()
-                    );
-                }
-                let payload = bytes[header_len..].to_vec();
-                let missed = self.missed_by(node, &received);
-                let what = match self.store_name(node, &route, &packet) {
-                    None => What::Place(payload, missed),
-                    Some(name) => match self.stores.get(&name) {
-                        Some(&ink) => What::Store(payload, ink),
-                        None => return Err(format!("node {node} does a store nobody sent").into()),
-                    },
-                };
-                let (target, token, channel) = (placement.target, placement.token, channel(self));
-                self.do_sometime(node, target, token, channel, what)?;
-            }
-            Verdict::Own(atomic) => {
-                let (target, token, channel) = (atomic.target, atomic.token, channel(self));
-                self.do_sometime(node, target, token, channel, What::Atomic(atomic))?;
-            }
-            Verdict::Done | Verdict::Drop(_) => {}
+        if let Some(access) = outcome.access() {
+            self.admit(node, &received, access)?;
         }
         self.execute(node)?;
         if self.random.chance(10) {
             self.remember(node, delivery.bytes);
         }
         Ok(())
+    }
+
+    /// An access that a packet asks for: checks it, and has it carried out.
+    fn admit(&mut self, node: usize, received: &Received, access: Access) -> Result<(), Finding> {
+        let (route, packet) = (&received.route, &received.packet);
+        let mut missed = None;
+        if let drive::Access::Place { target, .. } = &access {
+            let payload = received.payload;
+            if target.length != payload {
+                return Err(format!("{payload} bytes came, to be placed as {access:?}").into());
+            }
+            missed = match self.store_name(node, route, packet) {
+                None => self.missed_by(node, received),
+                Some(name) => match self.stores.get(&name) {
+                    Some(&ink) => Some(Missed::Store(ink)),
+                    None => return Err(format!("node {node} does a store nobody sent").into()),
+                },
+            };
+        }
+        let channel = self.channel_of(node, route);
+        self.do_sometime(node, access, channel, missed)
     }
 
     fn channel_of(&self, node: usize, route: &Route) -> ChannelId {
@@ -418,10 +420,8 @@ impl World {
         }
         here.turn_at = None;
         let now = self.now;
-        let Some(nic) = here.nic.as_mut().filter(|_| !here.paused) else { return Ok(()) };
-        if nic.poll_timeout().is_some_and(|due| now.is_at_or_after(due)) {
-            nic.handle_timeout(now);
-        }
+        let Some(driver) = here.driver.as_mut().filter(|_| !here.paused) else { return Ok(()) };
+        driver.handle_time(now);
         self.collect(node);
         self.transmit(node)?;
         self.collect(node);
@@ -433,7 +433,7 @@ impl World {
         if self.spins > SPINS_MAX {
             return Err(format!("node {node} asks to be woken at a time that has passed").into());
         }
-        let due = self.nic(node).and_then(|nic| nic.poll_timeout());
+        let due = self.nodes[node].driver.as_ref().and_then(Driver::poll_timeout);
         if let Some(due) = due {
             self.schedule_turn(node, due.max(now));
         }
@@ -445,13 +445,10 @@ impl World {
         let now = self.now;
         if !now.is_before(self.nodes[node].wire_free) {
             for _ in 0..self.knobs.burst {
-                let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
-                let engines = nic.limits().engines;
+                let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };
+                let engines = driver.device().limits().engines;
                 let first = if engines > 1 { self.random.below(engines.into()) as u32 } else { 0 };
-                let mut each = (0..engines).map(|step| (first + step) % engines);
-                let Some(transmit) = each.find_map(|engine| nic.poll_engine(now, engine)) else {
-                    return Ok(());
-                };
+                let Some(transmit) = driver.poll_transmit_from(now, first) else { return Ok(()) };
                 self.send(node, &transmit)?;
             }
         }
@@ -503,18 +500,8 @@ impl World {
     /// Takes out what the NIC has for its application.
     fn collect(&mut self, node: usize) {
         let here = &mut self.nodes[node];
-        let Some(nic) = here.nic.as_mut() else { return };
-        while let Some(event) = nic.poll_event() {
-            here.outputs.push_back(Output::Event(event));
-        }
-        while let Some(done) = nic.poll_epoch() {
-            here.outputs.push_back(Output::Epoch(done));
-        }
-        for &queue in &here.queues {
-            while let Some(completion) = nic.poll_completion(queue) {
-                here.outputs.push_back(Output::Completion(completion));
-            }
-        }
+        let Some(driver) = here.driver.as_mut() else { return };
+        here.outputs.extend(driver.outputs(&here.queues));
     }
 
     /// Takes out what the NIC has for its application, after a command.

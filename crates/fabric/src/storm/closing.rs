@@ -60,7 +60,7 @@ impl Storm {
             text += &format!("\n  {link:?}");
         }
         for (number, node) in self.world.nodes.iter().enumerate() {
-            if let Some(nic) = &node.nic {
+            if let Some(nic) = node.nic() {
                 text += &format!("\n  node {number}: {:?} {:?}", nic.usage(), nic.counters());
             }
         }
@@ -68,7 +68,7 @@ impl Storm {
     }
 
     fn channels_left(&self) -> u32 {
-        let nics = self.world.nodes.iter().filter_map(|node| node.nic.as_ref());
+        let nics = self.world.nodes.iter().filter_map(|node| node.nic());
         nics.map(|nic| nic.usage().channels).sum()
     }
 

@@ -95,7 +95,7 @@ impl Workload {
     ) -> Result<(), Finding> {
         let id = JettyId::new(number);
         let jetty = &mut self.applications[node].jetties[number as usize];
-        let Some(nic) = world.nodes[node].nic.as_mut() else { return Ok(()) };
+        let Some(nic) = world.nodes[node].nic_mut() else { return Ok(()) };
         let outcome = nic.set_jetty_state(id, to);
         let expected = match (jetty.state, to) {
             _ if !jetty.alive => Err(SetupError::Missing),

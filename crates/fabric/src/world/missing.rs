@@ -11,8 +11,9 @@
 use super::World;
 use crate::adversary::Fault;
 use crate::finding::Finding;
-use crate::node::{Late, What};
+use crate::node::{Late, Payload};
 use crate::operation::{MessageName, Missed, Place, Start};
+use fairway_device::drive::Access;
 use fairway_engine::wire::{BypassOperation, Operation, Packet};
 use fairway_engine::{LocalRange, Received, Transmit};
 use std::collections::BTreeMap;
@@ -88,8 +89,8 @@ impl World {
         }
         self.adversary.count(Fault::MissingMemory);
         self.trace.line(self.now, node, || format!("  cannot gather {transmit:?}"));
-        if let Some(nic) = &mut self.nodes[node].nic {
-            nic.handle_ungathered(transmit);
+        if let Some(driver) = &mut self.nodes[node].driver {
+            driver.handle_ungathered(transmit);
         }
         true
     }
@@ -150,16 +151,15 @@ impl World {
         late: &Late,
         there: usize,
     ) -> Result<(), Finding> {
-        let target = late.target;
+        let target = late.target();
         let Some(key) = self.memory.key(node, target.segment) else { return Ok(()) };
-        let missed = match &late.what {
-            What::Place(_, missed) => *missed,
-            What::Copy(from) => {
+        let missed = match &late.access {
+            Access::Copy { from, .. } => {
                 let name = self.absence.aside.get(&(node, from.offset));
                 name.map(|&name| Missed::Payload { name, is_from_stash: true })
             }
-            What::Atomic(atomic) => Some(Missed::Word(atomic.operand)),
-            What::Store(_, ink) => Some(Missed::Store(*ink)),
+            Access::Atomic(atomic) => Some(Missed::Word(atomic.operand)),
+            Access::Place { .. } | Access::Store { .. } => late.missed,
         };
         self.write_part(node, late, there)?;
         let place = (key, target.offset as usize);
@@ -173,24 +173,29 @@ impl World {
             self.finish_placements(node, target.segment)?;
         }
         let now = self.now;
-        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
-        nic.handle_unplaced(now, late.token);
+        let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };
+        driver.handle_unplaced(now, late.access.token());
         self.look(node);
         self.execute(node)
     }
 
     /// Writes what comes before the first byte that is missing, as a copy does that faults.
     fn write_part(&mut self, node: usize, late: &Late, there: usize) -> Result<(), Finding> {
-        let part = LocalRange { length: there as u32, ..late.target };
-        let payload = match &late.what {
-            What::Place(payload, _) => payload[..there].to_vec(),
-            What::Copy(from) => {
-                let from = LocalRange { length: there as u32, ..*from };
-                self.memory.named(node, &from)?.to_vec()
+        let part = |whole: LocalRange| LocalRange { length: there as u32, ..whole };
+        let access = match &late.access {
+            // A store is placed as a whole or not at all.
+            Access::Place { .. } if matches!(late.missed, Some(Missed::Store(_))) => return Ok(()),
+            Access::Place { target, payload, token } => Access::Place {
+                target: part(*target),
+                payload: Payload(payload.0[..there].to_vec()),
+                token: *token,
+            },
+            &Access::Copy { from, to, token } => {
+                Access::Copy { from: part(from), to: part(to), token }
             }
-            What::Store(..) | What::Atomic(_) => return Ok(()),
+            Access::Store { .. } | Access::Atomic(_) => return Ok(()),
         };
-        self.memory.named(node, &part)?.copy_from_slice(&payload);
+        access.carry_out(&mut self.memory.of(node))?;
         Ok(())
     }
 }

@@ -3,8 +3,9 @@
 use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
 use crate::finding::Finding;
+use crate::node::{Outcome, Payload};
 use fairway_engine::wire::{BypassOperation, CREDIT_MAX, Cna, Credit, Packet, Psn, Route};
-use fairway_engine::{ChannelId, DropReason, Received, Transmit, Verdict};
+use fairway_engine::{ChannelId, DropReason, Received, Transmit};
 use std::collections::BTreeSet;
 
 /// How far behind the highest number the engine tells copies of datagrams (`channel::replay`).
@@ -46,10 +47,12 @@ impl World {
         &mut self,
         node: usize,
         received: &Received,
-        verdict: &Verdict,
+        outcome: &Outcome,
     ) -> Result<(), Finding> {
         use DropReason::{BadClose, BadPath, Duplicate, NoChannel, StaleIncarnation};
-        if matches!(verdict, Verdict::Drop(NoChannel | StaleIncarnation | BadPath | BadClose)) {
+        let refused =
+            matches!(outcome, Outcome::Dropped(NoChannel | StaleIncarnation | BadPath | BadClose));
+        if refused {
             return Ok(());
         }
         let index = (received.route.destination_tpn.value() & 0xFFFF) as usize;
@@ -59,7 +62,7 @@ impl World {
             Packet::Data(data) => (data.psn.value(), false),
             Packet::Void(void) => (void.psn.value(), true),
             Packet::Datagram(datagram) => {
-                return note_datagram(&mut note.datagrams, datagram.number, verdict)
+                return note_datagram(&mut note.datagrams, datagram.number, outcome)
                     .map_err(|fault| format!("node {node}: {fault}: {received:?}").into());
             }
             _ => return Ok(()),
@@ -67,12 +70,12 @@ impl World {
         if !is_void {
             note.last_data = Some(*received);
         }
-        match verdict {
-            Verdict::Drop(Duplicate) if !note.taken.contains(&psn) => {
+        match outcome {
+            Outcome::Dropped(Duplicate) if !note.taken.contains(&psn) => {
                 Err(format!("node {node} calls {received:?} a duplicate, which it has never taken")
                     .into())
             }
-            Verdict::Drop(_) => Ok(()),
+            Outcome::Dropped(_) => Ok(()),
             // A void may also confirm that its sender knows of a refusal.
             _ if note.taken.insert(psn) || is_void => Ok(()),
             _ => Err(format!("node {node} takes {received:?} a second time").into()),
@@ -99,22 +102,22 @@ impl World {
         forged.route.source =
             Cna::new(forged.route.source.value() ^ self.random.range(1, 255) as u32);
         let now = self.now;
-        let Some(nic) = &mut self.nodes[node].nic else { return Ok(()) };
+        let Some(driver) = &mut self.nodes[node].driver else { return Ok(()) };
         self.adversary.count(Fault::Intrusion);
         if !self.knobs.spends_credit {
             // Credit of the peer for a sender that has requested none. It changes nothing.
             let credit = Credit { total_bytes: CREDIT_MAX - u64::from(ahead) };
             let packet = Packet::Credit(credit);
             let granted = Received { packet, payload: 0, ..*received };
-            let verdict = nic.handle_packet(now, &granted);
-            if !matches!(verdict, Verdict::Drop(_)) {
+            let outcome = driver.handle_packet(now, &granted, || Payload(Vec::new()));
+            if !matches!(outcome, Outcome::Dropped(_)) {
                 return Err(format!("node {node} takes {granted:?} unasked").into());
             }
         }
-        match nic.handle_packet(now, &forged) {
-            Verdict::Drop(_) => Ok(()),
-            verdict => {
-                Err(format!("node {node} takes what a stranger sent: {forged:?}: {verdict:?}")
+        match driver.handle_packet(now, &forged, || Payload(Vec::new())) {
+            Outcome::Dropped(_) => Ok(()),
+            outcome => {
+                Err(format!("node {node} takes what a stranger sent: {forged:?}: {outcome:?}")
                     .into())
             }
         }
@@ -155,14 +158,14 @@ impl World {
 fn note_datagram(
     taken: &mut BTreeSet<u64>,
     number: u64,
-    verdict: &Verdict,
+    outcome: &Outcome,
 ) -> Result<(), &'static str> {
     let is_late = taken.last().is_some_and(|highest| highest.saturating_sub(number) >= LATE);
-    match verdict {
-        Verdict::Drop(DropReason::Duplicate) if !is_late && !taken.contains(&number) => {
+    match outcome {
+        Outcome::Dropped(DropReason::Duplicate) if !is_late && !taken.contains(&number) => {
             Err("a datagram called a duplicate that was never taken")
         }
-        Verdict::Drop(_) => Ok(()),
+        Outcome::Dropped(_) => Ok(()),
         _ if taken.insert(number) => Ok(()),
         _ => Err("a datagram taken a second time"),
     }

@@ -3,21 +3,22 @@
 use super::{Effect, Happening, World};
 use crate::adversary::Fault;
 use crate::finding::Finding;
-use crate::node::{Late, What};
+use crate::node::{Access, Late};
+use crate::operation::Missed;
+use fairway_device::drive;
+use fairway_engine::ChannelId;
 use fairway_engine::wire::Duration;
-use fairway_engine::{ChannelId, Execution, LocalRange, Nic, PlacementToken};
 
 impl World {
     /// Carries out what the NIC has deferred and is due now.
     pub(super) fn execute(&mut self, node: usize) -> Result<(), Finding> {
-        while let Some(execution) = self.nic(node).and_then(Nic::poll_execution) {
-            let (target, token, what) = match execution {
-                Execution::Copy { from, to, token } => (to, token, What::Copy(from)),
-                Execution::Atomic(atomic) => (atomic.target, atomic.token, What::Atomic(atomic)),
-            };
+        let now = self.now;
+        while let Some(driver) = self.nodes[node].driver.as_mut()
+            && let Some(access) = driver.poll_access(now)
+        {
             self.adversary.count(Fault::Deferred);
-            let channel = token.channel();
-            self.do_sometime(node, target, token, channel, what)?;
+            let channel = access.token().channel();
+            self.do_sometime(node, access, channel, None)?;
         }
         Ok(())
     }
@@ -25,13 +26,12 @@ impl World {
     pub(super) fn do_sometime(
         &mut self,
         node: usize,
-        target: LocalRange,
-        token: PlacementToken,
+        access: Access,
         channel: ChannelId,
-        what: What,
+        missed: Option<Missed>,
     ) -> Result<(), Finding> {
         self.next_late += 1;
-        let late = Late { id: self.next_late, target, token, channel, what };
+        let late = Late { id: self.next_late, access, channel, missed };
         if !self.random.chance(self.knobs.late_placement) {
             return self.place(node, late);
         }
@@ -57,55 +57,37 @@ impl World {
 
     pub(super) fn place(&mut self, node: usize, late: Late) -> Result<(), Finding> {
         let now = self.now;
-        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
+        let Some(nic) = self.nodes[node].nic() else { return Ok(()) };
         let mut old = 0;
         if nic.is_open(late.channel) {
-            if let Some(there) = self.missing_after(node, &late.target) {
+            let target = late.target();
+            if let Some(there) = self.missing_after(node, &target) {
                 return self.unplace(node, &late, there);
             }
             old = self.touch(node, &late)?;
-            let target = late.target;
             self.trace.line(now, node, || format!("  placed {target:?}"));
         }
-        let Some(nic) = self.nodes[node].nic.as_mut() else { return Ok(()) };
-        nic.handle_placed(now, late.token, old);
+        let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };
+        driver.handle_placed(now, late.access.token(), old);
         self.collect(node);
         self.execute(node)
     }
 
     /// Does to memory what is to be done; gives the old value of a word.
     fn touch(&mut self, node: usize, late: &Late) -> Result<u64, Finding> {
-        let target = late.target;
-        let mut old = 0;
-        match &late.what {
-            What::Place(payload, missed) => {
-                self.memory.named(node, &target)?.copy_from_slice(payload);
-                self.note_set_aside(node, &target, *missed);
-            }
-            What::Store(payload, _) => {
-                self.memory.named(node, &target)?.copy_from_slice(payload);
-            }
-            What::Copy(from) => {
-                let payload = self.memory.named(node, from)?.to_vec();
-                self.memory.named(node, &target)?.copy_from_slice(&payload);
-            }
-            What::Atomic(atomic) => {
-                let bytes = self.memory.named(node, &target)?;
-                let mut word = [0; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
-                old = u64::from_le_bytes(word);
-                let new = atomic.operator.apply(old, atomic.operand, atomic.compare);
-                bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
-            }
+        let old = late.access.carry_out(&mut self.memory.of(node))?;
+        let target = late.target();
+        if matches!(late.access, drive::Access::Place { .. }) {
+            self.note_set_aside(node, &target, late.missed);
         }
         if let Some(key) = self.memory.key(node, target.segment) {
             let place = (key, target.offset as usize);
-            let atomic = match &late.what {
-                What::Atomic(atomic) => Some((*atomic, old)),
+            let atomic = match late.access {
+                drive::Access::Atomic(atomic) => Some((atomic, old)),
                 _ => None,
             };
-            let store = match &late.what {
-                What::Store(_, ink) => Some((*ink, late.id)),
+            let store = match late.missed {
+                Some(Missed::Store(ink)) => Some((ink, late.id)),
                 _ => None,
             };
             self.effects.push(Effect { place, length: target.length, atomic, store });
