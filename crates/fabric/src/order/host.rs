@@ -5,12 +5,13 @@ use super::clock::{Clock, NODES};
 use super::network::Stamp;
 use super::program::{Kind, MTU, OPERATIONS_MAX, Operation, Program, SHARED_BYTES, Token};
 use crate::finding::Finding;
+use fairway_device::drive::{self, AccessOf, Driver};
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{AtomicOperator, Cna, Instant, JettyId, Msn, Psn, Target};
 use fairway_engine::{
-    AtomicExecution, ChannelConfig, ChannelId, CompletionQueueId, ExceptionMode, JettyConfig,
-    Limits, LocalRange, Nic, PlacementToken, Profile, ReceiveRequest, RemoteRange, Rights,
-    SegmentId, SegmentRequest, Work, WorkRequest,
+    ChannelConfig, ChannelId, CompletionQueueId, ExceptionMode, JettyConfig, Limits, LocalRange,
+    Nic, Profile, ReceiveRequest, RemoteRange, Rights, SegmentId, SegmentRequest, Work,
+    WorkRequest,
 };
 
 /// The address that peers use for the first shared byte.
@@ -30,21 +31,44 @@ pub(super) const RECEIVE_ID: u64 = 1000;
 pub(super) const PATHS: u32 = 2;
 
 /// Something the caller of a NIC has to do.
+pub(super) type Duty = AccessOf<Nic, Payload>;
+
+/// The payload of a packet, and when it was taken from memory.
 #[derive(Clone, Debug)]
-pub(super) enum Duty {
-    Place { target: LocalRange, token: PlacementToken, payload: Vec<u8>, gathered: Stamp },
-    Copy { from: LocalRange, to: LocalRange, token: PlacementToken },
-    Atomic(AtomicExecution),
+pub(super) struct Payload {
+    pub(super) bytes: Vec<u8>,
+    pub(super) gathered: Stamp,
+}
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The bytes behind the segments of a node, by the index of the segment.
+#[derive(Debug, Default)]
+pub(super) struct Memories(Vec<Vec<u8>>);
+
+impl drive::Memory for Memories {
+    type Error = Finding;
+
+    fn bytes(&mut self, range: &LocalRange) -> Result<&mut [u8], Finding> {
+        let bytes = self.0.get_mut(range.segment.index());
+        let (start, length) = (range.offset as usize, range.length as usize);
+        bytes
+            .and_then(|bytes| bytes.get_mut(start..start + length))
+            .ok_or_else(|| format!("the NIC names {range:?}, which is not registered").into())
+    }
 }
 
 /// One node.
 pub(super) struct Host {
-    pub(super) nic: Nic,
+    pub(super) driver: Driver<Nic, Payload>,
     pub(super) clock: Clock,
     pub(super) shared: SegmentId,
     pub(super) own: SegmentId,
-    /// By index of the segment.
-    memories: Vec<Vec<u8>>,
+    pub(super) memories: Memories,
     pub(super) queue: CompletionQueueId,
     channels: [Option<ChannelId>; NODES],
     /// By index in the program; `None` if it is of another node.
@@ -108,9 +132,9 @@ pub(super) fn hosts(program: &Program, bounds: &Bounds, now: Instant) -> Vec<Hos
 }
 
 fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
-    let limits = *hosts[one].nic.limits();
+    let limits = *hosts[one].nic().limits();
     let ends = [one, other];
-    let ids = ends.map(|node| hosts[node].nic.reserve_channel().expect("a channel"));
+    let ids = ends.map(|node| hosts[node].nic_mut().reserve_channel().expect("a channel"));
     let leaders = [hosts[one].channels[other], hosts[other].channels[one]];
     for side in 0..2 {
         let first = |side: usize| Psn::new(0xFF_FFFD + ends[side] as u32);
@@ -133,7 +157,7 @@ fn connect(hosts: &mut [Host], one: usize, other: usize, now: Instant) {
             policy: policy.build(MTU),
         };
         let host = &mut hosts[ends[side]];
-        host.nic.open_channel(now, ids[side], config).expect("a channel opens");
+        host.nic_mut().open_channel(now, ids[side], config).expect("a channel opens");
         host.channels[ends[1 - side]] = leaders[side].or(Some(ids[side]));
     }
 }
@@ -152,7 +176,7 @@ impl Host {
         let mut nic = Nic::new(cna(node), &limits(bounds), &profile(), node as u64);
         nic.plant(bounds.canary);
         let queue = nic.create_completion_queue(64).expect("a completion queue");
-        let mut memories = Vec::new();
+        let mut memories = Memories::default();
         let mut segment = |nic: &mut Nic, length: usize, rights| {
             let length_bytes = length as u64;
             let request = SegmentRequest {
@@ -162,8 +186,9 @@ impl Host {
                 token_value: SECRET,
             };
             let id = nic.register(&request).expect("a segment");
-            memories.resize(memories.len().max(id.index() + 1), Vec::new());
-            memories[id.index()] = vec![0; length];
+            let count = memories.0.len().max(id.index() + 1);
+            memories.0.resize(count, Vec::new());
+            memories.0[id.index()] = vec![0; length];
             id
         };
         let shared = segment(&mut nic, SHARED_BYTES, Rights::ALL);
@@ -173,7 +198,7 @@ impl Host {
             nic.set_stash(stash, MTU).expect("a stash");
         }
         let mut host = Host {
-            nic,
+            driver: Driver::new(nic, 0),
             clock: Clock::default(),
             shared,
             own,
@@ -192,6 +217,14 @@ impl Host {
         }
         host.fill(program, node);
         host
+    }
+
+    pub(super) fn nic(&self) -> &Nic {
+        self.driver.device()
+    }
+
+    pub(super) fn nic_mut(&mut self) -> &mut Nic {
+        self.driver.device_mut()
     }
 
     fn make_jetties(&mut self, program: &Program, node: usize) {
@@ -215,7 +248,7 @@ impl Host {
             exception: ExceptionMode::Continue,
             in_sequence: false,
         };
-        self.nic.create_jetty(&config).expect("a Jetty")
+        self.nic_mut().create_jetty(&config).expect("a Jetty")
     }
 
     /// Posts a receive for every operation that needs one, and a few more.
@@ -227,7 +260,7 @@ impl Host {
             let offset = (RECEIVES + index * SLOT) as u64;
             let local = LocalRange { segment: self.own, offset, length: SLOT as u32 };
             let request = ReceiveRequest { id: RECEIVE_ID + index as u64, local };
-            self.nic.post_receive(JettyId::new(RECEIVER), &request).expect("a receive");
+            self.nic_mut().post_receive(JettyId::new(RECEIVER), &request).expect("a receive");
         }
     }
 
@@ -241,7 +274,7 @@ impl Host {
             if !operation.is_fetching() {
                 let payload = program.payload(index);
                 let start = index * SLOT;
-                self.memories[self.own.index()][start..start + payload.len()]
+                self.memories.0[self.own.index()][start..start + payload.len()]
                     .copy_from_slice(&payload);
             }
         }
@@ -267,27 +300,18 @@ impl Host {
             order: operation.order,
         };
         let jetty = self.jetties[operation.jetty].expect("a Jetty of this node");
-        let posted = self.nic.post(now, jetty, &request);
+        let posted = self.nic_mut().post(now, jetty, &request);
         posted.map_err(|error| format!("operation {index} was not taken: {error:?}").into())
-    }
-
-    /// The bytes of a range.
-    pub(super) fn named(&mut self, range: &LocalRange) -> Result<&mut [u8], Finding> {
-        let bytes = self.memories.get_mut(range.segment.index());
-        let (start, length) = (range.offset as usize, range.length as usize);
-        bytes
-            .and_then(|bytes| bytes.get_mut(start..start + length))
-            .ok_or_else(|| format!("the NIC names {range:?}, which is not registered").into())
     }
 
     /// What peers see.
     pub(super) fn shared_bytes(&self) -> &[u8] {
-        &self.memories[self.shared.index()]
+        &self.memories.0[self.shared.index()]
     }
 
     /// Bytes of its own.
     pub(super) fn own_bytes(&self, offset: usize, length: usize) -> &[u8] {
-        &self.memories[self.own.index()][offset..offset + length]
+        &self.memories.0[self.own.index()][offset..offset + length]
     }
 }
 

@@ -10,15 +10,15 @@ use super::bounds::Bounds;
 use super::choices::Choices;
 use super::clock::Clock;
 use super::history::{Event, History, What};
-use super::host::{Duty, Host, PATHS, RECEIVE_ID, RECEIVES, SLOT, hosts, node_of};
+use super::host::{Duty, Host, PATHS, Payload, RECEIVE_ID, RECEIVES, SLOT, hosts, node_of};
 use super::network::{Flight, Network, Stamp, over_the_wire};
 use super::program::{Kind, Program};
 use super::spec::{self, Violation};
 use crate::finding::Finding;
+use fairway_device::drive::{Access, Memory, Output, OutputOf};
 use fairway_engine::wire::{Instant, Operation, Packet};
 use fairway_engine::{
-    Completion, CompletionKind, Event as NicEvent, Execution, LocalRange, Received, Status,
-    Transmit, Verdict,
+    Completion, CompletionKind, Event as NicEvent, LocalRange, Nic, Received, Status, Transmit,
 };
 use std::fmt;
 
@@ -255,22 +255,20 @@ impl World<'_> {
         let flight = self.network.take(id);
         let host = &mut self.hosts[node];
         host.clock.merge(&flight.gathered.clock);
-        let verdict = host.nic.handle_packet(self.now, &flight.received);
+        let Flight { received, payload: bytes, gathered, .. } = flight;
+        let payload = || Payload { bytes, gathered };
+        let outcome = host.driver.handle_packet(self.now, &received, payload);
         self.line(|_| {
-            let Received { packet, route, .. } = flight.received;
-            format!("{node} < [{}] {packet:?}\n      : {verdict:?}", route.path)
+            let Received { packet, route, .. } = received;
+            format!("{node} < [{}] {packet:?}\n      : {outcome:?}", route.path)
         });
-        match verdict {
-            Verdict::Place(placement) => {
-                if placement.target.length as usize != flight.payload.len() {
-                    return Err(format!("{} bytes for {placement:?}", flight.payload.len()).into());
-                }
-                let (target, token) = (placement.target, placement.token);
-                let (payload, gathered) = (flight.payload, flight.gathered);
-                self.assign(node, Duty::Place { target, token, payload, gathered })?;
+        if let Some(duty) = outcome.access() {
+            if let Access::Place { target, payload, .. } = &duty
+                && target.length as usize != payload.bytes.len()
+            {
+                return Err(format!("{} bytes for {target:?}", payload.bytes.len()).into());
             }
-            Verdict::Own(atomic) => self.assign(node, Duty::Atomic(atomic))?,
-            Verdict::Done | Verdict::Drop(_) => {}
+            self.assign(node, duty)?;
         }
         self.settle(node)
     }
@@ -289,33 +287,30 @@ impl World<'_> {
 
     fn perform(&mut self, node: usize, duty: Duty) -> Result<(), Finding> {
         self.line(|_| format!("{node}   does {duty:?}"));
-        let (token, old) = match duty {
-            Duty::Place { target, token, payload, gathered } => {
-                self.hosts[node].named(&target)?.copy_from_slice(&payload);
-                self.placed(node, &target, payload, Some(gathered))?;
-                (token, 0)
+        let host = &mut self.hosts[node];
+        let old = duty.carry_out(&mut host.memories)?;
+        let token = duty.token();
+        match duty {
+            Access::Place { target, payload, .. } => {
+                self.placed(node, &target, payload.bytes, Some(payload.gathered))?;
             }
-            Duty::Copy { from, to, token } => {
-                let payload = self.hosts[node].named(&from)?.to_vec();
-                self.hosts[node].named(&to)?.copy_from_slice(&payload);
+            Access::Copy { to, .. } => {
+                let payload = host.memories.bytes(&to)?.to_vec();
                 self.placed(node, &to, payload, None)?;
-                (token, 0)
             }
-            Duty::Atomic(atomic) => {
-                let word = self.hosts[node].named(&atomic.target)?;
-                let bytes: [u8; 8] = (&*word).try_into().map_err(|_| "a word of 8 bytes")?;
-                let old = u64::from_le_bytes(bytes);
-                let new = atomic.operator.apply(old, atomic.operand, atomic.compare);
-                word.copy_from_slice(&new.to_le_bytes());
+            Access::Atomic(atomic) => {
+                if atomic.target.length != 8 {
+                    return Err(format!("a word of 8 bytes was expected: {atomic:?}").into());
+                }
                 let op = self.program.adder(atomic.operand).ok_or("nobody adds that")?;
                 if self.program.operations[op].node != node {
                     return Err(format!("operation {op} is executed at node {node}").into());
                 }
                 self.note(node, What::Executed { op, old });
-                (atomic.token, old)
             }
-        };
-        self.hosts[node].nic.handle_placed(self.now, token, old);
+            Access::Store { .. } => return Err("the engine has no values to store".into()),
+        }
+        self.hosts[node].driver.handle_placed(self.now, token, old);
         Ok(())
     }
 
@@ -363,30 +358,34 @@ impl World<'_> {
     /// Lets a node do what it has to.
     fn settle(&mut self, node: usize) -> Result<(), Finding> {
         loop {
-            let queue = self.hosts[node].queue;
-            while let Some(completion) = self.hosts[node].nic.poll_completion(queue) {
-                self.completed(node, &completion)?;
+            let host = &mut self.hosts[node];
+            let outputs: Vec<_> = host.driver.outputs(&[host.queue]).collect();
+            for output in outputs {
+                self.put_out(node, output)?;
             }
-            while let Some(event) = self.hosts[node].nic.poll_event() {
-                let is_end =
-                    matches!(event, NicEvent::PeerDead { .. } | NicEvent::PeerClosed { .. });
-                if is_end && self.program.dead.is_none() {
-                    return Err(format!("node {node}: {event:?}").into());
-                }
-            }
-            if let Some(execution) = self.hosts[node].nic.poll_execution() {
-                self.line(|_| format!("{node}   is told {execution:?}"));
-                let duty = match execution {
-                    Execution::Copy { from, to, token } => Duty::Copy { from, to, token },
-                    Execution::Atomic(atomic) => Duty::Atomic(atomic),
-                };
+            let driver = &mut self.hosts[node].driver;
+            if let Some(duty) = driver.poll_access(self.now) {
+                self.line(|_| format!("{node}   is told {duty:?}"));
                 self.assign(node, duty)?;
                 continue;
             }
-            match self.hosts[node].nic.poll_transmit(self.now) {
+            match driver.poll_transmit(self.now) {
                 Some(transmit) => self.send(node, &transmit)?,
                 None => return Ok(()),
             }
+        }
+    }
+
+    /// Takes in what a NIC has for its application.
+    fn put_out(&mut self, node: usize, output: OutputOf<Nic>) -> Result<(), Finding> {
+        match output {
+            Output::Completion(completion) => self.completed(node, &completion),
+            Output::Event(event @ (NicEvent::PeerDead { .. } | NicEvent::PeerClosed { .. }))
+                if self.program.dead.is_none() =>
+            {
+                Err(format!("node {node}: {event:?}").into())
+            }
+            Output::Event(_) | Output::Own(_) => Ok(()),
         }
     }
 
@@ -427,7 +426,7 @@ impl World<'_> {
 
     fn send(&mut self, node: usize, transmit: &Transmit) -> Result<(), Finding> {
         let gathered = Stamp { at: self.next(), clock: self.hosts[node].clock.tick(node) };
-        let payload = self.hosts[node].named(&transmit.gather)?.to_vec();
+        let payload = self.hosts[node].memories.bytes(&transmit.gather)?.to_vec();
         let received = over_the_wire(transmit, &payload)?;
         let slow = self.slow.is_some_and(|op| self.is_request_of(node, transmit, op));
         let to = node_of(transmit.route.destination);
@@ -498,13 +497,12 @@ impl World<'_> {
     }
 
     fn fire(&mut self) -> Result<(), Finding> {
-        let due = self.hosts.iter().filter_map(|host| host.nic.poll_timeout());
+        let due = self.hosts.iter().filter_map(|host| host.driver.poll_timeout());
         let due = due.reduce(Instant::min).ok_or("nobody waits for anything")?;
         self.now = self.now.max(due);
         self.line(|_| format!("the time is {} ns", due.as_ps() / 1000));
         for node in 0..self.hosts.len() {
-            if self.hosts[node].nic.poll_timeout().is_some_and(|at| self.now.is_at_or_after(at)) {
-                self.hosts[node].nic.handle_timeout(self.now);
+            if self.hosts[node].driver.handle_time(self.now) {
                 self.settle(node)?;
             }
         }
@@ -530,7 +528,7 @@ impl World<'_> {
     fn is_done(&self) -> bool {
         // The record of a message that was refused stays until its slot is used again.
         let idle = |host: &Host| {
-            let usage = host.nic.usage();
+            let usage = host.nic().usage();
             usage.messages == 0 && usage.held == 0
         };
         self.hosts.iter().all(idle) && self.open().is_empty()
@@ -539,7 +537,7 @@ impl World<'_> {
     /// What the NICs still keep.
     fn records(&self) -> String {
         let kept = |(node, host): (usize, &Host)| {
-            let usage = host.nic.usage();
+            let usage = host.nic().usage();
             let (messages, held) = (usage.messages, usage.held);
             format!("node {node} keeps {messages} messages and {held} held packets")
         };
@@ -547,7 +545,7 @@ impl World<'_> {
     }
 
     fn check(&mut self) -> Result<bool, Failure> {
-        self.hosts.iter_mut().for_each(|host| host.nic.audit());
+        self.hosts.iter_mut().for_each(|host| host.nic_mut().audit());
         let history = History::new(self.events.clone());
         spec::check(self.program, &history).map_err(Failure::Rule)?;
         let memories = spec::replay(self.program, &history).map_err(Failure::Rule)?;
