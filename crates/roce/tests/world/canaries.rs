@@ -22,7 +22,7 @@ fn violations(canary: Canary, seed: u64) -> usize {
     };
     let mut world = World::new(seed, faults, traffic);
     for node in &mut world.nodes {
-        node.host.plant(canary);
+        node.host_mut().plant(canary);
     }
     world.run();
     world.nodes.iter().map(|node| node.violations.len()).sum()

@@ -26,10 +26,10 @@ fn a_clean_network_needs_no_packet_twice() {
     for seed in 0..20 {
         let world = run(seed, Faults::NONE, Traffic::RELIABLE);
         for node in &world.nodes {
-            assert_eq!(node.host.counters().timeouts, 0);
+            assert_eq!(node.host().counters().timeouts, 0);
             // Only a receiver that is not ready has anything sent again.
-            if node.host.counters().rnr_naks_received == 0 {
-                assert_eq!(node.host.counters().resent_packets, 0);
+            if node.host().counters().rnr_naks_received == 0 {
+                assert_eq!(node.host().counters().resent_packets, 0);
             }
         }
     }
@@ -42,7 +42,7 @@ fn every_byte_arrives_once_whatever_the_network_does() {
         let world = run(seed, Faults::of(seed), Traffic::RELIABLE);
         (lost, corrupted) = (lost + world.lost, corrupted + world.corrupted);
         for node in &world.nodes {
-            let counters = node.host.counters();
+            let counters = node.host().counters();
             duplicates += counters.duplicate_requests;
             gaps += counters.out_of_sequence;
             implied += counters.implied_naks;
@@ -58,7 +58,7 @@ fn a_receiver_that_is_slow_is_waited_for() {
     let mut refused = 0;
     for seed in 1000..1040 {
         let world = run(seed, Faults::of(seed), Traffic::SLOW_RECEIVER);
-        refused += world.nodes.iter().map(|node| node.host.counters().rnr_naks_sent).sum::<u64>();
+        refused += world.nodes.iter().map(|node| node.host().counters().rnr_naks_sent).sum::<u64>();
     }
     assert!(refused > 100, "{refused}");
 }
@@ -94,7 +94,7 @@ fn a_dead_peer_is_noticed_and_everything_completes() {
         let failed = node.statuses().filter(|status| *status != Status::Success).count();
         let timed_out = node.statuses().filter(|status| *status == Status::RetryExceeded).count();
         assert!(failed > 0 && timed_out == 1, "one fails, the rest is flushed");
-        assert_eq!(node.host.in_use(), [0; 3]);
+        assert_eq!(node.host().in_use(), [0; 3]);
     }
 }
 
@@ -112,7 +112,7 @@ fn every_byte_arrives_once_when_packets_are_placed_as_they_come() {
         let traffic =
             if seed % 3 == 0 { Traffic::BULK_OUT_OF_ORDER } else { Traffic::OUT_OF_ORDER };
         let world = run(seed, Faults::of(seed), traffic);
-        early += world.nodes.iter().map(|node| node.host.counters().placed_early).sum::<u64>();
+        early += world.nodes.iter().map(|node| node.host().counters().placed_early).sum::<u64>();
     }
     assert!(early > 1000, "{early}");
 }
@@ -123,7 +123,7 @@ fn reordering_costs_go_back_n_dear_and_placement_out_of_order_nothing() {
     for seed in 6000..6004 {
         let resent = [Traffic::BULK, Traffic::BULK_OUT_OF_ORDER].map(|traffic| {
             let world = run(seed, shuffled, traffic);
-            world.nodes.iter().map(|node| node.host.counters().resent_packets).sum::<u64>()
+            world.nodes.iter().map(|node| node.host().counters().resent_packets).sum::<u64>()
         });
         assert!(resent[0] > 100 && resent[1] * 10 < resent[0], "resent: {resent:?}");
     }
@@ -131,7 +131,7 @@ fn reordering_costs_go_back_n_dear_and_placement_out_of_order_nothing() {
 
 /// Packets sent again, probes among them, and time-outs.
 fn again(world: &World) -> (u64, u64, u64) {
-    let counters = world.nodes.iter().map(|node| node.host.counters());
+    let counters = world.nodes.iter().map(|node| node.host().counters());
     counters.fold((0, 0, 0), |(resent, probes, timeouts), counters| {
         let (probes, timeouts) = (probes + counters.probes, timeouts + counters.timeouts);
         (resent + counters.resent_packets, probes, timeouts)
@@ -148,7 +148,7 @@ fn what_is_lost_is_sent_again_and_little_else() {
             println!("{} lost, {again} resent, {probes} probes", world.lost);
             assert_eq!(timeouts, 0, "a loss is known long before a time-out");
             (lost, resent) = (lost + world.lost, resent + again);
-            sent += world.nodes.iter().map(|node| node.host.counters().sent_packets).sum::<u64>();
+            sent += world.nodes.iter().map(|node| node.host().counters().sent_packets).sum::<u64>();
         }
         // Lost acknowledgements count among the lost, and probes find what is not lost.
         assert!(lost > 100 && resent * 10 < lost * 15, "{lost} of {sent} lost, {resent} resent");
@@ -165,7 +165,7 @@ fn what_is_only_late_is_hardly_ever_sent_again() {
             let early: u64 = world
                 .nodes
                 .iter()
-                .map(|node| node.host.counters().placed_early + node.host.counters().kept_early)
+                .map(|node| node.host().counters().placed_early + node.host().counters().kept_early)
                 .sum();
             println!("{early} early, {again} resent");
             assert!(early > 500 && again * 50 < early && timeouts == 0, "{early} {again}");
@@ -204,7 +204,7 @@ fn a_read_gets_the_bytes_of_its_turn_also_if_the_requester_does_not_wait() {
             // Where nothing is lost no READ is asked for again.
             let Faults { placement_ns, blocked, .. } = Faults::of(seed);
             let world = run(seed, Faults { placement_ns, blocked, ..Faults::NONE }, traffic);
-            let counters = world.nodes[0].host.counters();
+            let counters = world.nodes[0].host().counters();
             refused += counters.sequence_naks_received;
             sent += counters.sent_packets;
         }
@@ -245,7 +245,7 @@ fn where_any_order_is_allowed_the_last_writes_bytes_remain() {
         println!("seed {seed}");
         world.run();
         world.check_memory();
-        early += world.nodes.iter().map(|node| node.host.counters().placed_early).sum::<u64>();
+        early += world.nodes.iter().map(|node| node.host().counters().placed_early).sum::<u64>();
     }
     assert!(early > 100, "{early}");
 }

@@ -54,15 +54,15 @@ impl Model {
                 }
                 Kind::FetchAdd | Kind::CompareSwap => {
                     let word = word(planned.kind);
-                    let old = u64::from_ne_bytes(memory[word.clone()].try_into().unwrap());
+                    let old = u64::from_le_bytes(memory[word.clone()].try_into().unwrap());
                     let new = match planned.kind {
                         Kind::FetchAdd => old.wrapping_add(planned.operand),
                         _ if old == 0 => planned.operand,
                         _ => old,
                     };
                     effect.at = word.start;
-                    effect.bytes = new.to_ne_bytes().to_vec();
-                    effect.result = old.to_ne_bytes().to_vec();
+                    effect.bytes = new.to_le_bytes().to_vec();
+                    effect.result = old.to_le_bytes().to_vec();
                 }
             }
             let end = effect.at + effect.bytes.len();

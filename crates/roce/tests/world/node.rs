@@ -2,14 +2,16 @@
 
 use crate::model::{Model, Order};
 use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};
+use fairway_device::drive::{self, AccessOf, Driver, Output};
 use fairway_roce::wire::roce::{self, Icrc, Outer, RnrTimer};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_roce::{
-    AtomicExecution, Change, Completion, Host, Limits, MemoryRequest, OutOfOrder, OwnVerdict, Peer,
-    Placement, PlacementToken, PostError, Profile, QueuePairConfig, ReceiveRequest, Received,
-    Reliability, ScatterList, Status, Target, Transmit, Verdict, WorkRequest,
+    Change, Completion, Host, Limits, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
+    QueuePairConfig, ReceiveRequest, Received, Reliability, ScatterList, Status, Transmit,
+    WorkRequest,
 };
 use fairway_roce::{CompletionQueueId, LocalRange, Rights, SegmentId};
+use std::convert::Infallible;
 
 /// Bytes of each region.
 pub const REGION: usize = 1 << 21;
@@ -21,10 +23,10 @@ pub const RECEIVE: u32 = 64 * 1024;
 pub const SLOTS: usize = 24;
 
 pub struct Node {
-    pub host: Host,
+    pub driver: Driver<Host, Vec<u8>>,
     pub pair: Qpn,
     /// By segment: what is sent from and read into; what the peer works on; receives.
-    pub memory: Vec<Vec<u8>>,
+    pub memory: Memory,
     pub r_key: u32,
     pub outer: Outer,
     pub plan: Vec<Planned>,
@@ -42,16 +44,23 @@ pub struct Node {
     order: Order,
     /// What has happened out of order.
     pub violations: Vec<String>,
-    kept: Vec<Option<(Received, Vec<u8>)>>,
     send_queue: CompletionQueueId,
     receive_queue: CompletionQueueId,
     segments: [SegmentId; 3],
 }
 
-/// What a payload is to be put into, and when that is done.
-pub enum Placing {
-    Bytes { target: ScatterList, bytes: Vec<u8>, relaxed: bool, token: PlacementToken },
-    Word(AtomicExecution),
+/// What is to be done to memory.
+pub type Access = AccessOf<Host, Vec<u8>>;
+
+/// The bytes of the segments of a node.
+pub struct Memory(pub Vec<Vec<u8>>);
+
+impl drive::Memory for Memory {
+    type Error = Infallible;
+
+    fn bytes(&mut self, range: &LocalRange) -> Result<&mut [u8], Infallible> {
+        Ok(&mut self.0[range.segment.index()][span(range)])
+    }
 }
 
 /// The bytes of operation `id` of node `node`.
@@ -105,9 +114,9 @@ impl Node {
             }
         }
         Node {
-            host,
+            driver: Driver::new(host, limits.kept as usize),
             pair,
-            memory,
+            memory: Memory(memory),
             r_key: regions[1].r_key,
             outer,
             plan,
@@ -120,11 +129,18 @@ impl Node {
             answers: Vec::new(),
             order: Order::default(),
             violations: Vec::new(),
-            kept: vec![None; limits.kept as usize],
             send_queue,
             receive_queue,
             segments: regions.map(|region| region.segment),
         }
+    }
+
+    pub fn host(&self) -> &Host {
+        self.driver.device()
+    }
+
+    pub fn host_mut(&mut self) -> &mut Host {
+        self.driver.device_mut()
     }
 
     /// Connects it, with these first PSNs of the two directions; `relaxed`: in any order.
@@ -144,7 +160,8 @@ impl Node {
         let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
         let rights = Rights::ALL.with(any_order);
         let init = Change::Init { rights, p_key: roce::DEFAULT_P_KEY, q_key: 0 };
-        self.host.modify(self.pair, &init).unwrap();
+        let (pair, host) = (self.pair, self.host_mut());
+        host.modify(pair, &init).unwrap();
         let receive = Change::ReadyToReceive {
             peer: Peer { address: 1, queue_pair: peer },
             mtu,
@@ -152,9 +169,9 @@ impl Node {
             read_depth: 4,
             rnr_timer: RnrTimer::from_code(6),
         };
-        self.host.modify(self.pair, &receive).unwrap();
+        host.modify(pair, &receive).unwrap();
         let send = Change::ReadyToSend { first: first[0], reliability };
-        self.host.modify(self.pair, &send).unwrap();
+        host.modify(pair, &send).unwrap();
     }
 
     /// Posts as many receives as are wanted and allowed.
@@ -172,7 +189,7 @@ impl Node {
             let local = ScatterList::new(&ranges).unwrap();
             let request = ReceiveRequest { id: self.receives_posted, local };
             if self.received.len() + SLOTS <= self.receives_posted as usize
-                || self.host.post_receive(self.pair, &request).is_err()
+                || self.driver.device_mut().post_receive(self.pair, &request).is_err()
             {
                 break;
             }
@@ -194,7 +211,7 @@ impl Node {
                 solicited: false,
                 fence: planned.fence,
             };
-            match self.host.post_send(now, self.pair, &request) {
+            match self.driver.device_mut().post_send(now, self.pair, &request) {
                 Ok(()) => self.next += 1,
                 Err(PostError::Full) => break,
                 Err(error) => panic!("{error:?}"),
@@ -204,20 +221,11 @@ impl Node {
 
     /// The bytes of a packet on the wire.
     pub fn datagram(&self, transmit: &Transmit) -> Vec<u8> {
-        let mut payload = Vec::new();
-        for range in transmit.gather.ranges() {
-            payload.extend_from_slice(&self.memory[range.segment.index()][span(range)]);
-        }
-        let mut header = [0; roce::MAX_HEADER];
-        let length = roce::encode(&transmit.packet, payload.len(), &mut header);
-        let total = roce::datagram_len(&transmit.packet, payload.len());
-        let mut icrc = Icrc::new(&self.outer, &header[..length], total);
-        icrc.update(&payload);
-        [&header[..length], &payload, icrc.trailer(payload.len()).bytes()].concat()
+        datagram(&self.memory, &self.outer, transmit)
     }
 
-    /// A datagram of `from` arrives; what is to be placed is returned.
-    pub fn receive(&mut self, now: Instant, from: &Outer, bytes: &[u8]) -> Option<Placing> {
+    /// A datagram of `from` arrives. Returns what it has done to memory.
+    pub fn receive(&mut self, now: Instant, from: &Outer, bytes: &[u8]) -> Option<Access> {
         if !Icrc::verify(from, bytes) {
             return None;
         }
@@ -229,73 +237,38 @@ impl Node {
             payload: payload.len() as u32,
             ecn: Ecn::NotCapable,
         };
-        self.judge(now, &received, payload)
+        let own = || payload.to_vec();
+        if self.blocked {
+            return self.driver.handle_packet(now, &received, own).access();
+        }
+        let (memory, outer, answers) = (&self.memory, &self.outer, &mut self.answers);
+        let send = |answer| answers.push(datagram(memory, outer, &answer));
+        self.driver.handle_packet_after_answers(now, &received, own, send).access()
     }
 
-    /// What is to be placed of the packets that were kept for this one.
-    pub fn recall(&mut self, now: Instant) -> Option<Placing> {
-        while let Some(place) = self.host.poll_recall() {
-            let (received, payload) = self.kept[place as usize].take().expect("it was kept");
-            let placing = self.judge(now, &received, &payload);
-            if placing.is_some() {
-                return placing;
-            }
+    /// What is due now of what had to wait.
+    pub fn due(&mut self, now: Instant) -> Option<Access> {
+        if self.blocked {
+            return self.driver.poll_access(now);
         }
-        None
-    }
-
-    fn judge(&mut self, now: Instant, received: &Received, payload: &[u8]) -> Option<Placing> {
-        while !self.blocked
-            && let Some(answer) = self.host.poll_answer(received)
-        {
-            let datagram = self.datagram(&answer);
-            self.answers.push(datagram);
-        }
-        match self.host.handle_packet(now, received) {
-            Verdict::Place(Placement { target: Target { bytes: target, relaxed, .. }, token }) => {
-                assert_eq!(target.length() as usize, payload.len());
-                Some(Placing::Bytes { target, bytes: payload.to_vec(), relaxed, token })
-            }
-            Verdict::Own(OwnVerdict::Store { target, value, token }) => {
-                let bytes = value.to_ne_bytes().to_vec();
-                Some(Placing::Bytes { target, bytes, relaxed: false, token })
-            }
-            Verdict::Own(OwnVerdict::Keep { place }) => {
-                self.kept[place as usize] = Some((*received, payload.to_vec()));
-                None
-            }
-            Verdict::Done | Verdict::Drop(_) => None,
-        }
+        let (memory, outer, answers) = (&self.memory, &self.outer, &mut self.answers);
+        let send = |answer| answers.push(datagram(memory, outer, &answer));
+        self.driver.poll_access_after_answers(now, send)
     }
 
     /// Puts bytes into place, or changes a word. `peer`: what the peer's operations do.
-    pub fn place(&mut self, now: Instant, placing: &Placing, peer: Option<&Model>) {
-        match placing {
-            Placing::Bytes { target, bytes, token, .. } => {
-                let mut rest = &bytes[..];
-                for range in target.ranges() {
-                    let (now, later) = rest.split_at(range.length as usize);
-                    self.memory[range.segment.index()][span(range)].copy_from_slice(now);
-                    self.note(peer, range, now);
-                    rest = later;
-                }
-                self.host.handle_placed(now, *token, 0);
-            }
-            Placing::Word(execution) => {
-                let word =
-                    &mut self.memory[execution.target.segment.index()][span(&execution.target)];
-                let old = u64::from_ne_bytes(word.try_into().unwrap());
-                let new = execution.operator.apply(old, execution.operand, execution.compare);
-                word.copy_from_slice(&new.to_ne_bytes());
-                self.note(peer, &execution.target, &new.to_ne_bytes());
-                self.host.handle_placed(now, execution.token, old);
-            }
+    pub fn place(&mut self, now: Instant, access: &Access, peer: Option<&Model>) {
+        let Ok(old) = access.carry_out(&mut self.memory);
+        for range in access.ranges() {
+            self.note(peer, range);
         }
+        self.driver.handle_placed(now, access.token(), old);
     }
 
     /// Notes what is out of order of what the peer does here.
-    fn note(&mut self, peer: Option<&Model>, range: &LocalRange, bytes: &[u8]) {
+    fn note(&mut self, peer: Option<&Model>, range: &LocalRange) {
         let segment = range.segment.index();
+        let bytes = &self.memory.0[segment][span(range)];
         if let Some(model) = peer.filter(|_| segment > 0)
             && let Err(error) = self.order.note(model, segment, range.offset as usize, bytes)
         {
@@ -304,15 +277,18 @@ impl Node {
     }
 
     /// Takes completions of sends, and checks what they promise at this very moment: what READs
-    /// brought, and what the receives hold.
+    /// brought. If `receives`, those of receives, likewise: what they hold.
     pub fn poll(&mut self, index: usize, peer_plan: &[Planned], receives: bool) {
-        while let Some(completion) = self.host.poll_completion(self.send_queue) {
+        for completion in self.completions(self.send_queue) {
             if completion.status == Status::Success {
                 self.check_sent(&completion);
             }
             self.sent.push(completion);
         }
-        while receives && let Some(completion) = self.host.poll_completion(self.receive_queue) {
+        if !receives {
+            return;
+        }
+        for completion in self.completions(self.receive_queue) {
             if completion.status == Status::Success {
                 self.check_received(1 - index, &completion, peer_plan);
             }
@@ -320,12 +296,20 @@ impl Node {
         }
     }
 
+    fn completions(&mut self, queue: CompletionQueueId) -> Vec<Completion> {
+        let completion = |output| match output {
+            Output::Completion(completion) => Some(completion),
+            Output::Event(_) => None,
+        };
+        self.driver.outputs(&[queue]).filter_map(completion).collect()
+    }
+
     fn check_sent(&mut self, completion: &Completion) {
         let id = completion.id as usize;
         let planned = self.plan[id];
         let at = planned.local as usize;
         assert_eq!(completion.bytes, planned.length);
-        let local = &self.memory[0][at..at + planned.length as usize];
+        let local = &self.memory.0[0][at..at + planned.length as usize];
         let answered = planned.kind == Kind::Read || planned.is_atomic();
         if let Some(model) = self.model.as_ref().filter(|_| answered)
             && local != model.result(id)
@@ -333,7 +317,7 @@ impl Node {
             self.violations.push(format!("{:?} {id} has the bytes of another time", planned.kind));
         }
         if planned.is_atomic() {
-            let stored = u64::from_ne_bytes(self.memory[0][at..at + 8].try_into().unwrap());
+            let stored = u64::from_le_bytes(self.memory.0[0][at..at + 8].try_into().unwrap());
             assert_eq!(stored, completion.value, "the old value is in place");
         }
     }
@@ -345,7 +329,7 @@ impl Node {
             self.received.iter().filter(|earlier| earlier.status == Status::Success).count();
         let takers = plan.iter().enumerate().filter(|(_, planned)| planned.takes_receive());
         let offset = (completion.id % SLOTS as u64 * u64::from(RECEIVE)) as usize;
-        let bytes = &self.memory[2][offset..offset + completion.bytes as usize];
+        let bytes = &self.memory.0[2][offset..offset + completion.bytes as usize];
         let is = |id: usize| match plan[id].kind {
             Kind::WriteImmediate => {
                 completion.tail == roce::Tail::Immediate(id as u32)
@@ -385,6 +369,20 @@ impl Node {
     pub fn statuses(&self) -> impl Iterator<Item = Status> {
         self.sent.iter().map(|completion| completion.status)
     }
+}
+
+/// The bytes of a packet on the wire, with a payload from `memory`.
+fn datagram(memory: &Memory, outer: &Outer, transmit: &Transmit) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for range in transmit.gather.ranges() {
+        payload.extend_from_slice(&memory.0[range.segment.index()][span(range)]);
+    }
+    let mut header = [0; roce::MAX_HEADER];
+    let length = roce::encode(&transmit.packet, payload.len(), &mut header);
+    let total = roce::datagram_len(&transmit.packet, payload.len());
+    let mut icrc = Icrc::new(outer, &header[..length], total);
+    icrc.update(&payload);
+    [&header[..length], &payload, icrc.trailer(payload.len()).bytes()].concat()
 }
 
 fn span(range: &LocalRange) -> std::ops::Range<usize> {

@@ -1,10 +1,11 @@
 //! Time, the network and its faults, and what has to be true at the end.
 
 use crate::model::Model;
-use crate::node::{Node, Placing, content};
+use crate::node::{Access, Node, content};
 use crate::plan::{Kind, Random, Relaxed, Traffic, plan};
+use fairway_device::Ranges;
 use fairway_roce::wire::{Duration, Instant, Psn};
-use fairway_roce::{ScatterList, Status, Transport};
+use fairway_roce::{LocalRange, Status, Transport};
 use std::collections::BTreeMap;
 
 /// Chances in 1000, per packet.
@@ -48,7 +49,7 @@ impl Faults {
 
 enum Happening {
     Arrival { to: usize, bytes: Vec<u8> },
-    Placed { at: usize, placing: Placing },
+    Placed { at: usize, access: Access },
     Receives { at: usize },
 }
 
@@ -98,11 +99,12 @@ impl World {
                 if planned.kind == Kind::Read && !traffic.overlapping {
                     let (at, length) = (planned.at as usize, planned.length);
                     let bytes = content(1 - index, id, length);
-                    nodes[index].memory[1][at..at + bytes.len()].copy_from_slice(&bytes);
+                    nodes[index].memory.0[1][at..at + bytes.len()].copy_from_slice(&bytes);
                 }
             }
             if traffic.transport == Transport::Rc {
-                nodes[1 - index].model = Some(Model::of(1 - index, &plan, &nodes[index].memory[1]));
+                nodes[1 - index].model =
+                    Some(Model::of(1 - index, &plan, &nodes[index].memory.0[1]));
             }
         }
         let mut world = World {
@@ -143,10 +145,11 @@ impl World {
         let first = self.nodes.iter().take(if self.kill_after.is_some() { 1 } else { 2 });
         let mut first = first.peekable();
         if self.kill_after.is_some() {
-            return first.all(|node| node.next == node.plan.len() && node.host.in_use() == [0; 3]);
+            return first
+                .all(|node| node.next == node.plan.len() && node.host().in_use() == [0; 3]);
         }
         let idle = first.all(|node| {
-            let [sends, _, pending] = node.host.in_use();
+            let [sends, _, pending] = node.host().in_use();
             node.next == node.plan.len() && sends == 0 && pending == 0
         });
         let arriving =
@@ -165,7 +168,7 @@ impl World {
             for node in &self.nodes {
                 // Instants wrap; our nanoseconds do not.
                 let until = |at: Instant| self.now + at.since(self.instant()).as_ps() / 1000;
-                let timeout = node.host.poll_timeout().map(until);
+                let timeout = node.driver.poll_timeout().map(until);
                 next = [next, timeout].into_iter().flatten().min();
             }
             let Some(next) = next else { break };
@@ -174,7 +177,7 @@ impl World {
             // Picoseconds are rounded up, so that nothing is waited for in vain.
             let now = self.instant() + Duration::from_ps(999);
             for node in &mut self.nodes {
-                node.host.handle_timeout(now);
+                node.driver.handle_time(now);
             }
             while let Some(entry) = self.events.first_entry() {
                 if entry.key().0 > self.now {
@@ -187,7 +190,10 @@ impl World {
     }
 
     fn stuck(&self) -> Vec<(usize, [u32; 3], usize)> {
-        self.nodes.iter().map(|node| (node.next, node.host.in_use(), node.received.len())).collect()
+        self.nodes
+            .iter()
+            .map(|node| (node.next, node.host().in_use(), node.received.len()))
+            .collect()
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -215,46 +221,42 @@ impl World {
                 }
                 let from = self.nodes[1 - to].outer;
                 self.nodes[to].blocked = self.random.permille(self.faults.blocked);
-                let mut placing = self.nodes[to].receive(now, &from, &bytes);
-                loop {
-                    for answer in std::mem::take(&mut self.nodes[to].answers) {
-                        self.send(1 - to, answer);
-                    }
-                    if let Some(placing) = placing {
-                        self.begin(to, placing);
-                    }
-                    placing = self.nodes[to].recall(now);
-                    if placing.is_none() {
-                        break;
-                    }
+                let access = self.nodes[to].receive(now, &from, &bytes);
+                self.answer(to);
+                if let Some(access) = access {
+                    self.begin(to, access);
                 }
                 self.execute(to);
             }
-            Happening::Placed { at, placing } => {
-                self.place(at, &placing);
+            Happening::Placed { at, access } => {
+                self.place(at, &access);
                 self.execute(at);
             }
         }
     }
 
-    fn place(&mut self, at: usize, placing: &Placing) {
+    fn place(&mut self, at: usize, access: &Access) {
         let now = self.instant();
         let [first, second] = &mut self.nodes;
         let (node, peer) = if at == 0 { (first, second) } else { (second, first) };
-        node.place(now, placing, peer.model.as_ref());
+        node.place(now, access, peer.model.as_ref());
     }
 
     /// A placement, now or later: after all that were begun before it, or if it is relaxed, after
     /// those that it overlaps.
-    fn begin(&mut self, at: usize, placing: Placing) {
+    fn begin(&mut self, at: usize, access: Access) {
         if self.faults.placement_ns == 0 {
-            return self.place(at, &placing);
+            return self.place(at, &access);
         }
         let mut later = self.now + self.random.below(self.faults.placement_ns);
-        if let Placing::Bytes { relaxed: true, target, .. } = &placing {
+        if let Access::Place { target, .. } = &access
+            && target.relaxed
+        {
+            let bytes = target.ranges();
             let earlier = self.events.iter().filter_map(|(key, event)| match event {
-                Happening::Placed { at: other, placing: Placing::Bytes { target: bytes, .. } } => {
-                    (*other == at && overlap(target, bytes)).then_some(key.0)
+                Happening::Placed { access: Access::Atomic(_), .. } => None,
+                Happening::Placed { at: other, access } => {
+                    (*other == at && overlap(bytes, access.ranges())).then_some(key.0)
                 }
                 _ => None,
             });
@@ -263,12 +265,22 @@ impl World {
             later = later.max(self.placing_until[at]);
             self.placing_until[at] = later;
         }
-        self.at(later, Happening::Placed { at, placing });
+        self.at(later, Happening::Placed { at, access });
     }
 
     fn execute(&mut self, at: usize) {
-        while let Some(execution) = self.nodes[at].host.poll_execution() {
-            self.begin(at, Placing::Word(execution));
+        let now = self.instant();
+        while let Some(access) = self.nodes[at].due(now) {
+            self.answer(at);
+            self.begin(at, access);
+        }
+        self.answer(at);
+    }
+
+    /// Sends what had to leave before a packet took effect.
+    fn answer(&mut self, at: usize) {
+        for answer in std::mem::take(&mut self.nodes[at].answers) {
+            self.send(1 - at, answer);
         }
     }
 
@@ -277,7 +289,7 @@ impl World {
         let r_key = self.nodes[1 - index].r_key;
         self.nodes[index].post(now, r_key);
         self.execute(index);
-        while let Some(transmit) = self.nodes[index].host.poll_transmit(now) {
+        while let Some(transmit) = self.nodes[index].driver.poll_transmit(now) {
             let bytes = self.nodes[index].datagram(&transmit);
             self.fingerprint = self
                 .fingerprint
@@ -329,8 +341,8 @@ impl World {
     pub fn check(&self) {
         for index in [0, 1] {
             let node = &self.nodes[index];
-            let [sends, receives, pending] = node.host.in_use();
-            assert_eq!((sends, pending, node.host.kept()), (0, 0, 0));
+            let [sends, receives, pending] = node.host().in_use();
+            assert_eq!((sends, pending, node.host().kept()), (0, 0, 0));
             assert_eq!(u64::from(receives), node.receives_posted - node.received.len() as u64);
             assert!(node.statuses().all(|status| status == Status::Success));
             let ids: Vec<u64> = node.sent.iter().map(|completion| completion.id).collect();
@@ -356,16 +368,16 @@ impl World {
     pub fn check_memory(&self) {
         for index in [0, 1] {
             let Some(model) = &self.nodes[index].model else { continue };
-            let is = &self.nodes[1 - index].memory[1];
+            let is = &self.nodes[1 - index].memory.0[1];
             assert!(*is == model.memory, "the peer's memory is what was written, no byte more");
         }
     }
 }
 
 /// True if two lists have bytes in common.
-fn overlap(one: &ScatterList, other: &ScatterList) -> bool {
-    one.ranges().iter().any(|one| {
-        other.ranges().iter().any(|other| {
+fn overlap(one: &[LocalRange], other: &[LocalRange]) -> bool {
+    one.iter().any(|one| {
+        other.iter().any(|other| {
             one.segment == other.segment
                 && one.offset < other.offset + u64::from(other.length)
                 && other.offset < one.offset + u64::from(one.length)
