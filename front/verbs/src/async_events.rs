@@ -10,6 +10,7 @@ use libc::c_int;
 use crate::abi::*;
 use crate::cq::{CompletionQueue, count};
 use crate::device::Context;
+use crate::device_state::Subject;
 use crate::events::{AsyncEvent, EventQueue, NOT_YET, take_or_sleep};
 use crate::guard::number;
 use crate::qp::QueuePair;
@@ -40,11 +41,11 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
         match kind {
             IBV_EVENT_CQ_ERR => {
                 count(&raw mut (*element.cq).async_events_completed, 1);
-                CompletionQueue::of(element.cq).events.subject.unacked.acknowledge(1);
+                acknowledge(&CompletionQueue::of(element.cq).events.subject);
             }
             IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
                 count(&raw mut (*element.srq).events_completed, 1);
-                SharedQueue::of(element.srq).events.subject.unacked.acknowledge(1);
+                acknowledge(&SharedQueue::of(element.srq).events.subject);
             }
             IBV_EVENT_QP_FATAL
             | IBV_EVENT_QP_REQ_ERR
@@ -53,10 +54,17 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
             | IBV_EVENT_SQ_DRAINED
             | IBV_EVENT_QP_LAST_WQE_REACHED => {
                 count(&raw mut (*element.qp).events_completed, 1);
-                QueuePair::of(element.qp).events.subject.unacked.acknowledge(1);
+                acknowledge(&QueuePair::of(element.qp).events.subject);
             }
             // Of ports: there is nothing to wait for.
             _ => {}
         }
     }
+}
+
+/// Another thread may destroy the object as soon as its events are acknowledged, so nothing of it
+/// is used from then on.
+fn acknowledge(subject: &Subject) {
+    let unacked = Arc::clone(&subject.unacked);
+    unacked.acknowledge(1);
 }

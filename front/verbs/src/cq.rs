@@ -84,8 +84,10 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
     unsafe { count(&raw mut (*cq).comp_events_completed, events) };
-    let queue = unsafe { CompletionQueue::of(cq) };
-    queue.events.unacked.acknowledge(u64::from(events));
+    // Another thread may destroy the queue as soon as its events are acknowledged, so nothing of it
+    // is used from then on.
+    let owned = Arc::clone(&unsafe { CompletionQueue::of(cq) }.events);
+    owned.unacked.acknowledge(u64::from(events));
 }
 
 /// Counts acknowledged events where programs can read them. Another thread may destroy the object
@@ -149,8 +151,9 @@ impl CompletionQueue {
 
     /// It no longer does.
     pub(crate) fn detach(&self, pair: Qpn) {
-        *lock(&self.users) -= 1;
         self.datagrams.write().unwrap_or_else(PoisonError::into_inner).remove(&pair);
+        // Last: another thread may destroy the queue from here on.
+        *lock(&self.users) -= 1;
     }
 }
 
