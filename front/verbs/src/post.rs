@@ -78,34 +78,82 @@ impl Sends {
 }
 
 /// What a queue pair can be asked for, besides what its transport forbids: the carrier checks that.
+///
+/// # Safety
+///
+/// The fields that the request's opcode uses are initialised.
 unsafe fn work(qp: &QueuePair, wr: &ibv_send_wr) -> Result<Work> {
-    let immediate = u32::from_be(wr.imm_data);
-    let rdma = unsafe { wr.wr.rdma };
-    let remote = RemoteAddress { address: rdma.remote_addr, r_key: rdma.rkey };
-    let atomic = unsafe { wr.wr.atomic };
-    let word = RemoteAddress { address: atomic.remote_addr, r_key: atomic.rkey };
-    if qp.transport == Transport::Ud {
+    if qp.transport != Transport::Ud {
+        // SAFETY: as the caller says.
+        return unsafe { connected(wr) };
+    }
+    // SAFETY: as the caller says: a datagram has an address, and its immediate data if the opcode
+    // says so.
+    unsafe {
         let immediate = match wr.opcode {
             IBV_WR_SEND => None,
-            IBV_WR_SEND_WITH_IMM => Some(immediate),
+            IBV_WR_SEND_WITH_IMM => Some(immediate(wr)),
             _ => return Err(EINVAL),
         };
-        let ud = unsafe { wr.wr.ud };
-        return datagram(qp, unsafe { ud.ah.as_ref() }, (ud.remote_qpn, ud.remote_qkey), immediate);
+        let ud = &wr.wr.ud;
+        datagram(qp, ud.ah.as_ref(), (ud.remote_qpn, ud.remote_qkey), immediate)
     }
-    Ok(match wr.opcode {
-        IBV_WR_RDMA_WRITE => Work::Write { remote, immediate: None },
-        IBV_WR_RDMA_WRITE_WITH_IMM => Work::Write { remote, immediate: Some(immediate) },
-        IBV_WR_SEND => Work::Send { tail: Tail::Nothing },
-        IBV_WR_SEND_WITH_IMM => Work::Send { tail: Tail::Immediate(immediate) },
-        IBV_WR_SEND_WITH_INV => Work::Send { tail: Tail::Invalidate(wr.imm_data) },
-        IBV_WR_RDMA_READ => Work::Read { remote },
-        IBV_WR_ATOMIC_CMP_AND_SWP => {
-            Work::CompareSwap { remote: word, compare: atomic.compare_add, swap: atomic.swap }
-        }
-        IBV_WR_ATOMIC_FETCH_AND_ADD => Work::FetchAdd { remote: word, add: atomic.compare_add },
-        _ => return Err(EOPNOTSUPP),
-    })
+}
+
+/// The operation of a queue pair that has one peer.
+///
+/// # Safety
+///
+/// The fields that the request's opcode uses are initialised.
+unsafe fn connected(wr: &ibv_send_wr) -> Result<Work> {
+    // SAFETY: each arm reads the fields that its opcode uses, and no other.
+    unsafe {
+        Ok(match wr.opcode {
+            IBV_WR_RDMA_WRITE => Work::Write { remote: remote(wr), immediate: None },
+            IBV_WR_RDMA_WRITE_WITH_IMM => {
+                Work::Write { remote: remote(wr), immediate: Some(immediate(wr)) }
+            }
+            IBV_WR_SEND => Work::Send { tail: Tail::Nothing },
+            IBV_WR_SEND_WITH_IMM => Work::Send { tail: Tail::Immediate(immediate(wr)) },
+            IBV_WR_SEND_WITH_INV => {
+                Work::Send { tail: Tail::Invalidate(wr.imm_data.assume_init()) }
+            }
+            IBV_WR_RDMA_READ => Work::Read { remote: remote(wr) },
+            IBV_WR_ATOMIC_CMP_AND_SWP => Work::CompareSwap {
+                remote: word(wr),
+                compare: wr.wr.atomic.compare_add,
+                swap: wr.wr.atomic.swap,
+            },
+            IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                Work::FetchAdd { remote: word(wr), add: wr.wr.atomic.compare_add }
+            }
+            _ => return Err(EOPNOTSUPP),
+        })
+    }
+}
+
+/// # Safety
+///
+/// The request has immediate data.
+unsafe fn immediate(wr: &ibv_send_wr) -> u32 {
+    // SAFETY: as the caller says.
+    u32::from_be(unsafe { wr.imm_data.assume_init() })
+}
+
+/// # Safety
+///
+/// The request is a WRITE or a READ.
+unsafe fn remote(wr: &ibv_send_wr) -> RemoteAddress {
+    // SAFETY: as the caller says.
+    unsafe { RemoteAddress { address: wr.wr.rdma.remote_addr, r_key: wr.wr.rdma.rkey } }
+}
+
+/// # Safety
+///
+/// The request is an atomic operation.
+unsafe fn word(wr: &ibv_send_wr) -> RemoteAddress {
+    // SAFETY: as the caller says.
+    unsafe { RemoteAddress { address: wr.wr.atomic.remote_addr, r_key: wr.wr.atomic.rkey } }
 }
 
 /// A datagram to the address that a handle names.
@@ -150,7 +198,7 @@ unsafe fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result
     let count = usize::try_from(wr.num_sge).map_err(|_| EINVAL)?;
     let list = match count {
         0 => &[][..],
-        _ => unsafe { std::slice::from_raw_parts(wr.sg_list, count) },
+        _ => unsafe { std::slice::from_raw_parts(wr.sg_list.assume_init(), count) },
     };
     let work = unsafe { work(qp, wr)? };
     let source = match wr.send_flags & IBV_SEND_INLINE {
@@ -208,5 +256,85 @@ pub(crate) unsafe extern "C" fn post_receive(
                 pair.carrier.post_receive(pair.number, requests)
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::MaybeUninit;
+    use std::ptr::null_mut;
+
+    use super::*;
+
+    /// A request of which only the fields are initialised that every opcode uses, and those that
+    /// `fill` sets.
+    fn converted(opcode: c_int, fill: impl FnOnce(&mut ibv_send_wr)) -> Result<Work> {
+        let mut wr = ibv_send_wr {
+            wr_id: 1,
+            next: null_mut(),
+            sg_list: MaybeUninit::uninit(),
+            num_sge: 0,
+            opcode,
+            send_flags: 0,
+            imm_data: MaybeUninit::uninit(),
+            wr: wr_target { nothing: () },
+            remote_srqn: MaybeUninit::uninit(),
+            tail: MaybeUninit::uninit(),
+        };
+        fill(&mut wr);
+        // SAFETY: each test below sets what its opcode uses.
+        unsafe { connected(&wr) }
+    }
+
+    fn rdma(wr: &mut ibv_send_wr) {
+        wr.wr.rdma = wr_rdma { remote_addr: 0x1000, rkey: 7 };
+    }
+
+    const BIND_MW: c_int = 8;
+    const REMOTE: RemoteAddress = RemoteAddress { address: 0x1000, r_key: 7 };
+
+    #[test]
+    fn request_is_converted_if_only_the_fields_of_its_opcode_are_initialised() {
+        assert_eq!(converted(IBV_WR_SEND, |_| ()), Ok(Work::Send { tail: Tail::Nothing }));
+        let data = |wr: &mut ibv_send_wr| _ = wr.imm_data.write(5_u32.to_be());
+        assert_eq!(
+            converted(IBV_WR_SEND_WITH_IMM, data),
+            Ok(Work::Send { tail: Tail::Immediate(5) })
+        );
+        let key = |wr: &mut ibv_send_wr| _ = wr.imm_data.write(9);
+        assert_eq!(
+            converted(IBV_WR_SEND_WITH_INV, key),
+            Ok(Work::Send { tail: Tail::Invalidate(9) })
+        );
+        let write = |immediate| Ok(Work::Write { remote: REMOTE, immediate });
+        assert_eq!(converted(IBV_WR_RDMA_WRITE, rdma), write(None));
+        let both = |wr: &mut ibv_send_wr| {
+            rdma(wr);
+            data(wr);
+        };
+        assert_eq!(converted(IBV_WR_RDMA_WRITE_WITH_IMM, both), write(Some(5)));
+        assert_eq!(converted(IBV_WR_RDMA_READ, rdma), Ok(Work::Read { remote: REMOTE }));
+        assert_eq!(converted(BIND_MW, |_| ()), Err(EOPNOTSUPP));
+    }
+
+    #[test]
+    fn atomic_addition_needs_no_value_to_swap() {
+        let add = |wr: &mut ibv_send_wr| {
+            wr.wr.atomic.remote_addr = REMOTE.address;
+            wr.wr.atomic.compare_add = 3;
+            wr.wr.atomic.rkey = REMOTE.r_key;
+        };
+        assert_eq!(
+            converted(IBV_WR_ATOMIC_FETCH_AND_ADD, add),
+            Ok(Work::FetchAdd { remote: REMOTE, add: 3 })
+        );
+        let swap = |wr: &mut ibv_send_wr| {
+            let (remote_addr, rkey) = (REMOTE.address, REMOTE.r_key);
+            wr.wr.atomic = wr_atomic { remote_addr, compare_add: 3, swap: 4, rkey };
+        };
+        assert_eq!(
+            converted(IBV_WR_ATOMIC_CMP_AND_SWP, swap),
+            Ok(Work::CompareSwap { remote: REMOTE, compare: 3, swap: 4 })
+        );
     }
 }

@@ -114,7 +114,11 @@ impl Receives {
         let count = u32::try_from(wr.num_sge).ok().filter(|count| *count <= self.max_sge);
         let count = count.ok_or(EINVAL)? as usize;
         let rim = (device_state, carrier, &mut self.last);
-        let local = unsafe { scatter(rim, wr.sg_list, count, true)? };
+        let list = match count {
+            0 => std::ptr::null(),
+            _ => unsafe { wr.sg_list.assume_init() },
+        };
+        let local = unsafe { scatter(rim, list, count, true)? };
         Ok(ReceiveRequest { id: wr.wr_id, local })
     }
 }

@@ -1,4 +1,9 @@
 //! Work requests and completions.
+//!
+//! Programs leave fields of requests uninitialised that their operation does not use. Those are
+//! `MaybeUninit` here, or in a union.
+
+use std::mem::MaybeUninit;
 
 use super::ibv_ah;
 use libc::{c_int, c_uint, c_void};
@@ -48,29 +53,34 @@ pub(crate) union wr_target {
     pub(crate) rdma: wr_rdma,
     pub(crate) atomic: wr_atomic,
     pub(crate) ud: wr_ud,
+    /// What an operation has that uses none of these.
+    #[cfg(test)]
+    pub(crate) nothing: (),
 }
 
 #[repr(C)]
 pub(crate) struct ibv_send_wr {
     pub(crate) wr_id: u64,
     pub(crate) next: *mut ibv_send_wr,
-    pub(crate) sg_list: *mut ibv_sge,
+    /// Used if `num_sge` is not zero.
+    pub(crate) sg_list: MaybeUninit<*mut ibv_sge>,
     pub(crate) num_sge: c_int,
     pub(crate) opcode: c_int,
     pub(crate) send_flags: c_uint,
     /// Immediate data in network order, or the key to be invalidated.
-    pub(crate) imm_data: u32,
+    pub(crate) imm_data: MaybeUninit<u32>,
     pub(crate) wr: wr_target,
-    pub(crate) remote_srqn: u32,
+    pub(crate) remote_srqn: MaybeUninit<u32>,
     /// Memory windows and TSO, which we do not have: 48 bytes.
-    pub(crate) tail: [u64; 6],
+    pub(crate) tail: MaybeUninit<[u64; 6]>,
 }
 
 #[repr(C)]
 pub(crate) struct ibv_recv_wr {
     pub(crate) wr_id: u64,
     pub(crate) next: *mut ibv_recv_wr,
-    pub(crate) sg_list: *mut ibv_sge,
+    /// Used if `num_sge` is not zero.
+    pub(crate) sg_list: MaybeUninit<*mut ibv_sge>,
     pub(crate) num_sge: c_int,
 }
 
