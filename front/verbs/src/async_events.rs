@@ -8,7 +8,7 @@ use std::sync::Arc;
 use libc::c_int;
 
 use crate::abi::*;
-use crate::cq::{CompletionQueue, count};
+use crate::cq::CompletionQueue;
 use crate::device::Context;
 use crate::device_state::Subject;
 use crate::events::{AsyncEvent, EventQueue, NOT_YET, take_or_sleep};
@@ -40,12 +40,14 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
         let (kind, element) = ((*event).event_type, (*event).element);
         match kind {
             IBV_EVENT_CQ_ERR => {
-                count(&raw mut (*element.cq).async_events_completed, 1);
-                acknowledge(&CompletionQueue::of(element.cq).events.subject);
+                let queue = CompletionQueue::of(element.cq);
+                queue.ex.base.async_events_completed.add(1);
+                acknowledge(&queue.events.subject);
             }
             IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
-                count(&raw mut (*element.srq).events_completed, 1);
-                acknowledge(&SharedQueue::of(element.srq).events.subject);
+                let queue = SharedQueue::of(element.srq);
+                queue.base.events_completed.add(1);
+                acknowledge(&queue.events.subject);
             }
             IBV_EVENT_QP_FATAL
             | IBV_EVENT_QP_REQ_ERR
@@ -53,8 +55,9 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
             | IBV_EVENT_COMM_EST
             | IBV_EVENT_SQ_DRAINED
             | IBV_EVENT_QP_LAST_WQE_REACHED => {
-                count(&raw mut (*element.qp).events_completed, 1);
-                acknowledge(&QueuePair::of(element.qp).events.subject);
+                let pair = QueuePair::of(element.qp);
+                pair.ex.qp_base.events_completed.add(1);
+                acknowledge(&pair.events.subject);
             }
             // Of ports: there is nothing to wait for.
             _ => {}

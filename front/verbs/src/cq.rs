@@ -7,7 +7,6 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fairway::engine::CompletionQueueId;
@@ -39,20 +38,20 @@ pub(crate) struct Channel {
 unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
     object(|| {
         let queue = Arc::new(EventQueue::new()?);
-        let base = ibv_comp_channel { context, fd: queue.descriptor(), refcnt: 0 };
+        let base = ibv_comp_channel { context, fd: queue.descriptor(), refcnt: Field::new(0) };
         Ok(Box::into_raw(Box::new(Channel { base, queue })).cast())
     })
 }
 
 /// The number of completion queues of a channel.
-unsafe fn users<'a>(channel: *mut ibv_comp_channel) -> &'a AtomicI32 {
-    unsafe { AtomicI32::from_ptr(&raw mut (*channel).refcnt) }
+unsafe fn users<'a>(channel: *mut ibv_comp_channel) -> &'a Field<c_int> {
+    unsafe { &(*channel).refcnt }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
     status(|| {
-        if unsafe { users(channel) }.load(Ordering::Acquire) != 0 {
+        if unsafe { users(channel) }.get() != 0 {
             return Err(EBUSY);
         }
         drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
@@ -74,7 +73,7 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
         let found = event.subject.object as *mut ibv_cq;
         unsafe {
             *cq = found;
-            *cq_context = (*found).cq_context;
+            *cq_context = (*found).cq_context.get();
         }
         Ok(0)
     };
@@ -83,17 +82,12 @@ unsafe extern "C-unwind" fn ibv_get_cq_event(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
-    unsafe { count(&raw mut (*cq).comp_events_completed, events) };
+    let queue = unsafe { CompletionQueue::of(cq) };
+    queue.ex.base.comp_events_completed.add(events);
     // Another thread may destroy the queue as soon as its events are acknowledged, so nothing of it
     // is used from then on.
-    let owned = Arc::clone(&unsafe { CompletionQueue::of(cq) }.events);
+    let owned = Arc::clone(&queue.events);
     owned.unacked.acknowledge(u64::from(events));
-}
-
-/// Counts acknowledged events where programs can read them. Another thread may destroy the object
-/// as soon as they are acknowledged, so this comes before.
-pub(crate) unsafe fn count(counter: *mut u32, events: c_uint) {
-    unsafe { AtomicU32::from_ptr(counter) }.fetch_add(events, Ordering::Relaxed);
 }
 
 /// A completion queue as programs hold it.
@@ -178,13 +172,13 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
     let base = ibv_cq {
         context,
         channel: wanted.channel,
-        cq_context: wanted.cq_context,
+        cq_context: Field::new(wanted.cq_context),
         handle: completion::number(id),
-        cqe: wanted.depth as c_int,
+        cqe: Field::new(wanted.depth as c_int),
         mutex: unsafe { zeroed() },
         cond: unsafe { zeroed() },
-        comp_events_completed: 0,
-        async_events_completed: 0,
+        comp_events_completed: Field::new(0),
+        async_events_completed: Field::new(0),
     };
     let reading = Reading {
         fetched: Box::new([Completion::EMPTY; BATCH]),
@@ -193,7 +187,7 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
         stamped: wanted.stamped,
     };
     let channel = (!wanted.channel.is_null()).then(|| {
-        unsafe { users(wanted.channel) }.fetch_add(1, Ordering::AcqRel);
+        unsafe { users(wanted.channel) }.add(1);
         Arc::clone(&unsafe { &*wanted.channel.cast::<Channel>() }.queue)
     });
     let mut queue = Box::<CompletionQueue>::new_uninit();
@@ -242,7 +236,7 @@ unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, depth: c_int) -> c_int {
             return Err(EINVAL);
         }
         queue.carrier.resize_completion_queue(queue.id, wanted)?;
-        unsafe { (*cq).cqe = depth };
+        queue.ex.base.cqe.set(depth);
         Ok(())
     })
 }
@@ -259,7 +253,7 @@ unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
         if let Some(channel) = &queue.events.channel {
             channel.forget(|event| event.subject.object == cq as usize);
             queue.events.unacked.wait();
-            unsafe { users((*cq).channel) }.fetch_sub(1, Ordering::AcqRel);
+            unsafe { users((*cq).channel) }.add(-1);
         }
         queue.events.subject.settle();
         drop(unsafe { Box::from_raw(cq.cast::<CompletionQueue>()) });

@@ -16,8 +16,8 @@ pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
     ibv_cq_ex {
         base,
         comp_mask: 0,
-        status: 0,
-        wr_id: 0,
+        status: Field::new(0),
+        wr_id: Field::new(0),
         start_poll,
         next_poll,
         end_poll,
@@ -58,10 +58,8 @@ unsafe fn fetch(cq: *mut ibv_cq_ex) -> c_int {
     }
     reading.current = completion::to_c(&reading.fetched[0], |received| queue.datagram(received));
     reading.stamps = cq::stamps(reading);
-    unsafe {
-        (*cq).status = reading.current.status;
-        (*cq).wr_id = reading.current.wr_id;
-    }
+    queue.ex.status.set(reading.current.status);
+    queue.ex.wr_id.set(reading.current.wr_id);
     0
 }
 

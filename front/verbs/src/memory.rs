@@ -5,7 +5,7 @@
 // memory it registers stays mapped until it deregisters it.
 
 use std::ptr::null_mut;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use fairway::Rights;
 use fairway::engine::SegmentId;
@@ -93,7 +93,14 @@ pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
 struct Region {
     base: ibv_mr,
     kind: c_int,
-    access: c_uint,
+    access: Field<c_uint>,
+    /// Locked by `ibv_rereg_mr`, also for the fields above that it changes.
+    registered: Mutex<Registered>,
+}
+
+/// Memory as the carrier knows it.
+struct Registered {
+    /// What work requests call its first byte.
     address: u64,
     segment: SegmentId,
     carrier: Arc<dyn Carrier>,
@@ -185,8 +192,8 @@ struct Wanted {
     access: c_uint,
 }
 
-/// Registers memory; the L_Key, which is the R_Key, and the segment.
-unsafe fn enter(wanted: &Wanted) -> Result<(u32, SegmentId, Arc<dyn Carrier>)> {
+/// Registers memory; its L_Key, which is the R_Key.
+unsafe fn enter(wanted: &Wanted) -> Result<(u32, Registered)> {
     let Wanted { pd, start, length, address, access } = *wanted;
     check_access(access)?;
     if length == 0 && start.is_null() {
@@ -208,30 +215,31 @@ unsafe fn enter(wanted: &Wanted) -> Result<(u32, SegmentId, Arc<dyn Carrier>)> {
         .keys
         .insert(region.r_key, Key { segment: region.segment, address, writable });
     lock(&context.held).segments.insert(region.segment);
-    Ok((region.r_key, region.segment, Arc::clone(carrier)))
+    let carrier = Arc::clone(carrier);
+    Ok((region.r_key, Registered { address, segment: region.segment, carrier }))
 }
 
 /// Takes memory from the carrier.
-unsafe fn leave(region: &Region) -> Result<()> {
+unsafe fn leave(region: &Region, registered: &Registered) -> Result<()> {
     let context = unsafe { Context::of(region.base.context) };
-    context.device_state.keys.remove(region.base.lkey);
-    lock(&context.held).segments.remove(&region.segment);
-    Ok(region.carrier.deregister(region.segment)?)
+    context.device_state.keys.remove(region.base.lkey.get());
+    lock(&context.held).segments.remove(&registered.segment);
+    Ok(registered.carrier.deregister(registered.segment)?)
 }
 
 unsafe fn register(wanted: &Wanted) -> Result<*mut ibv_mr> {
-    let (key, segment, carrier) = unsafe { enter(wanted)? };
+    let (key, registered) = unsafe { enter(wanted)? };
     let base = ibv_mr {
         context: unsafe { (*wanted.pd).context },
-        pd: wanted.pd,
-        addr: wanted.start,
-        length: wanted.length,
-        handle: segment.index() as u32,
-        lkey: key,
-        rkey: key,
+        pd: Field::new(wanted.pd),
+        addr: Field::new(wanted.start),
+        length: Field::new(wanted.length),
+        handle: registered.segment.index() as u32,
+        lkey: Field::new(key),
+        rkey: Field::new(key),
     };
-    let Wanted { access, address, .. } = *wanted;
-    Ok(Box::into_raw(Box::new(Region { base, kind: 0, access, address, segment, carrier })).cast())
+    let (access, registered) = (Field::new(wanted.access), Mutex::new(registered));
+    Ok(Box::into_raw(Box::new(Region { base, kind: 0, access, registered })).cast())
 }
 
 /// Where its bytes begin for peers.
@@ -278,7 +286,8 @@ unsafe extern "C" fn ibv_reg_mr_iova2(
 unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     status(|| {
         let region = unsafe { Box::from_raw(mr.cast::<Region>()) };
-        match unsafe { leave(&region) } {
+        let left = unsafe { leave(&region, &lock(&region.registered)) };
+        match left {
             Ok(()) => Ok(()),
             Err(error) => {
                 // The program may try again.
@@ -290,35 +299,51 @@ unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 }
 
 /// Changes the access or the domain of memory where it is: the keys stay.
-unsafe fn change(region: &mut Region, pd: *mut ibv_pd, access: c_uint) -> Result<()> {
+unsafe fn change(
+    region: &Region,
+    registered: &Registered,
+    pd: *mut ibv_pd,
+    access: c_uint,
+) -> Result<()> {
     check_access(access)?;
     if unsafe { (*pd).context } != region.base.context {
         return Err(EINVAL);
     }
     let writable = access & IBV_ACCESS_LOCAL_WRITE != 0;
-    let was_writable = region.access & IBV_ACCESS_LOCAL_WRITE != 0;
-    if writable && !was_writable && region.base.length > 0 {
-        check_mapped(region.base.addr as usize, region.base.length, true)?;
+    let was_writable = region.access.get() & IBV_ACCESS_LOCAL_WRITE != 0;
+    let (start, length) = (region.base.addr.get(), region.base.length.get());
+    if writable && !was_writable && length > 0 {
+        check_mapped(start as usize, length, true)?;
     }
     let domain = unsafe { Domain::of(pd) }.number;
-    region.carrier.change_memory(region.segment, rights(access), domain)?;
-    let key = Key { segment: region.segment, address: region.address, writable };
-    unsafe { Context::of(region.base.context) }.device_state.keys.replace(region.base.lkey, key);
-    (region.base.pd, region.access) = (pd, access);
+    let Registered { address, segment, ref carrier } = *registered;
+    carrier.change_memory(segment, rights(access), domain)?;
+    let key = Key { segment, address, writable };
+    let keys = &unsafe { Context::of(region.base.context) }.device_state.keys;
+    keys.replace(region.base.lkey.get(), key);
+    region.base.pd.set(pd);
+    region.access.set(access);
     Ok(())
 }
 
 /// Registers other memory, and gives the first up; the keys are new. `began` says whether it came
 /// so far.
-unsafe fn move_to(region: &mut Region, wanted: &Wanted, began: &mut bool) -> Result<()> {
-    let (key, segment, carrier) = unsafe { enter(wanted)? };
+unsafe fn move_to(
+    region: &Region,
+    registered: &mut Registered,
+    wanted: &Wanted,
+    began: &mut bool,
+) -> Result<()> {
+    let (key, new) = unsafe { enter(wanted)? };
     *began = true;
-    unsafe { leave(region)? };
-    (region.base.pd, region.base.addr) = (wanted.pd, wanted.start);
-    region.base.length = wanted.length;
-    (region.base.lkey, region.base.rkey) = (key, key);
-    (region.address, region.access) = (wanted.address, wanted.access);
-    (region.segment, region.carrier) = (segment, carrier);
+    unsafe { leave(region, registered)? };
+    region.base.pd.set(wanted.pd);
+    region.base.addr.set(wanted.start);
+    region.base.length.set(wanted.length);
+    region.base.lkey.set(key);
+    region.base.rkey.set(key);
+    region.access.set(wanted.access);
+    *registered = new;
     Ok(())
 }
 
@@ -335,7 +360,7 @@ unsafe extern "C" fn ibv_rereg_mr(
 ) -> c_int {
     const KNOWN_FLAGS: c_int =
         IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
-    let region = unsafe { &mut *mr.cast::<Region>() };
+    let region = unsafe { &*mr.cast::<Region>() };
     let translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0;
     let new_domain = flags & IBV_REREG_MR_CHANGE_PD != 0;
     if flags & !KNOWN_FLAGS != 0
@@ -346,18 +371,19 @@ unsafe extern "C" fn ibv_rereg_mr(
         crate::guard::set_errno(EINVAL);
         return IBV_REREG_MR_ERR_INPUT;
     }
-    let pd = if new_domain { pd } else { region.base.pd };
     let new_access = flags & IBV_REREG_MR_CHANGE_ACCESS != 0;
-    let access = if new_access { access as c_uint } else { region.access };
     let mut outcome = IBV_REREG_MR_ERR_INPUT;
     let failed = status(|| {
+        let registered = &mut *lock(&region.registered);
+        let pd = if new_domain { pd } else { region.base.pd.get() };
+        let access = if new_access { access as c_uint } else { region.access.get() };
         if !translation {
-            return unsafe { change(region, pd, access) };
+            return unsafe { change(region, registered, pd, access) };
         }
         let address = first_address(start, access);
         let wanted = Wanted { pd, start, length, address, access };
         let mut began = false;
-        let moved = unsafe { move_to(region, &wanted, &mut began) };
+        let moved = unsafe { move_to(region, registered, &wanted, &mut began) };
         if began {
             outcome = IBV_REREG_MR_ERR_CMD;
         }

@@ -187,7 +187,7 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
         take_step(pair, context, (from, to), (&next, mask))?;
         *kept = next;
         pair.set_q_key(next.qkey);
-        unsafe { (*qp).state = to };
+        pair.ex.qp_base.state.set(to);
         Ok(())
     })
 }

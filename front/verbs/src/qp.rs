@@ -115,18 +115,18 @@ fn c_base(context: *mut ibv_context, wanted: &Wanted<'_>, number: Qpn) -> ibv_qp
     let init = wanted.init;
     ibv_qp {
         context,
-        qp_context: init.qp_context,
+        qp_context: Field::new(init.qp_context),
         pd: wanted.pd,
         send_cq: init.send_cq,
         recv_cq: init.recv_cq,
         srq: init.srq,
         handle: number.value(),
         qp_num: number.value(),
-        state: IBV_QPS_RESET,
+        state: Field::new(IBV_QPS_RESET),
         qp_type: init.qp_type,
         mutex: unsafe { zeroed() },
         cond: unsafe { zeroed() },
-        events_completed: 0,
+        events_completed: Field::new(0),
     }
 }
 
@@ -255,13 +255,13 @@ unsafe extern "C" fn ibv_query_qp(
         unsafe {
             // Programs that do not ask keep the state that they know (UCX asserts it).
             if mask & IBV_QP_STATE != 0 {
-                (*qp).state = state;
+                pair.ex.qp_base.state.set(state);
             }
             drop(kept);
             attr.write(now);
             if !init.is_null() {
                 init.write(ibv_qp_init_attr {
-                    qp_context: (*qp).qp_context,
+                    qp_context: (*qp).qp_context.get(),
                     send_cq: (*qp).send_cq,
                     recv_cq: (*qp).recv_cq,
                     srq: (*qp).srq,

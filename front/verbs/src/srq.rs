@@ -21,7 +21,7 @@ use crate::receives::Receives;
 /// A shared receive queue as programs hold it.
 #[repr(C)]
 pub(crate) struct SharedQueue {
-    base: ibv_srq,
+    pub(crate) base: ibv_srq,
     pub(crate) id: ReceiveQueueId,
     pub(crate) carrier: Arc<dyn Carrier>,
     pub(crate) device_state: Arc<DeviceState>,
@@ -55,12 +55,12 @@ unsafe fn create(pd: *mut ibv_pd, init: &mut ibv_srq_init_attr) -> Result<*mut i
     let id = carrier.create_receive_queue(unsafe { Domain::of(pd) }.number, attr.max_wr)?;
     let base = ibv_srq {
         context,
-        srq_context: init.srq_context,
+        srq_context: Field::new(init.srq_context),
         pd,
         handle: owner.device_state.number(),
         mutex: unsafe { zeroed() },
         cond: unsafe { zeroed() },
-        events_completed: 0,
+        events_completed: Field::new(0),
     };
     let mut queue = Box::<SharedQueue>::new_uninit();
     let object = queue.as_mut_ptr() as usize;

@@ -38,8 +38,8 @@ pub(crate) fn extended(base: ibv_qp) -> ibv_qp_ex {
     ibv_qp_ex {
         qp_base: base,
         comp_mask: 0,
-        wr_id: 0,
-        wr_flags: 0,
+        wr_id: Field::new(0),
+        wr_flags: Field::new(0),
         wr_atomic_cmp_swp,
         wr_atomic_fetch_add,
         wr_bind_mw,
@@ -94,7 +94,8 @@ fn close(pair: &QueuePair, sends: &mut Sends) -> Result<()> {
 
 /// Begins a request with what `wr_id` and `wr_flags` say now.
 unsafe fn begin(qp: *mut ibv_qp_ex, work: Work) {
-    let (id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
+    let ex = &unsafe { pair(qp) }.ex;
+    let (id, flags) = (ex.wr_id.get(), ex.wr_flags.get());
     unsafe {
         step(qp, |pair, sends| {
             close(pair, sends)?;

@@ -1,14 +1,14 @@
 //! Queue pairs and completion queues with their functions inside.
 
-use super::{ibv_ah, ibv_cq, ibv_data_buf, ibv_qp, ibv_sge};
+use super::{Field, ibv_ah, ibv_cq, ibv_data_buf, ibv_qp, ibv_sge};
 use libc::{c_int, c_uint, c_void};
 
 #[repr(C)]
 pub(crate) struct ibv_qp_ex {
     pub(crate) qp_base: ibv_qp,
     pub(crate) comp_mask: u64,
-    pub(crate) wr_id: u64,
-    pub(crate) wr_flags: c_uint,
+    pub(crate) wr_id: Field<u64>,
+    pub(crate) wr_flags: Field<c_uint>,
     pub(crate) wr_atomic_cmp_swp: unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64, u64),
     pub(crate) wr_atomic_fetch_add: unsafe extern "C" fn(*mut ibv_qp_ex, u32, u64, u64),
     pub(crate) wr_bind_mw: unsafe extern "C" fn(*mut ibv_qp_ex, *mut c_void, u32, *const c_void),
@@ -50,8 +50,8 @@ pub(crate) struct ibv_wc_tm_info {
 pub(crate) struct ibv_cq_ex {
     pub(crate) base: ibv_cq,
     pub(crate) comp_mask: u32,
-    pub(crate) status: c_int,
-    pub(crate) wr_id: u64,
+    pub(crate) status: Field<c_int>,
+    pub(crate) wr_id: Field<u64>,
     pub(crate) start_poll: unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int,
     pub(crate) next_poll: unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int,
     pub(crate) end_poll: unsafe extern "C" fn(*mut ibv_cq_ex),

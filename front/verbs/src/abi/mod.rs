@@ -9,6 +9,7 @@ mod attributes;
 mod constants;
 mod context;
 mod extended;
+mod field;
 mod objects;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub(crate) use attributes::*;
 pub(crate) use constants::*;
 pub(crate) use context::*;
 pub(crate) use extended::*;
+pub(crate) use field::Field;
 pub(crate) use objects::*;
 pub(crate) use work::*;
 

@@ -1,6 +1,6 @@
 //! Objects that programs hold, and what they say when they ask for one.
 
-use super::{ibv_context, ibv_gid};
+use super::{Field, ibv_context, ibv_gid};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
 
 #[repr(C)]
@@ -32,12 +32,12 @@ pub(crate) struct ibv_parent_domain_init_attr {
 #[repr(C)]
 pub(crate) struct ibv_mr {
     pub(crate) context: *mut ibv_context,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) addr: *mut c_void,
-    pub(crate) length: usize,
+    pub(crate) pd: Field<*mut ibv_pd>,
+    pub(crate) addr: Field<*mut c_void>,
+    pub(crate) length: Field<usize>,
     pub(crate) handle: u32,
-    pub(crate) lkey: u32,
-    pub(crate) rkey: u32,
+    pub(crate) lkey: Field<u32>,
+    pub(crate) rkey: Field<u32>,
 }
 
 #[repr(C)]
@@ -111,12 +111,12 @@ pub(crate) struct ibv_srq_init_attr_ex {
 #[repr(C)]
 pub(crate) struct ibv_srq {
     pub(crate) context: *mut ibv_context,
-    pub(crate) srq_context: *mut c_void,
+    pub(crate) srq_context: Field<*mut c_void>,
     pub(crate) pd: *mut ibv_pd,
     pub(crate) handle: u32,
     pub(crate) mutex: pthread_mutex_t,
     pub(crate) cond: pthread_cond_t,
-    pub(crate) events_completed: u32,
+    pub(crate) events_completed: Field<u32>,
 }
 
 #[repr(C)]
@@ -221,38 +221,38 @@ pub(crate) struct ibv_qp_attr {
 #[repr(C)]
 pub(crate) struct ibv_qp {
     pub(crate) context: *mut ibv_context,
-    pub(crate) qp_context: *mut c_void,
+    pub(crate) qp_context: Field<*mut c_void>,
     pub(crate) pd: *mut ibv_pd,
     pub(crate) send_cq: *mut ibv_cq,
     pub(crate) recv_cq: *mut ibv_cq,
     pub(crate) srq: *mut ibv_srq,
     pub(crate) handle: u32,
     pub(crate) qp_num: u32,
-    pub(crate) state: c_int,
+    pub(crate) state: Field<c_int>,
     pub(crate) qp_type: c_int,
     pub(crate) mutex: pthread_mutex_t,
     pub(crate) cond: pthread_cond_t,
-    pub(crate) events_completed: u32,
+    pub(crate) events_completed: Field<u32>,
 }
 
 #[repr(C)]
 pub(crate) struct ibv_comp_channel {
     pub(crate) context: *mut ibv_context,
     pub(crate) fd: c_int,
-    pub(crate) refcnt: c_int,
+    pub(crate) refcnt: Field<c_int>,
 }
 
 #[repr(C)]
 pub(crate) struct ibv_cq {
     pub(crate) context: *mut ibv_context,
     pub(crate) channel: *mut ibv_comp_channel,
-    pub(crate) cq_context: *mut c_void,
+    pub(crate) cq_context: Field<*mut c_void>,
     pub(crate) handle: u32,
-    pub(crate) cqe: c_int,
+    pub(crate) cqe: Field<c_int>,
     pub(crate) mutex: pthread_mutex_t,
     pub(crate) cond: pthread_cond_t,
-    pub(crate) comp_events_completed: u32,
-    pub(crate) async_events_completed: u32,
+    pub(crate) comp_events_completed: Field<u32>,
+    pub(crate) async_events_completed: Field<u32>,
 }
 
 #[repr(C)]

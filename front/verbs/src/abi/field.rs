@@ -1,0 +1,83 @@
+//! Fields of the header's structs that more than one party changes.
+
+use std::sync::atomic::{
+    AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
+
+/// A field of an object that the program, or another call on the same object, may write while a
+/// call reads it. It has the size and alignment of `T`. C reads and writes it as a plain field.
+///
+/// Reads acquire and writes release, so that a thread that reads a pointer also sees the object
+/// behind it.
+#[repr(transparent)]
+pub(crate) struct Field<T: Word>(T::Atomic);
+
+/// A type that the processor reads and writes at once.
+pub(crate) trait Word: Copy {
+    type Atomic;
+
+    fn atomic(self) -> Self::Atomic;
+    fn load(place: &Self::Atomic) -> Self;
+    fn store(self, place: &Self::Atomic);
+}
+
+macro_rules! words {
+    ($([$($parameter:ident)?] $word:ty: $atomic:ty;)*) => {
+        $(impl$(<$parameter>)? Word for $word {
+            type Atomic = $atomic;
+
+            fn atomic(self) -> Self::Atomic {
+                <$atomic>::new(self)
+            }
+
+            #[inline]
+            fn load(place: &Self::Atomic) -> Self {
+                place.load(Ordering::Acquire)
+            }
+
+            #[inline]
+            fn store(self, place: &Self::Atomic) {
+                place.store(self, Ordering::Release);
+            }
+        })*
+    };
+}
+
+words! {
+    [] u8: AtomicU8;
+    [] i32: AtomicI32;
+    [] u32: AtomicU32;
+    [] u64: AtomicU64;
+    [] usize: AtomicUsize;
+    [P] *mut P: AtomicPtr<P>;
+}
+
+impl<T: Word> Field<T> {
+    pub(crate) fn new(value: T) -> Field<T> {
+        Field(value.atomic())
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> T {
+        T::load(&self.0)
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, value: T) {
+        value.store(&self.0);
+    }
+}
+
+impl Field<u32> {
+    /// Adds to a counter of events.
+    pub(crate) fn add(&self, events: u32) {
+        self.0.fetch_add(events, Ordering::AcqRel);
+    }
+}
+
+impl Field<i32> {
+    /// Adds to a counter of users.
+    pub(crate) fn add(&self, users: i32) {
+        self.0.fetch_add(users, Ordering::AcqRel);
+    }
+}
