@@ -19,6 +19,7 @@ pub(crate) trait Word: Copy {
     fn atomic(self) -> Self::Atomic;
     fn load(place: &Self::Atomic) -> Self;
     fn store(self, place: &Self::Atomic);
+    fn swap(self, place: &Self::Atomic) -> Self;
 }
 
 macro_rules! words {
@@ -38,6 +39,11 @@ macro_rules! words {
             #[inline]
             fn store(self, place: &Self::Atomic) {
                 place.store(self, Ordering::Release);
+            }
+
+            #[inline]
+            fn swap(self, place: &Self::Atomic) -> Self {
+                place.swap(self, Ordering::AcqRel)
             }
         })*
     };
@@ -65,6 +71,22 @@ impl<T: Word> Field<T> {
     #[inline]
     pub(crate) fn set(&self, value: T) {
         value.store(&self.0);
+    }
+
+    /// Writes a value and returns the one before. Of several calls at once, no two get the same.
+    pub(crate) fn replace(&self, value: T) -> T {
+        value.swap(&self.0)
+    }
+}
+
+impl<P> Field<*mut P> {
+    pub(crate) fn null() -> Field<*mut P> {
+        Field::new(std::ptr::null_mut())
+    }
+
+    /// Writes a null pointer and returns what was there.
+    pub(crate) fn take(&self) -> *mut P {
+        self.replace(std::ptr::null_mut())
     }
 }
 

@@ -3,10 +3,12 @@
 //! The unit test has the C compiler compare every size and offset with the installed header.
 #![allow(non_camel_case_types)]
 
+use std::cell::UnsafeCell;
+
 use libc::{c_char, c_int, c_void, sockaddr, sockaddr_storage, socklen_t};
 
 use crate::abi::{
-    ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq,
+    Field, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq,
 };
 
 pub(crate) const RDMA_CM_EVENT_ADDR_RESOLVED: c_int = 0;
@@ -64,11 +66,11 @@ pub(crate) struct rdma_addr {
 }
 
 #[repr(C)]
-#[derive(Clone, Copy)]
 pub(crate) struct rdma_route {
-    pub(crate) addr: rdma_addr,
-    pub(crate) path_rec: *mut ibv_sa_path_rec,
-    pub(crate) num_paths: c_int,
+    /// Read by the program at any time.
+    pub(crate) addr: UnsafeCell<rdma_addr>,
+    pub(crate) path_rec: Field<*mut ibv_sa_path_rec>,
+    pub(crate) num_paths: Field<c_int>,
 }
 
 #[repr(C)]
@@ -97,21 +99,21 @@ pub(crate) struct ibv_sa_path_rec {
 
 #[repr(C)]
 pub(crate) struct rdma_cm_id {
-    pub(crate) verbs: *mut ibv_context,
-    pub(crate) channel: *mut rdma_event_channel,
-    pub(crate) context: *mut c_void,
-    pub(crate) qp: *mut ibv_qp,
+    pub(crate) verbs: Field<*mut ibv_context>,
+    pub(crate) channel: Field<*mut rdma_event_channel>,
+    pub(crate) context: Field<*mut c_void>,
+    pub(crate) qp: Field<*mut ibv_qp>,
     pub(crate) route: rdma_route,
     pub(crate) ps: c_int,
-    pub(crate) port_num: u8,
-    pub(crate) event: *mut rdma_cm_event,
-    pub(crate) send_cq_channel: *mut ibv_comp_channel,
-    pub(crate) send_cq: *mut ibv_cq,
-    pub(crate) recv_cq_channel: *mut ibv_comp_channel,
-    pub(crate) recv_cq: *mut ibv_cq,
-    pub(crate) srq: *mut ibv_srq,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) qp_type: c_int,
+    pub(crate) port_num: Field<u8>,
+    pub(crate) event: Field<*mut rdma_cm_event>,
+    pub(crate) send_cq_channel: Field<*mut ibv_comp_channel>,
+    pub(crate) send_cq: Field<*mut ibv_cq>,
+    pub(crate) recv_cq_channel: Field<*mut ibv_comp_channel>,
+    pub(crate) recv_cq: Field<*mut ibv_cq>,
+    pub(crate) srq: Field<*mut ibv_srq>,
+    pub(crate) pd: Field<*mut ibv_pd>,
+    pub(crate) qp_type: Field<c_int>,
 }
 
 #[repr(C)]

@@ -204,8 +204,8 @@ unsafe fn acknowledge(event: *mut rdma_cm_event) {
 }
 
 /// Gives back the event that an id keeps whose calls wait.
-pub(super) fn release_held(this: &mut Id) {
-    let held = std::mem::replace(&mut this.base.event, null_mut());
+pub(super) fn release_held(this: &Id) {
+    let held = this.base.event.take();
     let is_synchronous = lock(&this.core.inner).is_synchronous;
     if is_synchronous && !held.is_null() {
         unsafe { acknowledge(held) };
@@ -213,13 +213,13 @@ pub(super) fn release_held(this: &mut Id) {
 }
 
 /// Waits for the outcome of what a call began, if the id's calls wait.
-pub(super) unsafe fn complete(this: &mut Id) -> Result<()> {
+pub(super) unsafe fn complete(this: &Id) -> Result<()> {
     if !lock(&this.core.inner).is_synchronous {
         return Ok(());
     }
     release_held(this);
-    let event = unsafe { awaited(&queue(this.base.channel))? };
-    this.base.event = event;
+    let event = unsafe { awaited(&queue(this.base.channel.get()))? };
+    this.base.event.set(event);
     let (kind, status) = unsafe { ((*event).event, (*event).status) };
     match (kind, status) {
         (_, 0) => Ok(()),
@@ -230,9 +230,9 @@ pub(super) unsafe fn complete(this: &mut Id) -> Result<()> {
 }
 
 /// A listening id's next event, which it keeps.
-pub(super) unsafe fn next_held(this: &mut Id) -> Result<*mut rdma_cm_event> {
+pub(super) unsafe fn next_held(this: &Id) -> Result<*mut rdma_cm_event> {
     release_held(this);
-    unsafe { awaited(&queue(this.base.channel)) }
+    unsafe { awaited(&queue(this.base.channel.get())) }
 }
 
 #[unsafe(no_mangle)]

@@ -79,7 +79,7 @@ fn failed(error: CommandError) -> Errno {
 
 /// The queue pair of a connection: the id's own, or the one that the program names.
 unsafe fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
-    match unsafe { this.base.qp.as_ref() } {
+    match unsafe { this.base.qp.get().as_ref() } {
         Some(qp) => (Qpn::new(qp.qp_num), !qp.srq.is_null()),
         None => (Qpn::new(param.qp_num), param.srq != 0),
     }
@@ -119,7 +119,7 @@ unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_par
 }
 
 unsafe fn request(
-    this: &mut Id,
+    this: &Id,
     cm_device: &CmDevice,
     to: u64,
     header: &IpHeader,
@@ -221,7 +221,7 @@ unsafe fn query(
 pub(super) unsafe fn answered(note: &mut Note) {
     let id = note.core.id();
     let Ok(this) = (unsafe { Id::of(id) }) else { return };
-    if this.base.qp.is_null() {
+    if this.base.qp.get().is_null() {
         return;
     }
     match unsafe { queue_pair::connect(this) }.and_then(|()| confirm(&note.core)) {
@@ -256,7 +256,7 @@ unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
     number(|| {
         let this = unsafe { Id::of(id)? };
         // With a queue pair of its own it happens by itself.
-        if !this.base.qp.is_null() {
+        if !this.base.qp.get().is_null() {
             return Err(EINVAL);
         }
         let (cm_device, connection) = this.core.connection()?;
@@ -283,7 +283,7 @@ unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_para
         let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, &param) };
         let agreed = settle(&this.core, &param);
         lock(&this.core.inner).own_queue_pair = Some(queue_pair);
-        if !this.base.qp.is_null() {
+        if !this.base.qp.get().is_null() {
             unsafe { queue_pair::connect(this)? };
         }
         let reply = Reply {
@@ -381,7 +381,7 @@ unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
         let this = unsafe { Id::of(id)? };
         let (cm_device, connection) = this.core.connection()?;
         lock(&this.core.inner).leaves = true;
-        if !this.is_datagram() && !this.base.qp.is_null() {
+        if !this.is_datagram() && !this.base.qp.get().is_null() {
             unsafe { queue_pair::change(this, IBV_QPS_ERR)? };
         }
         let ended = cm_device.act(|state, now| state.manager.disconnect(now, connection));

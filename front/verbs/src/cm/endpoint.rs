@@ -200,14 +200,14 @@ unsafe fn set_up(
 ) -> Result<()> {
     let this = unsafe { Id::of(id)? };
     if info.ai_qp_type != 0 {
-        this.base.qp_type = info.ai_qp_type;
+        this.base.qp_type.set(info.ai_qp_type);
     }
     if info.ai_flags & RAI_PASSIVE != 0 {
         done(unsafe { rdma_bind_addr(id, info.ai_src_addr) })?;
         if !pd.is_null() {
-            this.base.pd = pd;
+            this.base.pd.set(pd);
         }
-        this.template = unsafe { init.as_ref() }.map(|init| Template {
+        lock(&this.core.inner).template = unsafe { init.as_ref() }.map(|init| Template {
             cap: init.cap,
             qp_context: init.qp_context as usize,
             sq_sig_all: init.sq_sig_all,
@@ -256,8 +256,9 @@ unsafe extern "C" fn rdma_get_request(
             unsafe { channel::rdma_ack_cm_event(event) };
             return Err(if status < 0 { Errno(-status) } else { EINVAL });
         }
-        if let Some(template) = this.template {
-            let (pd, qp_type) = (this.base.pd, this.base.qp_type);
+        let template = lock(&this.core.inner).template;
+        if let Some(template) = template {
+            let (pd, qp_type) = (this.base.pd.get(), this.base.qp_type.get());
             if let Err(error) = unsafe { equip(asked, pd, qp_type, &template) } {
                 unsafe {
                     channel::rdma_ack_cm_event(event);
@@ -267,7 +268,7 @@ unsafe extern "C" fn rdma_get_request(
             }
         }
         unsafe {
-            (*asked).event = event;
+            (*asked).event.set(event);
             id.write(asked);
         }
         Ok(0)

@@ -17,7 +17,7 @@ use super::abi::*;
 use super::cm_device::CmDevice;
 use super::note::Queue;
 use super::port::Port;
-use crate::abi::{IBV_QPT_RC, IBV_QPT_UD, ibv_qp_cap, zeroed};
+use crate::abi::{Field, IBV_QPT_RC, IBV_QPT_UD, ibv_qp_cap, zeroed};
 use crate::guard::{EINVAL, Result, UnackedEvents, lock};
 
 /// An id as programs hold it.
@@ -25,8 +25,6 @@ use crate::guard::{EINVAL, Result, UnackedEvents, lock};
 pub(super) struct Id {
     pub(super) base: rdma_cm_id,
     pub(super) core: Arc<Core>,
-    /// What `rdma_create_ep` was given for the queue pairs of incoming connections.
-    pub(super) template: Option<Template>,
 }
 
 /// What queue pairs are to be like.
@@ -64,6 +62,8 @@ pub(super) struct Inner {
     pub(super) service: Option<u64>,
     pub(super) agreed: Agreed,
     pub(super) options: Options,
+    /// What `rdma_create_ep` was given for the queue pairs of incoming connections.
+    pub(super) template: Option<Template>,
     /// The program's private data for REQ (`rdma_create_ep`).
     pub(super) greeting: Vec<u8>,
     /// Its connection has ended, and the program will be told or was.
@@ -125,6 +125,7 @@ impl Core {
                 service: None,
                 agreed: Agreed { psn, ..Agreed::default() },
                 options: Options::default(),
+                template: None,
                 greeting: Vec::new(),
                 is_over: false,
                 is_unaccepted: false,
@@ -149,9 +150,9 @@ impl Core {
 impl Id {
     /// # Safety
     ///
-    /// `id` is an id of ours, not destroyed yet, and no other reference to it is in use.
-    pub(super) unsafe fn of<'a>(id: *mut rdma_cm_id) -> Result<&'a mut Id> {
-        unsafe { id.cast::<Id>().as_mut() }.ok_or(EINVAL)
+    /// `id` is null, or an id of ours that is not destroyed yet.
+    pub(super) unsafe fn of<'a>(id: *mut rdma_cm_id) -> Result<&'a Id> {
+        unsafe { id.cast::<Id>().as_ref() }.ok_or(EINVAL)
     }
 
     /// An id for a program: it owns what is returned.
@@ -162,48 +163,53 @@ impl Id {
         ps: c_int,
     ) -> *mut rdma_cm_id {
         let base = rdma_cm_id {
-            verbs: null_mut(),
-            channel,
-            context,
-            qp: null_mut(),
+            verbs: Field::null(),
+            channel: Field::new(channel),
+            context: Field::new(context),
+            qp: Field::null(),
             route: unsafe { zeroed() },
             ps,
-            port_num: 0,
-            event: null_mut(),
-            send_cq_channel: null_mut(),
-            send_cq: null_mut(),
-            recv_cq_channel: null_mut(),
-            recv_cq: null_mut(),
-            srq: null_mut(),
-            pd: null_mut(),
-            qp_type: if ps == RDMA_PS_TCP { IBV_QPT_RC } else { IBV_QPT_UD },
+            port_num: Field::new(0),
+            event: Field::null(),
+            send_cq_channel: Field::null(),
+            send_cq: Field::null(),
+            recv_cq_channel: Field::null(),
+            recv_cq: Field::null(),
+            srq: Field::null(),
+            pd: Field::null(),
+            qp_type: Field::new(if ps == RDMA_PS_TCP { IBV_QPT_RC } else { IBV_QPT_UD }),
         };
-        let id = Box::new(Id { base, core: Arc::clone(&core), template: None });
+        let id = Box::new(Id { base, core: Arc::clone(&core) });
         let id = Box::into_raw(id).cast::<rdma_cm_id>();
         core.id.store(id as usize, Ordering::Release);
         id
     }
 
     pub(super) fn is_datagram(&self) -> bool {
-        self.base.qp_type == IBV_QPT_UD
+        self.base.qp_type.get() == IBV_QPT_UD
     }
 
     /// Shows the program its addresses, its device and the protection domain that ids of the
     /// device share.
-    pub(super) fn show(&mut self) {
+    pub(super) fn show(&self) {
         let inner = lock(&self.core.inner);
-        if let Some(local) = inner.local {
-            self.base.route.addr.src_storage = super::address::write(local);
-        }
-        if let Some(remote) = inner.remote {
-            self.base.route.addr.dst_storage = super::address::write(remote);
+        let address = self.base.route.addr.get();
+        // SAFETY: only this function writes the addresses, and it holds the lock of the id; no call
+        // of ours reads them. The program reads them after the call that finds them.
+        unsafe {
+            if let Some(local) = inner.local {
+                (*address).src_storage = super::address::write(local);
+            }
+            if let Some(remote) = inner.remote {
+                (*address).dst_storage = super::address::write(remote);
+            }
         }
         if let Some(cm_device) = &inner.cm_device {
-            self.base.verbs = cm_device.context();
-            self.base.port_num = 1;
-            if self.base.pd.is_null() {
+            self.base.verbs.set(cm_device.context());
+            self.base.port_num.set(1);
+            if self.base.pd.get().is_null() {
                 // Without one, calls that need it say so.
-                self.base.pd = cm_device.domain().unwrap_or(null_mut());
+                self.base.pd.set(cm_device.domain().unwrap_or(null_mut()));
             }
         }
     }

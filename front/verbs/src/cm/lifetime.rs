@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
 /// Ends what the id is in, drops its events, waits until those handed out are acknowledged, and
 /// frees it.
 unsafe fn destroy(id: *mut rdma_cm_id) {
-    let this = unsafe { &mut *id.cast::<Id>() };
+    let this = unsafe { &*id.cast::<Id>() };
     channel::release_held(this);
     let core = Arc::clone(&this.core);
     super::cm_device::forget(&core);
@@ -71,10 +71,11 @@ unsafe fn destroy(id: *mut rdma_cm_id) {
     let this = unsafe { Box::from_raw(id.cast::<Id>()) };
     core.id.store(0, Ordering::Release);
     if lock(&core.inner).is_synchronous {
-        unsafe { channel::rdma_destroy_event_channel(this.base.channel) };
+        unsafe { channel::rdma_destroy_event_channel(this.base.channel.get()) };
     }
-    if !this.base.route.path_rec.is_null() {
-        drop(unsafe { Box::from_raw(this.base.route.path_rec) });
+    let path = this.base.route.path_rec.take();
+    if !path.is_null() {
+        drop(unsafe { Box::from_raw(path) });
     }
 }
 
@@ -93,7 +94,7 @@ unsafe extern "C" fn rdma_migrate_id(
 
 /// Its events go there from now on, those that wait included; or, if that is null, nowhere but to
 /// the calls that wait for them.
-pub(super) unsafe fn migrate(this: &mut Id, events: *mut rdma_event_channel) -> Result<()> {
+pub(super) unsafe fn migrate(this: &Id, events: *mut rdma_event_channel) -> Result<()> {
     let core = Arc::clone(&this.core);
     core.unacked.wait();
     let is_synchronous = events.is_null();
@@ -106,7 +107,7 @@ pub(super) unsafe fn migrate(this: &mut Id, events: *mut rdma_event_channel) -> 
         inner.queue = queue;
         std::mem::replace(&mut inner.is_synchronous, is_synchronous)
     };
-    let before = std::mem::replace(&mut this.base.channel, events);
+    let before = this.base.channel.replace(events);
     if was_synchronous {
         unsafe { channel::rdma_destroy_event_channel(before) };
     }

@@ -78,7 +78,7 @@ unsafe extern "C" fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) 
     number(|| {
         let this = unsafe { Id::of(id)? };
         // With a queue pair of its own, they would be the queue pair's.
-        if ece.is_null() || !this.base.qp.is_null() { Err(EINVAL) } else { Ok(0) }
+        if ece.is_null() || !this.base.qp.get().is_null() { Err(EINVAL) } else { Ok(0) }
     })
 }
 
@@ -87,7 +87,7 @@ unsafe extern "C" fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) 
 unsafe extern "C" fn rdma_get_remote_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
     number(|| {
         let this = unsafe { Id::of(id)? };
-        if ece.is_null() || !this.base.qp.is_null() {
+        if ece.is_null() || !this.base.qp.get().is_null() {
             return Err(EINVAL);
         }
         unsafe { ece.write(ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 }) };

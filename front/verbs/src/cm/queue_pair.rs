@@ -98,7 +98,7 @@ pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)
 /// Takes an id's queue pair to a state.
 pub(super) unsafe fn change(this: &Id, state: c_int) -> Result<()> {
     let (mut attr, mask) = attributes(this, state)?;
-    check(unsafe { verbs::ibv_modify_qp(this.base.qp, &mut attr, mask) })
+    check(unsafe { verbs::ibv_modify_qp(this.base.qp.get(), &mut attr, mask) })
 }
 
 /// Both ends know each other: takes the queue pair to where it sends.
@@ -128,13 +128,14 @@ unsafe extern "C" fn rdma_init_qp_attr(
 
 /// The protection domain a program names, or the id's.
 unsafe fn domain(this: &Id, pd: *mut ibv_pd) -> Result<*mut ibv_pd> {
-    if this.base.verbs.is_null() {
+    let context = this.base.verbs.get();
+    if context.is_null() {
         return Err(EINVAL);
     }
-    let pd = if pd.is_null() { this.base.pd } else { pd };
+    let pd = if pd.is_null() { this.base.pd.get() } else { pd };
     match unsafe { pd.as_ref() } {
         None => Err(ENOMEM),
-        Some(domain) if domain.context != this.base.verbs => Err(EINVAL),
+        Some(domain) if domain.context != context => Err(EINVAL),
         Some(_) => Ok(pd),
     }
 }
@@ -142,13 +143,14 @@ unsafe fn domain(this: &Id, pd: *mut ibv_pd) -> Result<*mut ibv_pd> {
 /// A completion queue of the id's own, and the channel for its events.
 unsafe fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mut ibv_cq)> {
     unsafe {
-        let channel = verbs::ibv_create_comp_channel(this.base.verbs);
+        let device = this.base.verbs.get();
+        let channel = verbs::ibv_create_comp_channel(device);
         if channel.is_null() {
             return Err(ENOMEM);
         }
         let context = (&raw const this.base).cast_mut().cast::<c_void>();
         let depth = depth.max(1) as c_int;
-        let cq = verbs::ibv_create_cq(this.base.verbs, depth, context, channel, 0);
+        let cq = verbs::ibv_create_cq(device, depth, context, channel, 0);
         if cq.is_null() {
             verbs::ibv_destroy_comp_channel(channel);
             return Err(ENOMEM);
@@ -158,32 +160,34 @@ unsafe fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mu
 }
 
 /// Makes the completion queues the program does not name.
-unsafe fn own_queues(this: &mut Id, init: &mut ibv_qp_init_attr) -> Result<()> {
+unsafe fn own_queues(this: &Id, init: &mut ibv_qp_init_attr) -> Result<()> {
     if init.send_cq.is_null() {
         let (channel, cq) = unsafe { own_queue(this, init.cap.max_send_wr)? };
-        (this.base.send_cq_channel, this.base.send_cq) = (channel, cq);
+        this.base.send_cq_channel.set(channel);
+        this.base.send_cq.set(cq);
         init.send_cq = cq;
     }
     if init.recv_cq.is_null() {
-        if this.base.recv_cq.is_null() {
+        if this.base.recv_cq.get().is_null() {
             let (channel, cq) = unsafe { own_queue(this, init.cap.max_recv_wr)? };
-            (this.base.recv_cq_channel, this.base.recv_cq) = (channel, cq);
+            this.base.recv_cq_channel.set(channel);
+            this.base.recv_cq.set(cq);
         }
-        init.recv_cq = this.base.recv_cq;
+        init.recv_cq = this.base.recv_cq.get();
     }
     Ok(())
 }
 
-unsafe fn destroy_queues(this: &mut Id) {
-    let base = &mut this.base;
-    for cq in [&mut base.send_cq, &mut base.recv_cq] {
-        let cq = std::mem::replace(cq, null_mut());
+unsafe fn destroy_queues(this: &Id) {
+    let base = &this.base;
+    for cq in [&base.send_cq, &base.recv_cq] {
+        let cq = cq.take();
         if !cq.is_null() {
             unsafe { verbs::ibv_destroy_cq(cq) };
         }
     }
-    for channel in [&mut base.send_cq_channel, &mut base.recv_cq_channel] {
-        let channel = std::mem::replace(channel, null_mut());
+    for channel in [&base.send_cq_channel, &base.recv_cq_channel] {
+        let channel = channel.take();
         if !channel.is_null() {
             unsafe { verbs::ibv_destroy_comp_channel(channel) };
         }
@@ -192,18 +196,18 @@ unsafe fn destroy_queues(this: &mut Id) {
 
 /// Makes the id's queue pair, by `make`, and takes it as far as it can go without a peer.
 unsafe fn create(
-    this: &mut Id,
+    this: &Id,
     pd: *mut ibv_pd,
     init: &mut ibv_qp_init_attr,
     make: impl FnOnce(*mut ibv_pd, &mut ibv_qp_init_attr) -> *mut ibv_qp,
 ) -> Result<()> {
-    if !this.base.qp.is_null() || init.qp_type != this.base.qp_type {
+    if !this.base.qp.get().is_null() || init.qp_type != this.base.qp_type.get() {
         return Err(EINVAL);
     }
     let pd = unsafe { domain(this, pd)? };
     init.cap.max_inline_data = init.cap.max_inline_data.max(INLINE_MIN);
     if init.srq.is_null() {
-        init.srq = this.base.srq;
+        init.srq = this.base.srq.get();
     }
     let made = unsafe { own_queues(this, init) }.and_then(|()| {
         let qp = make(pd, init);
@@ -216,7 +220,8 @@ unsafe fn create(
             return Err(error);
         }
     };
-    (this.base.qp, this.base.pd) = (qp, pd);
+    this.base.qp.set(qp);
+    this.base.pd.set(pd);
     let steps: &[c_int] = match this.is_datagram() {
         true => &[IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS],
         false => &[IBV_QPS_INIT],
@@ -232,8 +237,8 @@ fn last_error() -> c_int {
     std::io::Error::last_os_error().raw_os_error().filter(|code| *code != 0).unwrap_or(libc::ENOMEM)
 }
 
-unsafe fn destroy(this: &mut Id) {
-    let qp = std::mem::replace(&mut this.base.qp, null_mut());
+unsafe fn destroy(this: &Id) {
+    let qp = this.base.qp.take();
     if !qp.is_null() {
         unsafe { verbs::ibv_destroy_qp(qp) };
     }
@@ -267,7 +272,7 @@ unsafe extern "C" fn rdma_create_qp_ex(
         let given = init.comp_mask & IBV_QP_INIT_ATTR_PD != 0;
         let pd = if given { init.pd } else { null_mut() };
         let (mut base, mut whole) = (init.base(), *init);
-        let context = this.base.verbs;
+        let context = this.base.verbs.get();
         unsafe {
             create(this, pd, &mut base, |pd, base| {
                 (whole.send_cq, whole.recv_cq) = (base.send_cq, base.recv_cq);
@@ -304,7 +309,8 @@ unsafe extern "C" fn rdma_create_srq(
         if srq.is_null() {
             return Err(Errno(last_error()));
         }
-        (this.base.srq, this.base.pd) = (srq, pd);
+        this.base.srq.set(srq);
+        this.base.pd.set(pd);
         Ok(0)
     })
 }
@@ -322,11 +328,12 @@ unsafe extern "C" fn rdma_create_srq_ex(
         let given = if init.comp_mask & PD != 0 { init.pd } else { null_mut() };
         init.pd = unsafe { domain(this, given)? };
         init.comp_mask |= PD;
-        let srq = unsafe { verbs::create_srq_ex(this.base.verbs, init) };
+        let srq = unsafe { verbs::create_srq_ex(this.base.verbs.get(), init) };
         if srq.is_null() {
             return Err(Errno(last_error()));
         }
-        (this.base.srq, this.base.pd) = (srq, init.pd);
+        this.base.srq.set(srq);
+        this.base.pd.set(init.pd);
         Ok(0)
     })
 }
@@ -335,7 +342,7 @@ unsafe extern "C" fn rdma_create_srq_ex(
 pub(super) unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
     number(|| {
         let this = unsafe { Id::of(id)? };
-        let srq = std::mem::replace(&mut this.base.srq, null_mut());
+        let srq = this.base.srq.take();
         if !srq.is_null() {
             unsafe { verbs::ibv_destroy_srq(srq) };
         }

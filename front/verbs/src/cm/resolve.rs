@@ -35,7 +35,7 @@ pub(super) unsafe extern "C" fn rdma_bind_addr(
     })
 }
 
-fn bind(this: &mut Id, address: SocketAddr) -> Result<()> {
+fn bind(this: &Id, address: SocketAddr) -> Result<()> {
     let core = Arc::clone(&this.core);
     let (space, options) = {
         let inner = lock(&core.inner);
@@ -138,12 +138,11 @@ pub(super) unsafe extern "C" fn rdma_resolve_route(
     number(|| {
         let this = unsafe { Id::of(id)? };
         let path = path(this)?;
-        let before =
-            std::mem::replace(&mut this.base.route.path_rec, Box::into_raw(Box::new(path)));
+        let before = this.base.route.path_rec.replace(Box::into_raw(Box::new(path)));
         if !before.is_null() {
             drop(unsafe { Box::from_raw(before) });
         }
-        this.base.route.num_paths = 1;
+        this.base.route.num_paths.set(1);
         tell(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
         unsafe { channel::complete(this)? };
         Ok(0)

@@ -276,7 +276,7 @@ fn newcomer(
     let ps = if space == PortSpace::Tcp { RDMA_PS_TCP } else { RDMA_PS_UDP };
     // SAFETY: an id that listens is destroyed only after it was taken from the list above, under
     // the lock that is held here; and only its program changes these two fields.
-    let (channel, context) = unsafe { ((*parent).channel, (*parent).context) };
+    let (channel, context) = unsafe { ((*parent).channel.get(), (*parent).context.get()) };
     let id = Id::make(Arc::clone(&core), channel, context, ps);
     // SAFETY: just made, and no other reference to it exists yet.
     unsafe { (*id.cast::<Id>()).show() };

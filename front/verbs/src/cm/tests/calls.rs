@@ -4,6 +4,8 @@
 // events are given back once, after their last use, and results point to room for them.
 
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void, sockaddr};
 
@@ -96,7 +98,7 @@ impl Side {
             assert_eq!(rdma_bind_addr(id, (&raw mut any).cast()), 0);
             let port = u16::from_be(rdma_get_src_port(id));
             assert_ne!(port, 0, "it is chosen when it is bound");
-            assert!((*id).verbs.is_null(), "a loopback address says nothing of a device");
+            assert!((*id).verbs.get().is_null(), "a loopback address says nothing of a device");
             assert_eq!(rdma_listen(id, 4), 0, "errno {}", errno());
             (id, port)
         }
@@ -109,10 +111,10 @@ impl Side {
         unsafe {
             assert_eq!(rdma_resolve_addr(id, null_mut(), (&raw mut to).cast(), 1000), 0);
             assert_eq!(self.hear(RDMA_CM_EVENT_ADDR_RESOLVED).status(), 0);
-            assert!(!(*id).verbs.is_null());
+            assert!(!(*id).verbs.get().is_null());
             assert_eq!(rdma_resolve_route(id, 1000), 0);
             assert_eq!(self.hear(RDMA_CM_EVENT_ROUTE_RESOLVED).id(), id);
-            assert_eq!((*id).route.num_paths, 1);
+            assert_eq!((*id).route.num_paths.get(), 1);
             assert_eq!(u16::from_be(rdma_get_dst_port(id)), port);
         }
         id
@@ -139,12 +141,16 @@ fn equip(id: *mut rdma_cm_id) {
         recv_cq: null_mut(),
         srq: null_mut(),
         cap,
-        qp_type: unsafe { (*id).qp_type },
+        qp_type: unsafe { (*id).qp_type.get() },
         sq_sig_all: 1,
     };
     unsafe {
         assert_eq!(rdma_create_qp(id, null_mut(), &mut init), 0, "errno {}", errno());
-        assert!(!(*id).qp.is_null() && !(*id).pd.is_null() && !(*id).recv_cq.is_null());
+        assert!(
+            !(*id).qp.get().is_null()
+                && !(*id).pd.get().is_null()
+                && !(*id).recv_cq.get().is_null()
+        );
     }
 }
 
@@ -199,7 +205,7 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
         let mut mask = 0;
         assert_eq!(unsafe { rdma_init_qp_attr(id, &mut attr, &mut mask) }, 0);
         assert_ne!(mask & IBV_QP_DEST_QPN, 0);
-        (unsafe { (*(*id).qp).qp_num }, attr.dest_qp_num)
+        (unsafe { (*(*id).qp.get()).qp_num }, attr.dest_qp_num)
     });
     assert_eq!(states[0].0, states[1].1);
     assert_eq!(states[1].0, states[0].1);
@@ -235,12 +241,12 @@ fn send_one(active: *mut rdma_cm_id, passive: *mut rdma_cm_id) {
     unsafe {
         let mut receive: ibv_recv_wr = zeroed();
         let mut bad = null_mut();
-        assert_eq!(crate::post::post_receive((*passive).qp, &mut receive, &mut bad), 0);
+        assert_eq!(crate::post::post_receive((*passive).qp.get(), &mut receive, &mut bad), 0);
         let mut send: ibv_send_wr = zeroed();
         send.opcode = IBV_WR_SEND;
         let mut bad = null_mut();
-        assert_eq!(crate::post::post_send((*active).qp, &mut send, &mut bad), 0);
-        assert_eq!(until_polled((*active).send_cq), IBV_WC_SEND);
+        assert_eq!(crate::post::post_send((*active).qp.get(), &mut send, &mut bad), 0);
+        assert_eq!(until_polled((*active).send_cq.get()), IBV_WC_SEND);
     }
 }
 
@@ -266,7 +272,7 @@ fn has_news(side: &Side, patience_ms: c_int) -> bool {
 fn part<const COUNT: usize>(ids: [*mut rdma_cm_id; COUNT]) {
     for id in ids {
         unsafe {
-            if !(*id).qp.is_null() {
+            if !(*id).qp.get().is_null() {
                 rdma_destroy_qp(id);
             }
             assert_eq!(rdma_destroy_id(id), 0);
@@ -283,7 +289,7 @@ fn disconnect_waits_until_the_last_message_is_polled() {
     // When the peer has agreed it knows of it.
     drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
     assert!(!has_news(&server, 0), "the message is not read yet");
-    assert_eq!(until_polled(unsafe { (*passive).recv_cq }), IBV_WC_RECV);
+    assert_eq!(until_polled(unsafe { (*passive).recv_cq.get() }), IBV_WC_RECV);
     assert!(has_news(&server, 0), "it is read now");
     drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
     part(ids);
@@ -314,7 +320,7 @@ fn disconnect_is_immediate_for_the_side_that_ends_the_connection() {
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
     let awaited = |id| cm_device::awaited(&unsafe { Id::of(id) }.expect("an id").core);
-    assert_eq!(awaited(passive).map(Qpn::value), Some(unsafe { (*(*passive).qp).qp_num }));
+    assert_eq!(awaited(passive).map(Qpn::value), Some(unsafe { (*(*passive).qp.get()).qp_num }));
     assert_eq!(unsafe { rdma_disconnect(passive) }, 0);
     assert_eq!(awaited(passive), None);
     drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
@@ -401,7 +407,7 @@ fn datagrams_need_a_queue_pair_and_a_key() {
     assert_eq!(unsafe { rdma_accept(passive, &mut asked) }, 0);
     let answer = client.hear(RDMA_CM_EVENT_ESTABLISHED);
     let ud = unsafe { (*answer.0).param.ud };
-    assert_eq!(ud.qp_num, unsafe { (*(*passive).qp).qp_num });
+    assert_eq!(ud.qp_num, unsafe { (*(*passive).qp.get()).qp_num });
     assert_eq!((ud.qkey, ud.ah_attr.is_global, ud.ah_attr.port_num), (RDMA_UDP_QKEY, 1, 1));
     drop(answer);
     for id in [active, passive] {
@@ -425,7 +431,7 @@ fn calls_of_a_synchronous_id_return_after_their_event() {
             assert_eq!(rdma_resolve_route(id, 1000), 0);
             equip(id);
             assert_eq!(rdma_connect(id, null_mut()), 0, "errno {}", errno());
-            assert_eq!((*(*id).event).event, RDMA_CM_EVENT_ESTABLISHED);
+            assert_eq!((*(*id).event.get()).event, RDMA_CM_EVENT_ESTABLISHED);
             assert_eq!(rdma_disconnect(id), 0);
             rdma_destroy_qp(id);
             assert_eq!(rdma_destroy_id(id), 0);
@@ -456,6 +462,59 @@ fn calls_of_a_synchronous_id_return_after_their_event() {
     for id in [passive, listener] {
         assert_eq!(unsafe { rdma_destroy_id(id) }, 0);
     }
+}
+
+/// An id that more than one thread uses.
+#[derive(Clone, Copy)]
+struct SharedId(*mut rdma_cm_id);
+
+// SAFETY: the calls of librdmacm on one id may be made by any thread, and by several at once.
+unsafe impl Send for SharedId {}
+
+impl SharedId {
+    /// Runs `call` on two threads at once, as often as is said on each.
+    fn by_two_threads(self, times: u32, call: impl Fn(*mut rdma_cm_id) + Copy + Send + 'static) {
+        let ready = Arc::new(AtomicU32::new(0));
+        let threads = [(); 2].map(|()| {
+            let ready = Arc::clone(&ready);
+            std::thread::spawn(move || {
+                let SharedId(id) = { self };
+                ready.fetch_add(1, Ordering::AcqRel);
+                while ready.load(Ordering::Acquire) < 2 {
+                    std::hint::spin_loop();
+                }
+                (0..times).for_each(|_| call(id));
+            })
+        });
+        threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    }
+}
+
+#[test]
+fn id_resolved_by_two_threads_frees_each_path_once() {
+    let (server, client) = (Side::new(), Side::new());
+    let (listener, port) = server.listen(RDMA_PS_TCP);
+    let id = client.resolved(RDMA_PS_TCP, port);
+    SharedId(id).by_two_threads(5_000, |id| {
+        assert_eq!(unsafe { rdma_resolve_route(id, 1000) }, 0);
+        let mut attr: ibv_qp_attr = unsafe { zeroed() };
+        attr.qp_state = IBV_QPS_INIT;
+        let mut mask = 0;
+        assert_eq!(unsafe { rdma_init_qp_attr(id, &mut attr, &mut mask) }, 0);
+    });
+    part([id, listener]);
+}
+
+#[test]
+fn queue_pair_removed_by_two_threads_is_destroyed_once() {
+    let (server, client) = (Side::new(), Side::new());
+    let (listener, port) = server.listen(RDMA_PS_TCP);
+    let id = client.resolved(RDMA_PS_TCP, port);
+    for _ in 0..100 {
+        equip(id);
+        SharedId(id).by_two_threads(1, |id| unsafe { rdma_destroy_qp(id) });
+    }
+    part([id, listener]);
 }
 
 #[test]
