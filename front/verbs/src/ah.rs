@@ -1,8 +1,5 @@
 //! Address handles.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: objects were made by the calls here and are destroyed once, after their last use.
-
 use std::sync::Arc;
 
 use fairway_rdma::{Carrier, Gid};
@@ -11,6 +8,7 @@ use libc::c_int;
 use crate::abi::*;
 use crate::device::Context;
 use crate::guard::{EINVAL, Result, number, object, status};
+use crate::pointer::{Array, Handle, Last, Out, Ptr};
 use crate::query;
 
 /// An address handle as programs hold it.
@@ -21,11 +19,9 @@ pub(crate) struct AddressHandle {
     pub(crate) address: u64,
 }
 
-impl AddressHandle {
-    /// All `ibv_ah` are ours.
-    pub(crate) fn of(ah: &ibv_ah) -> &AddressHandle {
-        unsafe { &*(&raw const *ah).cast::<AddressHandle>() }
-    }
+// SAFETY: `create` makes all of them, at the start of an `AddressHandle` from a box.
+unsafe impl Handle for ibv_ah {
+    type Object = AddressHandle;
 }
 
 /// The carrier's number for the address that an address vector leads to.
@@ -46,21 +42,24 @@ pub(crate) fn resolve(
     Ok(carrier.resolve(to)?)
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
-    object(|| {
-        let context = unsafe { (*pd).context };
-        let owner = unsafe { Context::of(context) };
-        let address = resolve(owner, owner.device_state.carrier()?, unsafe { &*attr })?;
-        let base = ibv_ah { context, pd, handle: owner.device_state.number() };
-        Ok(Box::into_raw(Box::new(AddressHandle { base, address })).cast())
-    })
+fn create(pd: Ptr<'_, ibv_pd>, attr: &ibv_ah_attr) -> Result<*mut ibv_ah> {
+    let context = pd.object().context();
+    let owner = context.object();
+    let address = resolve(owner, owner.device_state.carrier()?, attr)?;
+    let handle = owner.device_state.number();
+    let base = ibv_ah { context: context.raw(), pd: pd.raw(), handle };
+    Ok(ibv_ah::give(Box::new(AddressHandle { base, address })))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_destroy_ah(ah: *mut ibv_ah) -> c_int {
+extern "C" fn ibv_create_ah(pd: Ptr<'_, ibv_pd>, attr: &ibv_ah_attr) -> *mut ibv_ah {
+    object(|| create(pd, attr))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn ibv_destroy_ah(ah: Last<'_, ibv_ah>) -> c_int {
     status(|| {
-        drop(unsafe { Box::from_raw(ah.cast::<AddressHandle>()) });
+        drop(ah.take());
         Ok(())
     })
 }
@@ -85,78 +84,73 @@ fn ends(header: &[u8; 40]) -> Option<(Gid, Gid, u8)> {
     six.then(|| (Gid(whole(8)), Gid(whole(24)), class))
 }
 
+/// The way back to the sender of a datagram, which came with a header in front.
+fn way_back(context: &Context, port: u8, wc: &ibv_wc, grh: Array<'_, u8>) -> Result<ibv_ah_attr> {
+    if port != 1 || wc.wc_flags & IBV_WC_GRH == 0 {
+        return Err(EINVAL);
+    }
+    // SAFETY: the completion says that there is a header.
+    let header = unsafe { grh.elements(size_of::<ibv_grh>()) }.first_chunk().ok_or(EINVAL)?;
+    let (from, to, traffic_class) = ends(header).ok_or(EINVAL)?;
+    let index = query::gids(context.device()).position(|gid| gid == to).ok_or(EINVAL)?;
+    let grh = ibv_global_route {
+        dgid: ibv_gid::new(from.0),
+        flow_label: 0,
+        sgid_index: index as u8,
+        hop_limit: 0xff,
+        traffic_class,
+    };
+    Ok(ibv_ah_attr {
+        grh,
+        dlid: wc.slid,
+        sl: wc.sl,
+        src_path_bits: wc.dlid_path_bits,
+        static_rate: 0,
+        is_global: 1,
+        port_num: port,
+    })
+}
+
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_init_ah_from_wc(
-    context: *mut ibv_context,
+extern "C" fn ibv_init_ah_from_wc(
+    context: Ptr<'_, ibv_context>,
     port: u8,
-    wc: *mut ibv_wc,
-    grh: *mut ibv_grh,
-    attr: *mut ibv_ah_attr,
+    wc: &ibv_wc,
+    grh: Array<'_, u8>,
+    attr: Out<'_, ibv_ah_attr>,
 ) -> c_int {
     number(|| {
-        let (wc, device) = unsafe { (&*wc, Context::of(context).device()) };
-        if port != 1 || wc.wc_flags & IBV_WC_GRH == 0 {
-            return Err(EINVAL);
-        }
-        let header = unsafe { grh.cast::<[u8; 40]>().read_unaligned() };
-        let (from, to, traffic_class) = ends(&header).ok_or(EINVAL)?;
-        let index = query::gids(device).position(|gid| gid == to).ok_or(EINVAL)?;
-        let grh = ibv_global_route {
-            dgid: ibv_gid::new(from.0),
-            flow_label: 0,
-            sgid_index: index as u8,
-            hop_limit: 0xff,
-            traffic_class,
-        };
-        let result = ibv_ah_attr {
-            grh,
-            dlid: wc.slid,
-            sl: wc.sl,
-            src_path_bits: wc.dlid_path_bits,
-            static_rate: 0,
-            is_global: 1,
-            port_num: port,
-        };
-        unsafe { attr.write(result) };
+        attr.write(way_back(context.object(), port, wc, grh)?);
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_create_ah_from_wc(
-    pd: *mut ibv_pd,
-    wc: *mut ibv_wc,
-    grh: *mut ibv_grh,
+extern "C" fn ibv_create_ah_from_wc(
+    pd: Ptr<'_, ibv_pd>,
+    wc: &ibv_wc,
+    grh: Array<'_, u8>,
     port: u8,
 ) -> *mut ibv_ah {
-    // SAFETY: numbers.
-    let mut attr: ibv_ah_attr = unsafe { zeroed() };
-    unsafe {
-        if ibv_init_ah_from_wc((*pd).context, port, wc, grh, &mut attr) != 0 {
-            return std::ptr::null_mut();
-        }
-        ibv_create_ah(pd, &mut attr)
-    }
+    object(|| create(pd, &way_back(pd.object().context().object(), port, wc, grh)?))
 }
 
 /// The hardware address behind a GID: the carrier finds its way by IP, so the device's own will do
 /// for programs that only show it.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
-    context: *mut ibv_context,
-    attr: *mut ibv_ah_attr,
-    mac: *mut u8,
-    vlan: *mut u16,
+extern "C" fn ibv_resolve_eth_l2_from_gid(
+    context: Ptr<'_, ibv_context>,
+    attr: &ibv_ah_attr,
+    mac: Out<'_, [u8; 6]>,
+    vlan: Option<Out<'_, u16>>,
 ) -> c_int {
     const NO_VLAN: u16 = 0xffff;
     number(|| {
-        let owner = unsafe { Context::of(context) };
-        resolve(owner, owner.device_state.carrier()?, unsafe { &*attr })?;
-        unsafe {
-            mac.cast::<[u8; 6]>().write(owner.device().device.hardware);
-            if !vlan.is_null() {
-                vlan.write(NO_VLAN);
-            }
+        let owner = context.object();
+        resolve(owner, owner.device_state.carrier()?, attr)?;
+        mac.write(owner.device().device.hardware);
+        if let Some(vlan) = vlan {
+            vlan.write(NO_VLAN);
         }
         Ok(0)
     })

@@ -1,33 +1,27 @@
 //! Asynchronous events of a context: waiting for them and acknowledging them.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: events were returned by `ibv_get_async_event`, and their objects are not destroyed.
-
 use std::sync::Arc;
 
 use libc::c_int;
 
 use crate::abi::*;
-use crate::cq::CompletionQueue;
-use crate::device::Context;
 use crate::device_state::Subject;
 use crate::events::{AsyncEvent, EventQueue, NOT_YET, take_or_sleep};
 use crate::guard::number;
-use crate::qp::QueuePair;
-use crate::srq::SharedQueue;
+use crate::pointer::{Out, Ptr};
 
 /// Waits for the next asynchronous event.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn ibv_get_async_event(
-    context: *mut ibv_context,
-    event: *mut ibv_async_event,
+extern "C-unwind" fn ibv_get_async_event(
+    context: Ptr<'_, ibv_context>,
+    event: Out<'_, ibv_async_event>,
 ) -> c_int {
-    let queue = Arc::clone(&unsafe { Context::of(context) }.events);
+    let queue = Arc::clone(&context.object().events);
     let take = |queue: &EventQueue<AsyncEvent>| {
         let Some(next) = queue.next(|event| event.unacked.deliver()) else {
             return Ok(NOT_YET);
         };
-        unsafe { event.write(next.to_c()) };
+        event.write(next.to_c());
         Ok(0)
     };
     take_or_sleep(queue, |queue| number(|| take(queue)))
@@ -35,17 +29,19 @@ unsafe extern "C-unwind" fn ibv_get_async_event(
 
 /// Acknowledges an event, so that its object may be destroyed.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+extern "C" fn ibv_ack_async_event(event: &ibv_async_event) {
+    let element = event.element;
+    // SAFETY: the program gives back what `ibv_get_async_event` wrote: the kind of event decides
+    // which object it is about, and that is not destroyed before its events are acknowledged.
     unsafe {
-        let (kind, element) = ((*event).event_type, (*event).element);
-        match kind {
+        match event.event_type {
             IBV_EVENT_CQ_ERR => {
-                let queue = CompletionQueue::of(element.cq);
+                let queue = Ptr::kept(element.cq).object();
                 queue.ex.base.async_events_completed.add(1);
                 acknowledge(&queue.events.subject);
             }
             IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => {
-                let queue = SharedQueue::of(element.srq);
+                let queue = Ptr::kept(element.srq).object();
                 queue.base.events_completed.add(1);
                 acknowledge(&queue.events.subject);
             }
@@ -55,7 +51,7 @@ unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
             | IBV_EVENT_COMM_EST
             | IBV_EVENT_SQ_DRAINED
             | IBV_EVENT_QP_LAST_WQE_REACHED => {
-                let pair = QueuePair::of(element.qp);
+                let pair = Ptr::kept(element.qp).object();
                 pair.ex.qp_base.events_completed.add(1);
                 acknowledge(&pair.events.subject);
             }

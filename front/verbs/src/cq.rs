@@ -1,9 +1,5 @@
 //! Completion queues and completion channels.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: objects were made by the calls here and are destroyed once, after their last use;
-// arrays have the lengths that are said.
-
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::ptr::null_mut;
@@ -17,13 +13,13 @@ use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;
 use crate::completion::{self, BATCH, PacketKind};
-use crate::device::Context;
 use crate::device_state::{DeviceState, QueueEvents, Subject};
 use crate::events::{EventQueue, NOT_YET, take_or_sleep};
 use crate::guard::{
     EBUSY, EINVAL, Held, Result, UnackedEvents, lock, number, object, set_errno, status,
     uncancelled,
 };
+use crate::pointer::{Array, Handle, Last, Lockable, Out, Ptr};
 use crate::query::COMPLETIONS_MAX;
 use crate::{after_poll, cq_ex, query};
 
@@ -34,55 +30,57 @@ pub(crate) struct Channel {
     queue: Arc<EventQueue<Arc<QueueEvents>>>,
 }
 
+// SAFETY: `ibv_create_comp_channel` makes all of them, at the start of a `Channel` from a box.
+unsafe impl Handle for ibv_comp_channel {
+    type Object = Channel;
+}
+
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel {
+extern "C" fn ibv_create_comp_channel(context: Ptr<'_, ibv_context>) -> *mut ibv_comp_channel {
     object(|| {
         let queue = Arc::new(EventQueue::new()?);
-        let base = ibv_comp_channel { context, fd: queue.descriptor(), refcnt: Field::new(0) };
-        Ok(Box::into_raw(Box::new(Channel { base, queue })).cast())
+        let (context, fd) = (context.raw(), queue.descriptor());
+        // Counts the completion queues of the channel.
+        let refcnt = Field::new(0);
+        let base = ibv_comp_channel { context, fd, refcnt };
+        Ok(ibv_comp_channel::give(Box::new(Channel { base, queue })))
     })
 }
 
-/// The number of completion queues of a channel.
-unsafe fn users<'a>(channel: *mut ibv_comp_channel) -> &'a Field<c_int> {
-    unsafe { &(*channel).refcnt }
-}
-
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+extern "C" fn ibv_destroy_comp_channel(channel: Last<'_, ibv_comp_channel>) -> c_int {
     status(|| {
-        if unsafe { users(channel) }.get() != 0 {
+        if channel.object().base.refcnt.get() != 0 {
             return Err(EBUSY);
         }
-        drop(unsafe { Box::from_raw(channel.cast::<Channel>()) });
+        drop(channel.take());
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn ibv_get_cq_event(
-    channel: *mut ibv_comp_channel,
-    cq: *mut *mut ibv_cq,
-    cq_context: *mut *mut c_void,
+extern "C-unwind" fn ibv_get_cq_event(
+    channel: Ptr<'_, ibv_comp_channel>,
+    cq: Out<'_, *mut ibv_cq>,
+    cq_context: Out<'_, *mut c_void>,
 ) -> c_int {
-    let queue = Arc::clone(&unsafe { &*channel.cast::<Channel>() }.queue);
+    let queue = Arc::clone(&channel.object().queue);
     let take = |queue: &EventQueue<Arc<QueueEvents>>| {
         let Some(event) = queue.next(|event| event.unacked.deliver()) else {
             return Ok(NOT_YET);
         };
-        let found = event.subject.object as *mut ibv_cq;
-        unsafe {
-            *cq = found;
-            *cq_context = (*found).cq_context.get();
-        }
+        // SAFETY: `ibv_destroy_cq` waits until the program has acknowledged this event.
+        let found = unsafe { Ptr::<ibv_cq>::kept(event.subject.object as *mut _) };
+        cq.write(found.raw());
+        cq_context.write(found.object().ex.base.cq_context.get());
         Ok(0)
     };
     take_or_sleep(queue, |queue| number(|| take(queue)))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, events: c_uint) {
-    let queue = unsafe { CompletionQueue::of(cq) };
+extern "C" fn ibv_ack_cq_events(cq: Ptr<'_, ibv_cq>, events: c_uint) {
+    let queue = cq.object();
     queue.ex.base.comp_events_completed.add(events);
     // Another thread may destroy the queue as soon as its events are acknowledged, so nothing of it
     // is used from then on.
@@ -116,14 +114,25 @@ pub(crate) struct Reading {
     pub(crate) stamped: bool,
 }
 
-impl CompletionQueue {
-    /// # Safety
-    ///
-    /// `cq` is a completion queue of ours, not destroyed yet.
-    pub(crate) unsafe fn of<'a>(cq: *mut ibv_cq) -> &'a CompletionQueue {
-        unsafe { &*cq.cast::<CompletionQueue>() }
-    }
+// SAFETY: `create` makes all of them, at the start of a `CompletionQueue` from a box.
+unsafe impl Handle for ibv_cq {
+    type Object = CompletionQueue;
+}
 
+// SAFETY: likewise: the first field of an `ibv_cq_ex` is an `ibv_cq`.
+unsafe impl Handle for ibv_cq_ex {
+    type Object = CompletionQueue;
+}
+
+impl Lockable for ibv_cq_ex {
+    type Value = Reading;
+
+    fn lock(queue: &CompletionQueue) -> &Held<Reading> {
+        &queue.reading
+    }
+}
+
+impl CompletionQueue {
     /// What kind of packet a datagram came as, if it is one.
     pub(crate) fn datagram(&self, received: &Completion) -> Option<PacketKind> {
         let pairs = self.datagrams.read().unwrap_or_else(PoisonError::into_inner);
@@ -152,16 +161,20 @@ impl CompletionQueue {
 }
 
 /// What a new queue is to be like.
-pub(crate) struct Wanted {
+pub(crate) struct Wanted<'a> {
     pub(crate) depth: u32,
     pub(crate) cq_context: *mut c_void,
-    pub(crate) channel: *mut ibv_comp_channel,
+    pub(crate) channel: Option<Ptr<'a, ibv_comp_channel>>,
     pub(crate) vector: u32,
     pub(crate) stamped: bool,
 }
 
-pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Result<*mut ibv_cq> {
-    let owner = unsafe { Context::of(context) };
+/// Makes a completion queue. The result is a pointer to its `ibv_cq`, or to its `ibv_cq_ex`.
+fn create<T: Handle<Object = CompletionQueue>>(
+    context: Ptr<'_, ibv_context>,
+    wanted: &Wanted<'_>,
+) -> Result<*mut T> {
+    let owner = context.object();
     if !(1..=COMPLETIONS_MAX).contains(&wanted.depth)
         || wanted.vector >= owner.verbs.context.num_comp_vectors as u32
     {
@@ -170,13 +183,13 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
     let carrier = owner.device_state.carrier()?;
     let id = carrier.create_completion_queue(wanted.depth)?;
     let base = ibv_cq {
-        context,
-        channel: wanted.channel,
+        context: context.raw(),
+        channel: wanted.channel.map_or(null_mut(), Ptr::raw),
         cq_context: Field::new(wanted.cq_context),
         handle: completion::number(id),
         cqe: Field::new(wanted.depth as c_int),
-        mutex: unsafe { zeroed() },
-        cond: unsafe { zeroed() },
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
         comp_events_completed: Field::new(0),
         async_events_completed: Field::new(0),
     };
@@ -186,9 +199,9 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
         stamps: None,
         stamped: wanted.stamped,
     };
-    let channel = (!wanted.channel.is_null()).then(|| {
-        unsafe { users(wanted.channel) }.add(1);
-        Arc::clone(&unsafe { &*wanted.channel.cast::<Channel>() }.queue)
+    let channel = wanted.channel.map(Ptr::object).map(|channel| {
+        channel.base.refcnt.add(1);
+        Arc::clone(&channel.queue)
     });
     let mut queue = Box::<CompletionQueue>::new_uninit();
     let object = queue.as_mut_ptr() as usize;
@@ -201,36 +214,37 @@ pub(crate) unsafe fn create(context: *mut ibv_context, wanted: &Wanted) -> Resul
             ex: cq_ex::extended(base),
             id,
             carrier: Arc::clone(carrier),
-            reading: Held::new(reading),
+            // SAFETY: it moves into the box here, and stays there.
+            reading: unsafe { Held::new(reading) },
             device_state: Arc::clone(&owner.device_state),
             events,
             datagrams: RwLock::default(),
             users: Mutex::new(0),
         },
     );
-    Ok(Box::into_raw(queue).cast())
+    Ok(T::give(queue))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_create_cq(
-    context: *mut ibv_context,
+extern "C" fn ibv_create_cq(
+    context: Ptr<'_, ibv_context>,
     depth: c_int,
     cq_context: *mut c_void,
-    channel: *mut ibv_comp_channel,
+    channel: Option<Ptr<'_, ibv_comp_channel>>,
     vector: c_int,
 ) -> *mut ibv_cq {
     object(|| {
         let depth = u32::try_from(depth).map_err(|_| EINVAL)?;
         let vector = u32::try_from(vector).map_err(|_| EINVAL)?;
         let wanted = Wanted { depth, cq_context, channel, vector, stamped: false };
-        unsafe { create(context, &wanted) }
+        create(context, &wanted)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, depth: c_int) -> c_int {
+extern "C" fn ibv_resize_cq(cq: Ptr<'_, ibv_cq>, depth: c_int) -> c_int {
     status(|| {
-        let queue = unsafe { CompletionQueue::of(cq) };
+        let queue = cq.object();
         let wanted = u32::try_from(depth).map_err(|_| EINVAL)?;
         if !(1..=COMPLETIONS_MAX).contains(&wanted) {
             return Err(EINVAL);
@@ -242,47 +256,52 @@ unsafe extern "C" fn ibv_resize_cq(cq: *mut ibv_cq, depth: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
+extern "C" fn ibv_destroy_cq(cq: Last<'_, ibv_cq>) -> c_int {
     status(|| {
-        let queue = unsafe { CompletionQueue::of(cq) };
+        let queue = cq.object();
         if *lock(&queue.users) != 0 {
             return Err(EBUSY);
         }
         queue.carrier.destroy_completion_queue(queue.id)?;
         queue.device_state.remove_queue(queue.id, &queue.events);
         if let Some(channel) = &queue.events.channel {
-            channel.forget(|event| event.subject.object == cq as usize);
+            channel.forget(|event| event.subject.object == queue.events.subject.object);
             queue.events.unacked.wait();
-            unsafe { users((*cq).channel) }.add(-1);
+            // SAFETY: the channel can't be destroyed before this queue is taken off its count.
+            let channel: Ptr<'_, ibv_comp_channel> = unsafe { Ptr::kept(queue.ex.base.channel) };
+            channel.object().base.refcnt.add(-1);
         }
         queue.events.subject.settle();
-        drop(unsafe { Box::from_raw(cq.cast::<CompletionQueue>()) });
+        drop(cq.take());
         Ok(())
     })
 }
 
 /// Fetches completions; the carrier makes progress. Returns how many, or a negative number.
-pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv_wc) -> c_int {
-    let queue = unsafe { CompletionQueue::of(cq) };
+pub(crate) extern "C" fn poll(
+    cq: Ptr<'_, ibv_cq>,
+    room: c_int,
+    completions: Array<'_, ibv_wc>,
+) -> c_int {
+    let queue = cq.object();
     let Ok(room) = usize::try_from(room) else { return -1 };
+    // SAFETY: the program has passed this length.
+    let completions = unsafe { completions.room(room) };
     let mut done = 0;
-    unsafe {
-        queue.reading.with(|reading| {
-            while done < room {
-                let part = (room - done).min(BATCH);
-                let fetched = &mut reading.fetched[..part];
-                let found = uncancelled(|| queue.carrier.poll(queue.id, fetched));
-                for completion in &reading.fetched[..found] {
-                    let wc = completion::to_c(completion, |received| queue.datagram(received));
-                    out.add(done).write(wc);
-                    done += 1;
-                }
-                if found < part {
-                    break;
-                }
+    queue.reading.with(|reading| {
+        while done < room {
+            let part = (room - done).min(BATCH);
+            let fetched = &mut reading.fetched[..part];
+            let found = uncancelled(|| queue.carrier.poll(queue.id, fetched));
+            for (to, completion) in completions[done..].iter_mut().zip(&reading.fetched[..found]) {
+                to.write(completion::to_c(completion, |received| queue.datagram(received)));
             }
-        });
-    }
+            done += found;
+            if found < part {
+                break;
+            }
+        }
+    });
     if done < room {
         uncancelled(after_poll::polled);
     }
@@ -290,20 +309,19 @@ pub(crate) unsafe extern "C" fn poll(cq: *mut ibv_cq, room: c_int, out: *mut ibv
 }
 
 /// The next completion (or only a solicited one, or an error) makes an event.
-pub(crate) unsafe extern "C" fn request_notification(cq: *mut ibv_cq, solicited: c_int) -> c_int {
-    let queue = unsafe { CompletionQueue::of(cq) };
+pub(crate) extern "C" fn request_notification(cq: Ptr<'_, ibv_cq>, solicited: c_int) -> c_int {
+    let queue = cq.object();
     status(|| Ok(queue.carrier.arm(queue.id, solicited != 0)?))
 }
 
-pub(crate) unsafe extern "C" fn create_ex(
-    context: *mut ibv_context,
-    attr: *mut ibv_cq_init_attr_ex,
+pub(crate) extern "C" fn create_ex(
+    context: Ptr<'_, ibv_context>,
+    attr: &ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {
     const STAMPS: u64 =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
     const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     object(|| {
-        let attr = unsafe { &*attr };
         if attr.comp_mask & !(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) != 0 {
             return Err(EINVAL);
         }
@@ -316,18 +334,19 @@ pub(crate) unsafe extern "C" fn create_ex(
         let wanted = Wanted {
             depth: attr.cqe,
             cq_context: attr.cq_context,
-            channel: attr.channel,
+            // SAFETY: the channel that attributes name is not destroyed before the call returns.
+            channel: unsafe { Ptr::found(attr.channel) },
             vector: attr.comp_vector,
             stamped: attr.wc_flags & STAMPS != 0,
         };
-        Ok(unsafe { create(context, &wanted)? }.cast())
+        create(context, &wanted)
     })
 }
 
 /// Moderation of events: a hint that we have no use for.
-pub(crate) unsafe extern "C" fn modify(_cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int {
+pub(crate) extern "C" fn modify(_cq: Ptr<'_, ibv_cq>, attr: &ibv_modify_cq_attr) -> c_int {
     const MODERATE: u32 = 1;
-    status(|| if unsafe { (*attr).attr_mask } & !MODERATE != 0 { Err(EINVAL) } else { Ok(()) })
+    status(|| if attr.attr_mask & !MODERATE != 0 { Err(EINVAL) } else { Ok(()) })
 }
 
 /// When a completion was fetched, if the program asked for stamps.
@@ -337,7 +356,7 @@ pub(crate) fn stamps(reading: &Reading) -> Option<(u64, u64)> {
 
 /// The import of domains and regions from other processes is not offered.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_import_pd() -> *mut ibv_pd {
+extern "C" fn ibv_import_pd() -> *mut ibv_pd {
     set_errno(crate::guard::EOPNOTSUPP);
     null_mut()
 }

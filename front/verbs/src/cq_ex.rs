@@ -1,15 +1,12 @@
 //! `ibv_cq_ex`: completions read one by one, field by field.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: a completion queue that is not destroyed; `next_poll`, `end_poll` and the readers are
-// called by the thread whose `start_poll` succeeded, before its `end_poll`.
-
 use libc::{c_int, c_uint};
 
 use crate::abi::*;
 use crate::completion;
 use crate::cq::{self, CompletionQueue, Reading};
 use crate::guard::uncancelled;
+use crate::pointer::{Locked, Out, Ptr};
 
 /// The queue with its functions.
 pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
@@ -39,18 +36,8 @@ pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
     }
 }
 
-unsafe fn queue<'a>(cq: *mut ibv_cq_ex) -> &'a CompletionQueue {
-    unsafe { CompletionQueue::of(cq.cast()) }
-}
-
-unsafe fn reading<'a>(cq: *mut ibv_cq_ex) -> &'a Reading {
-    unsafe { queue(cq).reading.held() }
-}
-
 /// Fetches one completion into the lock-protected place.
-unsafe fn fetch(cq: *mut ibv_cq_ex) -> c_int {
-    let queue = unsafe { queue(cq) };
-    let reading = unsafe { queue.reading.held() };
+fn fetch(queue: &CompletionQueue, reading: &mut Reading) -> c_int {
     let fetched = &mut reading.fetched[..1];
     if uncancelled(|| queue.carrier.poll(queue.id, fetched)) == 0 {
         uncancelled(crate::after_poll::polled);
@@ -63,83 +50,88 @@ unsafe fn fetch(cq: *mut ibv_cq_ex) -> c_int {
     0
 }
 
-unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
-    if !attr.is_null() && unsafe { (*attr).comp_mask } != 0 {
+extern "C" fn start_poll(cq: Ptr<'_, ibv_cq_ex>, attr: Option<&ibv_poll_cq_attr>) -> c_int {
+    if attr.is_some_and(|attr| attr.comp_mask != 0) {
         return libc::EINVAL;
     }
-    let queue = unsafe { queue(cq) };
-    unsafe { queue.reading.acquire() };
-    let result = unsafe { fetch(cq) };
+    let queue = cq.object();
+    let mut reading = queue.reading.acquire();
+    let result = fetch(queue, &mut reading);
     if result != 0 {
-        unsafe { queue.reading.release() };
+        reading.release();
     }
     result
 }
 
-unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
-    unsafe { fetch(cq) }
+extern "C" fn next_poll(cq: Locked<'_, ibv_cq_ex>) -> c_int {
+    let (queue, mut reading) = cq.open();
+    fetch(queue, &mut reading)
 }
 
-unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
-    unsafe { queue(cq).reading.release() };
+extern "C" fn end_poll(cq: Locked<'_, ibv_cq_ex>) {
+    cq.open().1.release();
 }
 
-unsafe extern "C" fn read_opcode(cq: *mut ibv_cq_ex) -> c_int {
-    unsafe { reading(cq) }.current.opcode
+fn current(cq: Locked<'_, ibv_cq_ex>) -> ibv_wc {
+    cq.open().1.current
 }
 
-unsafe extern "C" fn read_vendor_err(cq: *mut ibv_cq_ex) -> u32 {
-    unsafe { reading(cq) }.current.vendor_err
+extern "C" fn read_opcode(cq: Locked<'_, ibv_cq_ex>) -> c_int {
+    current(cq).opcode
 }
 
-unsafe extern "C" fn read_byte_len(cq: *mut ibv_cq_ex) -> u32 {
-    unsafe { reading(cq) }.current.byte_len
+extern "C" fn read_vendor_err(cq: Locked<'_, ibv_cq_ex>) -> u32 {
+    current(cq).vendor_err
 }
 
-unsafe extern "C" fn read_imm_data(cq: *mut ibv_cq_ex) -> u32 {
-    unsafe { reading(cq) }.current.imm_data
+extern "C" fn read_byte_len(cq: Locked<'_, ibv_cq_ex>) -> u32 {
+    current(cq).byte_len
 }
 
-unsafe extern "C" fn read_qp_num(cq: *mut ibv_cq_ex) -> u32 {
-    unsafe { reading(cq) }.current.qp_num
+extern "C" fn read_imm_data(cq: Locked<'_, ibv_cq_ex>) -> u32 {
+    current(cq).imm_data
 }
 
-unsafe extern "C" fn read_src_qp(cq: *mut ibv_cq_ex) -> u32 {
-    unsafe { reading(cq) }.current.src_qp
+extern "C" fn read_qp_num(cq: Locked<'_, ibv_cq_ex>) -> u32 {
+    current(cq).qp_num
 }
 
-unsafe extern "C" fn read_wc_flags(cq: *mut ibv_cq_ex) -> c_uint {
-    unsafe { reading(cq) }.current.wc_flags
+extern "C" fn read_src_qp(cq: Locked<'_, ibv_cq_ex>) -> u32 {
+    current(cq).src_qp
 }
 
-unsafe extern "C" fn read_slid(_: *mut ibv_cq_ex) -> u32 {
+extern "C" fn read_wc_flags(cq: Locked<'_, ibv_cq_ex>) -> c_uint {
+    current(cq).wc_flags
+}
+
+extern "C" fn read_slid(_: Locked<'_, ibv_cq_ex>) -> u32 {
     0
 }
 
-unsafe extern "C" fn read_sl(cq: *mut ibv_cq_ex) -> u8 {
-    unsafe { reading(cq) }.current.sl
+extern "C" fn read_sl(cq: Locked<'_, ibv_cq_ex>) -> u8 {
+    current(cq).sl
 }
 
-unsafe extern "C" fn read_dlid_path_bits(_: *mut ibv_cq_ex) -> u8 {
+extern "C" fn read_dlid_path_bits(_: Locked<'_, ibv_cq_ex>) -> u8 {
     0
 }
 
-unsafe extern "C" fn read_completion_ts(cq: *mut ibv_cq_ex) -> u64 {
-    unsafe { reading(cq) }.stamps.map_or(0, |(monotonic, _)| monotonic)
+extern "C" fn read_completion_ts(cq: Locked<'_, ibv_cq_ex>) -> u64 {
+    cq.open().1.stamps.map_or(0, |(monotonic, _)| monotonic)
 }
 
-unsafe extern "C" fn read_cvlan(_: *mut ibv_cq_ex) -> u16 {
+extern "C" fn read_cvlan(_: Locked<'_, ibv_cq_ex>) -> u16 {
     0
 }
 
-unsafe extern "C" fn read_flow_tag(_: *mut ibv_cq_ex) -> u32 {
+extern "C" fn read_flow_tag(_: Locked<'_, ibv_cq_ex>) -> u32 {
     0
 }
 
-unsafe extern "C" fn read_tm_info(_: *mut ibv_cq_ex, info: *mut ibv_wc_tm_info) {
-    unsafe { info.write(ibv_wc_tm_info { tag: 0, private: 0 }) };
+extern "C" fn read_tm_info(_: Locked<'_, ibv_cq_ex>, info: Out<'_, ibv_wc_tm_info>) {
+    info.write(ibv_wc_tm_info { tag: 0, private: 0 });
 }
 
-unsafe extern "C" fn read_completion_wallclock_ns(cq: *mut ibv_cq_ex) -> u64 {
-    unsafe { reading(cq) }.stamps.map_or(0, |(_, wall)| wall)
+extern "C" fn read_completion_wallclock_ns(cq: Locked<'_, ibv_cq_ex>) -> u64 {
+    cq.open().1.stamps.map_or(0, |(_, wall)| wall)
 }

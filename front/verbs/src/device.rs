@@ -1,9 +1,5 @@
 //! The list of devices, and what a context is.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: a device comes from `ibv_get_device_list` (devices are never freed), a context from
-// `ibv_open_device` and is closed once, after its last use; results point to room for them.
-
 use std::collections::HashSet;
 use std::ffi::c_char;
 use std::mem::offset_of;
@@ -18,6 +14,7 @@ use crate::abi::{IBV_NODE_CA, IBV_TRANSPORT_IB, ibv_context, ibv_device, verbs_c
 use crate::device_state::DeviceState;
 use crate::events::{AsyncEvent, EventQueue};
 use crate::guard::{EINVAL, Errno, Result, lock, object};
+use crate::pointer::{Handle, Out, Ptr, null_ended};
 use crate::settings;
 
 /// Bytes that providers' `*dv_is_supported` read behind an `ibv_device`: that of libibverbs is part
@@ -56,20 +53,23 @@ pub(crate) struct HeldObjects {
     pub(crate) segments: HashSet<SegmentId>,
 }
 
-impl Context {
-    /// # Safety
-    ///
-    /// `context` was made by `ibv_open_device`, and is not closed.
-    pub(crate) unsafe fn of<'a>(context: *mut ibv_context) -> &'a Context {
-        let front = offset_of!(verbs_context, context);
-        // SAFETY: the `ibv_context` is a part of a `Context`, at this place.
-        unsafe { &*context.byte_sub(front).cast::<Context>() }
-    }
+// SAFETY: `handle` makes all of them, at the start of a `DeviceHandle` from a box.
+unsafe impl Handle for ibv_device {
+    type Object = DeviceHandle;
+}
 
+// SAFETY: `ibv_open_device` makes all of them, within the `verbs_context` at the start of a
+// `Context` from a box.
+unsafe impl Handle for ibv_context {
+    type Object = Context;
+    const FRONT: usize = offset_of!(verbs_context, context);
+}
+
+impl Context {
     /// The device.
     pub(crate) fn device(&self) -> &DeviceHandle {
         // SAFETY: set when the context was made; devices are never freed.
-        unsafe { &*self.verbs.context.device.cast::<DeviceHandle>() }
+        unsafe { Ptr::kept(self.verbs.context.device) }.object()
     }
 }
 
@@ -125,24 +125,17 @@ pub(crate) fn devices() -> Result<Vec<&'static DeviceHandle>> {
 
 /// Lists the devices: an array that ends with a null pointer.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
-    if !count.is_null() {
-        unsafe { *count = 0 };
-    }
+extern "C" fn ibv_get_device_list(count: Option<Out<'_, c_int>>) -> *mut *mut ibv_device {
+    let report = |found: usize| {
+        if let Some(count) = count {
+            count.write(found as c_int);
+        }
+    };
+    report(0);
     object(|| {
         let found = devices()?;
-        let room = found.len() + 1;
-        let list: *mut *mut ibv_device =
-            unsafe { libc::calloc(room, size_of::<*mut ibv_device>()) }.cast();
-        if list.is_null() {
-            return Err(Errno(libc::ENOMEM));
-        }
-        for (at, device) in found.iter().enumerate() {
-            unsafe { *list.add(at) = (&raw const device.base).cast_mut() };
-        }
-        if !count.is_null() {
-            unsafe { *count = found.len() as c_int };
-        }
+        let list = null_ended(found.iter().map(|device| (&raw const device.base).cast_mut()))?;
+        report(found.len());
         Ok(list)
     })
 }
@@ -150,20 +143,21 @@ unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_dev
 /// Frees the array, not the devices.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
+    // SAFETY: the program gives back, once, what `null_ended` allocated, or a null pointer.
     unsafe { libc::free(list.cast()) };
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
-    unsafe { (&raw const (*device).name).cast() }
+extern "C" fn ibv_get_device_name(device: Ptr<'_, ibv_device>) -> *const c_char {
+    device.object().base.name.as_ptr()
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
-    unsafe { (*device.cast::<DeviceHandle>()).device.guid().to_be() }
+extern "C" fn ibv_get_device_guid(device: Ptr<'_, ibv_device>) -> u64 {
+    device.object().device.guid().to_be()
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
-    unsafe { (*device.cast::<DeviceHandle>()).index as c_int }
+extern "C" fn ibv_get_device_index(device: Ptr<'_, ibv_device>) -> c_int {
+    device.object().index as c_int
 }

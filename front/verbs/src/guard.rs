@@ -2,6 +2,8 @@
 //! that crosses it.
 
 use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -128,57 +130,69 @@ unsafe impl<T: Send> Send for Held<T> {}
 unsafe impl<T: Send> Sync for Held<T> {}
 
 impl<T> Held<T> {
-    pub(crate) fn new(value: T) -> Held<T> {
+    /// # Safety
+    ///
+    /// It is not moved any more once it has been locked.
+    pub(crate) unsafe fn new(value: T) -> Held<T> {
         Held { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: value.into() }
     }
 
-    /// Locks until [`Held::release`].
-    ///
-    /// # Safety
-    ///
-    /// It does not move as long as it lives, and the reference is not used after `release`.
-    #[expect(clippy::mut_from_ref, reason = "the mutex makes it exclusive")]
-    pub(crate) unsafe fn acquire(&self) -> &mut T {
-        // SAFETY: an initialized mutex that does not move; under it the value is ours alone.
-        unsafe {
-            libc::pthread_mutex_lock(self.mutex.get());
-            &mut *self.value.get()
-        }
+    /// Locks until [`Holding::release`].
+    pub(crate) fn acquire(&self) -> Holding<'_, T> {
+        // SAFETY: an initialized mutex that does not move.
+        unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
+        Holding { held: self, thread: PhantomData }
     }
 
-    /// The value, between `acquire` and `release` of this thread.
+    /// What an earlier call of this thread has acquired and not released.
     ///
     /// # Safety
     ///
-    /// This thread holds the lock, and no other reference to the value.
-    #[expect(clippy::mut_from_ref, reason = "the mutex makes it exclusive")]
-    pub(crate) unsafe fn held(&self) -> &mut T {
-        // SAFETY: as the caller says.
-        unsafe { &mut *self.value.get() }
-    }
-
-    /// Unlocks.
-    ///
-    /// # Safety
-    ///
-    /// This thread holds the lock.
-    pub(crate) unsafe fn release(&self) {
-        // SAFETY: as the caller says.
-        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+    /// This thread holds the lock, and uses no other [`Holding`] of it as long as this one.
+    pub(crate) unsafe fn resume(&self) -> Holding<'_, T> {
+        Holding { held: self, thread: PhantomData }
     }
 
     /// Calls with the lock held.
-    ///
-    /// # Safety
-    ///
-    /// It does not move as long as it lives.
-    pub(crate) unsafe fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: as the caller says; released by this thread, after the last use.
-        unsafe {
-            let result = body(self.acquire());
-            self.release();
-            result
-        }
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        let mut holding = self.acquire();
+        let result = body(&mut holding);
+        holding.release();
+        result
+    }
+}
+
+/// The value behind a lock that this thread holds. The lock stays with the thread when this is
+/// dropped: only `release` unlocks.
+pub(crate) struct Holding<'a, T> {
+    held: &'a Held<T>,
+    /// Not for other threads.
+    thread: PhantomData<*mut ()>,
+}
+
+impl<T> Holding<'_, T> {
+    /// Unlocks.
+    pub(crate) fn release(self) {
+        // SAFETY: this thread holds the lock, and the value is not used any more.
+        unsafe { libc::pthread_mutex_unlock(self.held.mutex.get()) };
+    }
+}
+
+impl<T> Deref for Holding<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: this thread holds the lock, and this is its one `Holding` of it.
+        unsafe { &*self.held.value.get() }
+    }
+}
+
+impl<T> DerefMut for Holding<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: likewise.
+        unsafe { &mut *self.held.value.get() }
     }
 }
 

@@ -7,12 +7,14 @@
 //! **May import:** `fairway`, `libc`.
 //!
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. Handles are boxes
-//! whose first field is the C struct; they and what they point to are trusted as libibverbs trusts
-//! them, and whatever else a program says is checked. No lock of ours is held while the carrier is
-//! called but those of the object itself; the carrier calls us with none of its own. The thread
-//! that calls `exit` takes no lock and no memory.
+//! with the C struct inside; they and what they point to are trusted as libibverbs trusts them
+//! (`pointer`), and whatever else a program says is checked. No lock of ours is held while the
+//! carrier is called but those of the object itself; the carrier calls us with none of its own. The
+//! thread that calls `exit` takes no lock and no memory. Each `unsafe` block names the rule of the
+//! program or the invariant of ours that makes it sound.
 //!
-//! **Modules.** `abi` mirrors the header. `device` lists devices and defines contexts, `open` opens
+//! **Modules.** `abi` mirrors the header. `pointer` has the types of the pointers that programs
+//! pass, with what they are trusted for. `device` lists devices and defines contexts, `open` opens
 //! and closes them; `device_state` holds what all contexts of a device share: the carrier, and the
 //! objects that receive its events. `query`, `memory`, `cq` (`cq_ex`), `qp` (`modify`,
 //! `transitions`), `srq` and `ah` are the objects; `post`, `wr` and `receives` turn work requests
@@ -48,6 +50,7 @@ mod memory;
 mod modify;
 mod open;
 mod operations;
+mod pointer;
 mod post;
 mod qp;
 mod query;

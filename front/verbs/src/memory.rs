@@ -1,9 +1,5 @@
 //! Protection domains and memory regions.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: objects were made by the calls here and are destroyed once, after their last use; the
-// memory it registers stays mapped until it deregisters it.
-
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -17,6 +13,7 @@ use crate::abi::*;
 use crate::device::Context;
 use crate::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, object, status};
 use crate::keys::Key;
+use crate::pointer::{Handle, Last, Ptr};
 
 /// A protection domain as programs hold it. A parent domain is one more handle of its domain.
 #[repr(C)]
@@ -26,76 +23,96 @@ pub(crate) struct Domain {
     pub(crate) number: u32,
 }
 
+// SAFETY: `Domain::give` makes all of them, at the start of a `Domain` from a box.
+unsafe impl Handle for ibv_pd {
+    type Object = Domain;
+}
+
 impl Domain {
-    /// # Safety
-    ///
-    /// `pd` is a protection domain of ours, not freed yet.
-    pub(crate) unsafe fn of<'a>(pd: *mut ibv_pd) -> &'a Domain {
-        unsafe { &*pd.cast::<Domain>() }
+    fn give(context: Ptr<'_, ibv_context>, number: u32) -> *mut ibv_pd {
+        let base = ibv_pd { context: context.raw(), handle: number };
+        ibv_pd::give(Box::new(Domain { base, number }))
     }
 
-    fn boxed(context: *mut ibv_context, number: u32) -> *mut ibv_pd {
-        let base = ibv_pd { context, handle: number };
-        Box::into_raw(Box::new(Domain { base, number })).cast()
+    /// The context that it was made of.
+    pub(crate) fn context(&self) -> Ptr<'_, ibv_context> {
+        // SAFETY: a program closes a context after the last use of what it has made of it.
+        unsafe { Ptr::kept(self.base.context) }
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
-    object(|| {
-        let number = unsafe { Context::of(context) }.device_state.number();
-        Ok(Domain::boxed(context, number))
-    })
+extern "C" fn ibv_alloc_pd(context: Ptr<'_, ibv_context>) -> *mut ibv_pd {
+    object(|| Ok(Domain::give(context, context.object().device_state.number())))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
+extern "C" fn ibv_dealloc_pd(pd: Last<'_, ibv_pd>) -> c_int {
     status(|| {
-        drop(unsafe { Box::from_raw(pd.cast::<Domain>()) });
+        drop(pd.take());
         Ok(())
     })
 }
 
-pub(crate) unsafe extern "C" fn alloc_parent_domain(
-    context: *mut ibv_context,
-    attr: *mut ibv_parent_domain_init_attr,
+pub(crate) extern "C" fn alloc_parent_domain(
+    context: Ptr<'_, ibv_context>,
+    attr: &ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {
     object(|| {
-        let attr = unsafe { &*attr };
+        // SAFETY: the domain that attributes name is not freed before the call returns.
+        let parent = unsafe { Ptr::found(attr.pd) }.ok_or(EINVAL)?;
         // Bits 0 and 1: allocators, which we have no use for, and their context.
-        if attr.pd.is_null() || attr.comp_mask & !3 != 0 {
+        if attr.comp_mask & !3 != 0 {
             return Err(EINVAL);
         }
-        Ok(Domain::boxed(context, unsafe { Domain::of(attr.pd) }.number))
+        Ok(Domain::give(context, parent.object().number))
     })
 }
 
-pub(crate) unsafe extern "C" fn alloc_td(
-    context: *mut ibv_context,
-    attr: *mut ibv_td_init_attr,
+// SAFETY: `alloc_td` makes all of them, and boxes them as they are.
+unsafe impl Handle for ibv_td {
+    type Object = ibv_td;
+}
+
+pub(crate) extern "C" fn alloc_td(
+    context: Ptr<'_, ibv_context>,
+    attr: &ibv_td_init_attr,
 ) -> *mut ibv_td {
     object(|| {
-        if unsafe { (*attr).comp_mask } != 0 {
+        if attr.comp_mask != 0 {
             return Err(EINVAL);
         }
         // A promise of the program's to use one thread; we need no promise.
-        Ok(Box::into_raw(Box::new(ibv_td { context })))
+        Ok(ibv_td::give(Box::new(ibv_td { context: context.raw() })))
     })
 }
 
-pub(crate) unsafe extern "C" fn dealloc_td(td: *mut ibv_td) -> c_int {
-    drop(unsafe { Box::from_raw(td) });
+pub(crate) extern "C" fn dealloc_td(td: Last<'_, ibv_td>) -> c_int {
+    drop(td.take());
     0
 }
 
 /// A memory region as programs hold it. (Providers read an `int` type and access behind it.)
 #[repr(C)]
-struct Region {
+pub(crate) struct Region {
     base: ibv_mr,
     kind: c_int,
     access: Field<c_uint>,
     /// Locked by `ibv_rereg_mr`, also for the fields above that it changes.
     registered: Mutex<Registered>,
+}
+
+// SAFETY: `register` makes all of them, at the start of a `Region` from a box.
+unsafe impl Handle for ibv_mr {
+    type Object = Region;
+}
+
+impl Region {
+    /// The context that it was made of.
+    fn context(&self) -> &Context {
+        // SAFETY: a program closes a context after the last use of what it has made of it.
+        unsafe { Ptr::kept(self.base.context) }.object()
+    }
 }
 
 /// Memory as the carrier knows it.
@@ -182,19 +199,26 @@ fn check_mapped(start: usize, length: usize, writable: bool) -> Result<()> {
     Ok(())
 }
 
+/// The start of memory that a program registers, with the length that it passes beside it. The
+/// program keeps it mapped until it is deregistered or registered anew, and expects peers, and the
+/// NIC if it may write, to change what is there.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+struct Memory(*mut c_void);
+
 /// What is needed to register memory once more with something changed.
 #[derive(Clone, Copy)]
-struct Wanted {
-    pd: *mut ibv_pd,
-    start: *mut c_void,
+struct Wanted<'a> {
+    pd: Ptr<'a, ibv_pd>,
+    memory: Memory,
     length: usize,
     address: u64,
     access: c_uint,
 }
 
 /// Registers memory; its L_Key, which is the R_Key.
-unsafe fn enter(wanted: &Wanted) -> Result<(u32, Registered)> {
-    let Wanted { pd, start, length, address, access } = *wanted;
+fn enter(wanted: &Wanted<'_>) -> Result<(u32, Registered)> {
+    let Wanted { pd, memory: Memory(start), length, address, access } = *wanted;
     check_access(access)?;
     if length == 0 && start.is_null() {
         return Err(EINVAL);
@@ -204,10 +228,12 @@ unsafe fn enter(wanted: &Wanted) -> Result<(u32, Registered)> {
     if length > 0 {
         check_mapped(start as usize, length, writable)?;
     }
-    let context = unsafe { Context::of((*pd).context) };
+    let Domain { number: domain, .. } = *pd.object();
+    let context = pd.object().context().object();
     let carrier = context.device_state.carrier()?;
-    let domain = unsafe { Domain::of(pd) }.number;
     let request = MemoryRequest { domain, address, length: length as u64, rights: rights(access) };
+    // SAFETY: the program lends this memory until it is deregistered (`Memory`), which `leave` and
+    // `ibv_close_device` do; no call has a reference to it.
     let memory = unsafe { ForeignMemory::new(start.cast(), length) };
     let region = carrier.register(memory, &request)?;
     context
@@ -220,93 +246,88 @@ unsafe fn enter(wanted: &Wanted) -> Result<(u32, Registered)> {
 }
 
 /// Takes memory from the carrier.
-unsafe fn leave(region: &Region, registered: &Registered) -> Result<()> {
-    let context = unsafe { Context::of(region.base.context) };
+fn leave(region: &Region, registered: &Registered) -> Result<()> {
+    let context = region.context();
     context.device_state.keys.remove(region.base.lkey.get());
     lock(&context.held).segments.remove(&registered.segment);
     Ok(registered.carrier.deregister(registered.segment)?)
 }
 
-unsafe fn register(wanted: &Wanted) -> Result<*mut ibv_mr> {
-    let (key, registered) = unsafe { enter(wanted)? };
+fn register(wanted: &Wanted<'_>) -> Result<*mut ibv_mr> {
+    let (key, registered) = enter(wanted)?;
     let base = ibv_mr {
-        context: unsafe { (*wanted.pd).context },
-        pd: Field::new(wanted.pd),
-        addr: Field::new(wanted.start),
+        context: wanted.pd.object().context().raw(),
+        pd: Field::new(wanted.pd.raw()),
+        addr: Field::new(wanted.memory.0),
         length: Field::new(wanted.length),
         handle: registered.segment.index() as u32,
         lkey: Field::new(key),
         rkey: Field::new(key),
     };
     let (access, registered) = (Field::new(wanted.access), Mutex::new(registered));
-    Ok(Box::into_raw(Box::new(Region { base, kind: 0, access, registered })).cast())
+    Ok(ibv_mr::give(Box::new(Region { base, kind: 0, access, registered })))
 }
 
 /// Where its bytes begin for peers.
-fn first_address(start: *mut c_void, access: c_uint) -> u64 {
-    if access & IBV_ACCESS_ZERO_BASED != 0 { 0 } else { start as u64 }
+fn first_address(memory: Memory, access: c_uint) -> u64 {
+    if access & IBV_ACCESS_ZERO_BASED != 0 { 0 } else { memory.0 as u64 }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_reg_mr(
-    pd: *mut ibv_pd,
-    start: *mut c_void,
+extern "C" fn ibv_reg_mr(
+    pd: Ptr<'_, ibv_pd>,
+    memory: Memory,
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr {
     let access = access as c_uint;
-    let address = first_address(start, access);
-    object(|| unsafe { register(&Wanted { pd, start, length, address, access }) })
+    let address = first_address(memory, access);
+    object(|| register(&Wanted { pd, memory, length, address, access }))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_reg_mr_iova(
-    pd: *mut ibv_pd,
-    start: *mut c_void,
+extern "C" fn ibv_reg_mr_iova(
+    pd: Ptr<'_, ibv_pd>,
+    memory: Memory,
     length: usize,
     address: u64,
     access: c_int,
 ) -> *mut ibv_mr {
-    unsafe { ibv_reg_mr_iova2(pd, start, length, address, access as c_uint) }
+    ibv_reg_mr_iova2(pd, memory, length, address, access as c_uint)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_reg_mr_iova2(
-    pd: *mut ibv_pd,
-    start: *mut c_void,
+extern "C" fn ibv_reg_mr_iova2(
+    pd: Ptr<'_, ibv_pd>,
+    memory: Memory,
     length: usize,
     address: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
     let address = if access & IBV_ACCESS_ZERO_BASED != 0 { 0 } else { address };
-    object(|| unsafe { register(&Wanted { pd, start, length, address, access }) })
+    object(|| register(&Wanted { pd, memory, length, address, access }))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
+extern "C" fn ibv_dereg_mr(mr: Last<'_, ibv_mr>) -> c_int {
     status(|| {
-        let region = unsafe { Box::from_raw(mr.cast::<Region>()) };
-        let left = unsafe { leave(&region, &lock(&region.registered)) };
-        match left {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                // The program may try again.
-                let _ = Box::into_raw(region);
-                Err(error)
-            }
-        }
+        let region = mr.object();
+        // If it fails, the program may try again.
+        leave(region, &lock(&region.registered))?;
+        drop(mr.take());
+        Ok(())
     })
 }
 
 /// Changes the access or the domain of memory where it is: the keys stay.
-unsafe fn change(
+fn change(
     region: &Region,
     registered: &Registered,
-    pd: *mut ibv_pd,
+    pd: Ptr<'_, ibv_pd>,
     access: c_uint,
 ) -> Result<()> {
     check_access(access)?;
-    if unsafe { (*pd).context } != region.base.context {
+    if pd.object().context().raw() != region.base.context {
         return Err(EINVAL);
     }
     let writable = access & IBV_ACCESS_LOCAL_WRITE != 0;
@@ -315,30 +336,29 @@ unsafe fn change(
     if writable && !was_writable && length > 0 {
         check_mapped(start as usize, length, true)?;
     }
-    let domain = unsafe { Domain::of(pd) }.number;
+    let domain = pd.object().number;
     let Registered { address, segment, ref carrier } = *registered;
     carrier.change_memory(segment, rights(access), domain)?;
     let key = Key { segment, address, writable };
-    let keys = &unsafe { Context::of(region.base.context) }.device_state.keys;
-    keys.replace(region.base.lkey.get(), key);
-    region.base.pd.set(pd);
+    region.context().device_state.keys.replace(region.base.lkey.get(), key);
+    region.base.pd.set(pd.raw());
     region.access.set(access);
     Ok(())
 }
 
 /// Registers other memory, and gives the first up; the keys are new. `began` says whether it came
 /// so far.
-unsafe fn move_to(
+fn move_to(
     region: &Region,
     registered: &mut Registered,
-    wanted: &Wanted,
+    wanted: &Wanted<'_>,
     began: &mut bool,
 ) -> Result<()> {
-    let (key, new) = unsafe { enter(wanted)? };
+    let (key, new) = enter(wanted)?;
     *began = true;
-    unsafe { leave(region, registered)? };
-    region.base.pd.set(wanted.pd);
-    region.base.addr.set(wanted.start);
+    leave(region, registered)?;
+    region.base.pd.set(wanted.pd.raw());
+    region.base.addr.set(wanted.memory.0);
     region.base.length.set(wanted.length);
     region.base.lkey.set(key);
     region.base.rkey.set(key);
@@ -350,23 +370,23 @@ unsafe fn move_to(
 /// Changes a registration. The keys stay, unless it is for other memory from now on. Returns zero,
 /// or one of `ibv_rereg_mr_err_code`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_rereg_mr(
-    mr: *mut ibv_mr,
+extern "C" fn ibv_rereg_mr(
+    mr: Ptr<'_, ibv_mr>,
     flags: c_int,
-    pd: *mut ibv_pd,
-    start: *mut c_void,
+    pd: Option<Ptr<'_, ibv_pd>>,
+    memory: Memory,
     length: usize,
     access: c_int,
 ) -> c_int {
     const KNOWN_FLAGS: c_int =
         IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
-    let region = unsafe { &*mr.cast::<Region>() };
+    let region = mr.object();
     let translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0;
     let new_domain = flags & IBV_REREG_MR_CHANGE_PD != 0;
     if flags & !KNOWN_FLAGS != 0
         || flags == 0
-        || new_domain && pd.is_null()
-        || translation && (length == 0 || start.is_null())
+        || new_domain && pd.is_none()
+        || translation && (length == 0 || memory.0.is_null())
     {
         crate::guard::set_errno(EINVAL);
         return IBV_REREG_MR_ERR_INPUT;
@@ -375,15 +395,17 @@ unsafe extern "C" fn ibv_rereg_mr(
     let mut outcome = IBV_REREG_MR_ERR_INPUT;
     let failed = status(|| {
         let registered = &mut *lock(&region.registered);
-        let pd = if new_domain { pd } else { region.base.pd.get() };
+        // SAFETY: a program frees a domain after it has deregistered the memory in it.
+        let now = || unsafe { Ptr::kept(region.base.pd.get()) };
+        let pd = pd.filter(|_| new_domain).unwrap_or_else(now);
         let access = if new_access { access as c_uint } else { region.access.get() };
         if !translation {
-            return unsafe { change(region, registered, pd, access) };
+            return change(region, registered, pd, access);
         }
-        let address = first_address(start, access);
-        let wanted = Wanted { pd, start, length, address, access };
+        let address = first_address(memory, access);
+        let wanted = Wanted { pd, memory, length, address, access };
         let mut began = false;
-        let moved = unsafe { move_to(region, registered, &wanted, &mut began) };
+        let moved = move_to(region, registered, &wanted, &mut began);
         if began {
             outcome = IBV_REREG_MR_ERR_CMD;
         }
@@ -394,7 +416,7 @@ unsafe extern "C" fn ibv_rereg_mr(
 
 /// Memory of other devices we can't reach.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_reg_dmabuf_mr() -> *mut ibv_mr {
+extern "C" fn ibv_reg_dmabuf_mr() -> *mut ibv_mr {
     crate::guard::set_errno(EOPNOTSUPP);
     null_mut()
 }

@@ -1,8 +1,5 @@
 //! `ibv_modify_qp`: checks like the kernel's, then a step of the carrier's.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: the queue pair is alive, and the attributes are readable.
-
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 
@@ -16,6 +13,7 @@ use crate::ah;
 use crate::device::Context;
 use crate::guard::{EINVAL, Result, lock, status};
 use crate::memory::rights;
+use crate::pointer::Ptr;
 use crate::qp::QueuePair;
 use crate::query::{self, DEFAULT_PARTITION};
 use crate::transitions;
@@ -162,10 +160,10 @@ fn take_step(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+extern "C" fn ibv_modify_qp(qp: Ptr<'_, ibv_qp>, attr: &ibv_qp_attr, mask: c_int) -> c_int {
     status(|| {
-        let (pair, attr) = unsafe { (QueuePair::of(qp), &*attr) };
-        let context = unsafe { Context::of((*qp).context) };
+        let pair = qp.object();
+        let context = pair.context();
         let mut kept = lock(&pair.attr);
         let from = pair.state();
         if mask & IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != from {
@@ -182,7 +180,7 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
         let mut next = *kept;
         keep(&mut next, attr, mask);
         if to == IBV_QPS_RESET {
-            next = unsafe { zeroed() };
+            next = zeroed();
         }
         take_step(pair, context, (from, to), (&next, mask))?;
         *kept = next;

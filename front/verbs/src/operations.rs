@@ -9,17 +9,17 @@ use crate::abi::{ibv_context, ibv_context_ops, verbs_context};
 use crate::guard::{EOPNOTSUPP, set_errno};
 use crate::{cq, memory, post, qp, query, srq};
 
-unsafe extern "C" fn no_object() -> *mut c_void {
+extern "C" fn no_object() -> *mut c_void {
     set_errno(EOPNOTSUPP);
     null_mut()
 }
 
-unsafe extern "C" fn no_status() -> c_int {
+extern "C" fn no_status() -> c_int {
     set_errno(EOPNOTSUPP);
     libc::EOPNOTSUPP
 }
 
-unsafe extern "C" fn no_number() -> c_int {
+extern "C" fn no_number() -> c_int {
     set_errno(EOPNOTSUPP);
     -1
 }

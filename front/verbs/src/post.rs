@@ -1,19 +1,15 @@
 //! Posting: work requests of C become those of the carrier.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: queue pairs are alive; work requests are lists that end with a null pointer, whose
-// `sg_list` has `num_sge` entries; inline data is readable now.
-
 use fairway::engine::wire::Qpn;
 use fairway::engine::wire::roce::Tail;
 use fairway_roce::{Peer, RemoteAddress, ScatterList, Transport, Work, WorkRequest};
 use libc::{c_int, c_uint};
 
 use crate::abi::*;
-use crate::ah::AddressHandle;
 use crate::guard::{EINVAL, ENOMEM, EOPNOTSUPP, Errno, Result, set_errno, uncancelled};
 use crate::inline::{BATCH, InlineRing};
 use crate::keys::LastKey;
+use crate::pointer::{List, Out, Ptr};
 use crate::qp::QueuePair;
 use crate::receives::scatter;
 
@@ -49,7 +45,7 @@ impl Sends {
                     return Err(EINVAL);
                 }
                 let rim = (&*qp.device_state, &*qp.carrier, &mut self.last);
-                unsafe { scatter(rim, list.as_ptr(), list.len(), written) }
+                scatter(rim, list, written)
             }
             Source::Inline(list) => {
                 let length: u64 = list.iter().map(|sge| u64::from(sge.length)).sum();
@@ -60,6 +56,8 @@ impl Sends {
                     return Err(EINVAL);
                 }
                 let ring = self.inline.as_mut().ok_or(EINVAL)?;
+                // SAFETY: a slot has room for `max_inline_data` bytes, and the program lends what
+                // it posts inline until the call returns.
                 Ok(unsafe { ring.fill(list, self.batch.len()) }.into())
             }
         }
@@ -87,8 +85,8 @@ unsafe fn work(qp: &QueuePair, wr: &ibv_send_wr) -> Result<Work> {
         // SAFETY: as the caller says.
         return unsafe { connected(wr) };
     }
-    // SAFETY: as the caller says: a datagram has an address, and its immediate data if the opcode
-    // says so.
+    // SAFETY: as the caller says: a datagram has an address, which is not destroyed before the call
+    // returns, and its immediate data if the opcode says so.
     unsafe {
         let immediate = match wr.opcode {
             IBV_WR_SEND => None,
@@ -96,7 +94,7 @@ unsafe fn work(qp: &QueuePair, wr: &ibv_send_wr) -> Result<Work> {
             _ => return Err(EINVAL),
         };
         let ud = &wr.wr.ud;
-        datagram(qp, ud.ah.as_ref(), (ud.remote_qpn, ud.remote_qkey), immediate)
+        datagram(qp, Ptr::found(ud.ah), (ud.remote_qpn, ud.remote_qkey), immediate)
     }
 }
 
@@ -159,13 +157,13 @@ unsafe fn word(wr: &ibv_send_wr) -> RemoteAddress {
 /// A datagram to the address that a handle names.
 pub(crate) fn datagram(
     qp: &QueuePair,
-    ah: Option<&ibv_ah>,
+    ah: Option<Ptr<'_, ibv_ah>>,
     (number, q_key): (u32, u32),
     immediate: Option<u32>,
 ) -> Result<Work> {
     /// A Q_Key with this bit stands for the sender's own (10.2.5).
     const OWN_Q_KEY: u32 = 1 << 31;
-    let address = AddressHandle::of(ah.ok_or(EINVAL)?).address;
+    let address = ah.ok_or(EINVAL)?.object().address;
     let to = Peer { address, queue_pair: Qpn::new(number) };
     let q_key = if q_key & OWN_Q_KEY != 0 { qp.q_key() } else { q_key };
     Ok(Work::Datagram { to, q_key, immediate })
@@ -194,13 +192,9 @@ pub(crate) fn flagged(
     }
 }
 
-unsafe fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result<WorkRequest> {
-    let count = usize::try_from(wr.num_sge).map_err(|_| EINVAL)?;
-    let list = match count {
-        0 => &[][..],
-        _ => unsafe { std::slice::from_raw_parts(wr.sg_list.assume_init(), count) },
-    };
-    let work = unsafe { work(qp, wr)? };
+fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result<WorkRequest> {
+    // SAFETY: the program has posted the request, with the fields that its opcode uses.
+    let (list, work) = unsafe { (wr.entries()?, work(qp, wr)?) };
     let source = match wr.send_flags & IBV_SEND_INLINE {
         0 => Source::Registered(list),
         _ => Source::Inline(list),
@@ -209,54 +203,52 @@ unsafe fn convert(qp: &QueuePair, sends: &mut Sends, wr: &ibv_send_wr) -> Result
     Ok(flagged(qp, wr.wr_id, work, local, wr.send_flags))
 }
 
-pub(crate) unsafe extern "C" fn post_send(
-    qp: *mut ibv_qp,
-    mut wr: *mut ibv_send_wr,
-    bad: *mut *mut ibv_send_wr,
+pub(crate) extern "C" fn post_send(
+    qp: Ptr<'_, ibv_qp>,
+    mut list: List<'_, ibv_send_wr>,
+    bad: Option<Out<'_, *mut ibv_send_wr>>,
 ) -> c_int {
-    let pair = unsafe { QueuePair::of(qp) };
-    let post = |sends: &mut Sends| {
-        while !wr.is_null() {
-            let first = wr;
+    let pair = qp.object();
+    pair.sends.with(|sends| {
+        while list.first().is_some() {
+            let posted = list;
             let mut refused = None;
-            while !wr.is_null() && sends.batch.len() < BATCH && refused.is_none() {
-                match unsafe { convert(pair, sends, &*wr) } {
+            while let Some(wr) = list.first()
+                && sends.batch.len() < BATCH
+                && refused.is_none()
+            {
+                match convert(pair, sends, wr) {
                     Ok(request) => {
                         sends.batch.push(request);
-                        wr = unsafe { (*wr).next };
+                        list = list.rest();
                     }
                     Err(error) => refused = Some(error),
                 }
             }
             let (taken, error) = sends.hand_over(pair);
             if let Some(error) = error.or(refused) {
-                let mut at = first;
-                for _ in 0..taken {
-                    at = unsafe { (*at).next };
+                if let Some(bad) = bad {
+                    bad.write(posted.after(taken).raw());
                 }
-                unsafe { *bad = at };
                 set_errno(error);
                 return error.0;
             }
         }
         0
-    };
-    unsafe { pair.sends.with(post) }
+    })
 }
 
-pub(crate) unsafe extern "C" fn post_receive(
-    qp: *mut ibv_qp,
-    wr: *mut ibv_recv_wr,
-    bad: *mut *mut ibv_recv_wr,
+pub(crate) extern "C" fn post_receive(
+    qp: Ptr<'_, ibv_qp>,
+    list: List<'_, ibv_recv_wr>,
+    bad: Option<Out<'_, *mut ibv_recv_wr>>,
 ) -> c_int {
-    let pair = unsafe { QueuePair::of(qp) };
-    unsafe {
-        pair.receives.with(|receives| {
-            receives.post(&pair.device_state, &*pair.carrier, wr, bad, |requests| {
-                pair.carrier.post_receive(pair.number, requests)
-            })
+    let pair = qp.object();
+    pair.receives.with(|receives| {
+        receives.post(&pair.device_state, &*pair.carrier, list, bad, |requests| {
+            pair.carrier.post_receive(pair.number, requests)
         })
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
 //! Queue pairs: making, asking and removing them.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: objects were made by the calls here and are destroyed once, after their last use.
-
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +16,7 @@ use crate::device_state::{DeviceState, PairEvents, Subject};
 use crate::guard::{EINVAL, EOPNOTSUPP, Held, Result, lock, object, set_errno, status};
 use crate::inline::{BATCH, InlineRing};
 use crate::keys::LastKey;
-use crate::memory::Domain;
+use crate::pointer::{Handle, Last, Lockable, Out, Ptr};
 use crate::post::Sends;
 use crate::query::{DEPTH_MAX, INLINE_MAX};
 use crate::receives::Receives;
@@ -46,12 +43,39 @@ pub(crate) struct QueuePair {
     pub(crate) events: Arc<PairEvents>,
 }
 
+// SAFETY: `create` makes all of them, at the start of a `QueuePair` from a box.
+unsafe impl Handle for ibv_qp {
+    type Object = QueuePair;
+}
+
+// SAFETY: likewise: the first field of an `ibv_qp_ex` is an `ibv_qp`.
+unsafe impl Handle for ibv_qp_ex {
+    type Object = QueuePair;
+}
+
+impl Lockable for ibv_qp_ex {
+    type Value = Sends;
+
+    fn lock(pair: &QueuePair) -> &Held<Sends> {
+        &pair.sends
+    }
+}
+
 impl QueuePair {
-    /// # Safety
-    ///
-    /// `qp` is a queue pair of ours, not destroyed yet.
-    pub(crate) unsafe fn of<'a>(qp: *mut ibv_qp) -> &'a QueuePair {
-        unsafe { &*qp.cast::<QueuePair>() }
+    /// The context that it was made of.
+    pub(crate) fn context(&self) -> &Context {
+        // SAFETY: a program closes a context after the last use of what it has made of it.
+        unsafe { Ptr::kept(self.ex.qp_base.context) }.object()
+    }
+
+    /// The completion queues of sends and of receives, and the shared receive queue.
+    fn queues(&self) -> (&CompletionQueue, &CompletionQueue, Option<&SharedQueue>) {
+        let base = &self.ex.qp_base;
+        // SAFETY: `create` has counted this user of each, and until it is taken off the count they
+        // are not destroyed.
+        let (sending, receiving, shared): (Ptr<'_, ibv_cq>, Ptr<'_, ibv_cq>, _) =
+            unsafe { (Ptr::kept(base.send_cq), Ptr::kept(base.recv_cq), Ptr::found(base.srq)) };
+        (sending.object(), receiving.object(), shared.map(Ptr::object))
     }
 
     pub(crate) fn q_key(&self) -> u32 {
@@ -80,7 +104,7 @@ impl QueuePair {
 struct Wanted<'a> {
     init: &'a ibv_qp_init_attr,
     transport: Transport,
-    pd: *mut ibv_pd,
+    pd: Option<Ptr<'a, ibv_pd>>,
     extended: bool,
 }
 
@@ -111,12 +135,11 @@ fn transport(kind: c_int) -> Result<Transport> {
     }
 }
 
-fn c_base(context: *mut ibv_context, wanted: &Wanted<'_>, number: Qpn) -> ibv_qp {
-    let init = wanted.init;
+fn c_base(pd: Ptr<'_, ibv_pd>, init: &ibv_qp_init_attr, number: Qpn) -> ibv_qp {
     ibv_qp {
-        context,
+        context: pd.object().context().raw(),
         qp_context: Field::new(init.qp_context),
-        pd: wanted.pd,
+        pd: pd.raw(),
         send_cq: init.send_cq,
         recv_cq: init.recv_cq,
         srq: init.srq,
@@ -124,24 +147,24 @@ fn c_base(context: *mut ibv_context, wanted: &Wanted<'_>, number: Qpn) -> ibv_qp
         qp_num: number.value(),
         state: Field::new(IBV_QPS_RESET),
         qp_type: init.qp_type,
-        mutex: unsafe { zeroed() },
-        cond: unsafe { zeroed() },
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
         events_completed: Field::new(0),
     }
 }
 
-unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
+fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     let init = wanted.init;
-    if init.send_cq.is_null() || init.recv_cq.is_null() || wanted.pd.is_null() {
-        return Err(EINVAL);
-    }
-    let context = unsafe { (*wanted.pd).context };
-    let owner = unsafe { Context::of(context) };
-    let (sending, receiving) =
-        unsafe { (CompletionQueue::of(init.send_cq), CompletionQueue::of(init.recv_cq)) };
-    let shared = (!init.srq.is_null()).then(|| unsafe { SharedQueue::of(init.srq) });
+    // SAFETY: queues that attributes name are not destroyed before the call returns.
+    let (sending, receiving, shared) =
+        unsafe { (Ptr::found(init.send_cq), Ptr::found(init.recv_cq), Ptr::found(init.srq)) };
+    let sending = sending.ok_or(EINVAL)?.object();
+    let receiving = receiving.ok_or(EINVAL)?.object();
+    let shared = shared.map(Ptr::object);
+    let pd = wanted.pd.ok_or(EINVAL)?;
+    let owner = pd.object().context().object();
     let cap = check_limits(&init.cap, shared.is_some())?;
-    let domain = unsafe { Domain::of(wanted.pd) }.number;
+    let domain = pd.object().number;
     let carrier = owner.device_state.carrier()?;
     let config = QueuePairConfig {
         transport: wanted.transport,
@@ -157,6 +180,12 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
         bytes => Some(InlineRing::new(carrier, domain, cap.max_send_wr, bytes)?),
     };
     let number = carrier.create_queue_pair(&config)?;
+    let sends = Sends {
+        batch: Vec::with_capacity(BATCH),
+        last: LastKey::default(),
+        inline,
+        building: Building::default(),
+    };
     let mut pair = Box::<QueuePair>::new_uninit();
     let object = pair.as_mut_ptr() as usize;
     let subject = Subject { object, events: Arc::clone(&owner.events), unacked: Arc::default() };
@@ -164,7 +193,7 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     let pair = Box::write(
         pair,
         QueuePair {
-            ex: wr::extended(c_base(context, wanted, number)),
+            ex: wr::extended(c_base(pd, init, number)),
             extended: wanted.extended,
             carrier: Arc::clone(carrier),
             device_state: Arc::clone(&owner.device_state),
@@ -172,14 +201,11 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
             transport: wanted.transport,
             cap,
             signal_all: init.sq_sig_all != 0,
-            sends: Held::new(Sends {
-                batch: Vec::with_capacity(BATCH),
-                last: LastKey::default(),
-                inline,
-                building: Building::default(),
-            }),
-            receives: Held::new(Receives::new(cap.max_recv_sge)),
-            attr: Mutex::new(unsafe { zeroed() }),
+            // SAFETY: both locks move into the box here, and stay there.
+            sends: unsafe { Held::new(sends) },
+            // SAFETY: likewise.
+            receives: unsafe { Held::new(Receives::new(cap.max_recv_sge)) },
+            attr: Mutex::new(zeroed()),
             q_key: AtomicU32::new(0),
             events,
         },
@@ -191,29 +217,30 @@ unsafe fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     if let Some(queue) = shared {
         *lock(&queue.users) += 1;
     }
-    Ok((Box::into_raw(pair).cast(), cap))
+    Ok((ibv_qp::give(pair), cap))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+extern "C" fn ibv_create_qp(
+    pd: Option<Ptr<'_, ibv_pd>>,
+    init: &mut ibv_qp_init_attr,
+) -> *mut ibv_qp {
     object(|| {
-        let init = unsafe { &mut *init };
         let transport = transport(init.qp_type)?;
         let wanted = Wanted { init, transport, pd, extended: false };
-        let (pair, cap) = unsafe { create(&wanted)? };
+        let (pair, cap) = create(&wanted)?;
         init.cap = cap;
         Ok(pair)
     })
 }
 
-pub(crate) unsafe extern "C" fn create_ex(
-    _context: *mut ibv_context,
-    init: *mut ibv_qp_init_attr_ex,
+pub(crate) extern "C" fn create_ex(
+    _context: Ptr<'_, ibv_context>,
+    init: &mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     const KNOWN: u32 =
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     object(|| {
-        let init = unsafe { &mut *init };
         let flagged = init.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0;
         let extended = init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
         let unknown_operation = extended && init.send_ops_flags & !SEND_OPS != 0;
@@ -224,8 +251,10 @@ pub(crate) unsafe extern "C" fn create_ex(
             return Err(EINVAL);
         }
         let transport = transport(init.qp_type)?;
-        let wanted = Wanted { init: &init.base(), transport, pd: init.pd, extended };
-        let (pair, cap) = unsafe { create(&wanted)? };
+        // SAFETY: the domain that attributes name is not freed before the call returns.
+        let pd = unsafe { Ptr::found(init.pd) };
+        let wanted = Wanted { init: &init.base(), transport, pd, extended };
+        let (pair, cap) = create(&wanted)?;
         init.cap = cap;
         Ok(pair)
     })
@@ -233,65 +262,63 @@ pub(crate) unsafe extern "C" fn create_ex(
 
 /// The same with its `ibv_wr_*` functions, if they were asked for.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    if unsafe { QueuePair::of(qp) }.extended { qp.cast() } else { null_mut() }
+extern "C" fn ibv_qp_to_qp_ex(qp: Ptr<'_, ibv_qp>) -> *mut ibv_qp_ex {
+    if qp.object().extended { qp.raw().cast() } else { null_mut() }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_query_qp(
-    qp: *mut ibv_qp,
-    attr: *mut ibv_qp_attr,
+extern "C" fn ibv_query_qp(
+    qp: Ptr<'_, ibv_qp>,
+    attr: Out<'_, ibv_qp_attr>,
     mask: c_int,
-    init: *mut ibv_qp_init_attr,
+    init: Option<Out<'_, ibv_qp_init_attr>>,
 ) -> c_int {
     status(|| {
-        let pair = unsafe { QueuePair::of(qp) };
+        let pair = qp.object();
+        let base = &pair.ex.qp_base;
         // Held until the state is written: other threads may query and modify at the same time.
         let kept = lock(&pair.attr);
         let state = pair.state();
         let mut now = *kept;
         (now.qp_state, now.cur_qp_state) = (state, state);
         now.cap = pair.cap;
-        unsafe {
-            // Programs that do not ask keep the state that they know (UCX asserts it).
-            if mask & IBV_QP_STATE != 0 {
-                pair.ex.qp_base.state.set(state);
-            }
-            drop(kept);
-            attr.write(now);
-            if !init.is_null() {
-                init.write(ibv_qp_init_attr {
-                    qp_context: (*qp).qp_context.get(),
-                    send_cq: (*qp).send_cq,
-                    recv_cq: (*qp).recv_cq,
-                    srq: (*qp).srq,
-                    cap: pair.cap,
-                    qp_type: (*qp).qp_type,
-                    sq_sig_all: c_int::from(pair.signal_all),
-                });
-            }
+        // Programs that do not ask keep the state that they know (UCX asserts it).
+        if mask & IBV_QP_STATE != 0 {
+            base.state.set(state);
+        }
+        drop(kept);
+        attr.write(now);
+        if let Some(init) = init {
+            init.write(ibv_qp_init_attr {
+                qp_context: base.qp_context.get(),
+                send_cq: base.send_cq,
+                recv_cq: base.recv_cq,
+                srq: base.srq,
+                cap: pair.cap,
+                qp_type: base.qp_type,
+                sq_sig_all: c_int::from(pair.signal_all),
+            });
         }
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
+extern "C" fn ibv_destroy_qp(qp: Last<'_, ibv_qp>) -> c_int {
     status(|| {
-        let pair = unsafe { QueuePair::of(qp) };
+        let pair = qp.object();
         pair.carrier.destroy_queue_pair(pair.number)?;
         pair.device_state.remove_pair(pair.number.value());
-        let owner = unsafe { Context::of((*qp).context) };
-        lock(&owner.held).pairs.remove(&pair.number);
-        unsafe {
-            CompletionQueue::of((*qp).send_cq).detach(pair.number);
-            CompletionQueue::of((*qp).recv_cq).detach(pair.number);
-            if !(*qp).srq.is_null() {
-                *lock(&SharedQueue::of((*qp).srq).users) -= 1;
-            }
+        lock(&pair.context().held).pairs.remove(&pair.number);
+        let (sending, receiving, shared) = pair.queues();
+        if let Some(shared) = shared {
+            *lock(&shared.users) -= 1;
         }
+        // If both are one queue, it has counted the pair twice.
+        sending.detach(pair.number);
+        receiving.detach(pair.number);
         pair.events.subject.settle();
-        drop(unsafe { Box::from_raw(qp.cast::<QueuePair>()) });
+        drop(qp.take());
         Ok(())
     })
 }
@@ -305,14 +332,13 @@ extern "C" fn ibv_query_qp_data_in_order(_: *mut ibv_qp, _: c_int, _: u32) -> c_
 
 /// Options of a connection that its ends agree on: none.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    unsafe { ece.write(ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 }) };
+extern "C" fn ibv_query_ece(_qp: Ptr<'_, ibv_qp>, ece: Out<'_, ibv_ece>) -> c_int {
+    ece.write(ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 });
     0
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    let wanted = unsafe { &*ece };
+extern "C" fn ibv_set_ece(_qp: Ptr<'_, ibv_qp>, wanted: &ibv_ece) -> c_int {
     let anything: c_uint = wanted.vendor_id | wanted.options | wanted.comp_mask;
     if anything == 0 {
         return 0;

@@ -1,17 +1,15 @@
 //! What a device and its port are like.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: contexts are open, and results point to room for them, of the size that is said.
-
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fairway_rdma::Gid;
 use fairway_roce::{Limits, SGE_MAX};
-use libc::{c_int, c_void};
+use libc::c_int;
 
 use crate::abi::*;
-use crate::device::{Context, DeviceHandle};
+use crate::device::DeviceHandle;
 use crate::guard::{EINVAL, Errno, Result, number, status};
+use crate::pointer::{Array, Out, Ptr};
 
 /// Inline data of a send, at most.
 pub(crate) const INLINE_MAX: u32 = 1024;
@@ -35,8 +33,7 @@ pub(crate) fn gid(device: &DeviceHandle, index: usize) -> Result<Gid> {
 }
 
 fn device_attr(device: &DeviceHandle) -> ibv_device_attr {
-    // SAFETY: numbers.
-    let mut attr: ibv_device_attr = unsafe { zeroed() };
+    let mut attr: ibv_device_attr = zeroed();
     let limits = Limits::default();
     for (to, from) in attr.fw_ver.iter_mut().zip(env!("CARGO_PKG_VERSION").bytes()) {
         *to = from as libc::c_char;
@@ -74,56 +71,42 @@ fn device_attr(device: &DeviceHandle) -> ibv_device_attr {
 }
 
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_query_device(
-    context: *mut ibv_context,
-    attr: *mut ibv_device_attr,
+pub(crate) extern "C" fn ibv_query_device(
+    context: Ptr<'_, ibv_context>,
+    attr: Out<'_, ibv_device_attr>,
 ) -> c_int {
     status(|| {
-        let context = unsafe { Context::of(context) };
-        unsafe { attr.write(device_attr(context.device())) };
+        attr.write(device_attr(context.object().device()));
         Ok(())
     })
 }
 
-pub(crate) unsafe extern "C" fn query_device_ex(
-    context: *mut ibv_context,
-    input: *const c_void,
-    attr: *mut ibv_device_attr_ex,
+pub(crate) extern "C" fn query_device_ex(
+    context: Ptr<'_, ibv_context>,
+    input: Option<&u32>,
+    attr: Out<'_, ibv_device_attr_ex>,
     size: usize,
 ) -> c_int {
     status(|| {
         // Its only field is a mask of what we do not know.
-        if !input.is_null() && unsafe { *input.cast::<u32>() } != 0 {
+        if input.is_some_and(|mask| *mask != 0) {
             return Err(EINVAL);
         }
         if size < size_of::<ibv_device_attr>() {
             return Err(EINVAL);
         }
-        let context = unsafe { Context::of(context) };
-        // SAFETY: numbers.
-        let mut whole: ibv_device_attr_ex = unsafe { zeroed() };
+        let context = context.object();
+        let mut whole: ibv_device_attr_ex = zeroed();
         whole.orig_attr = device_attr(context.device());
         whole.device_cap_flags_ex = u64::from(whole.orig_attr.device_cap_flags);
         // Nanoseconds of the monotonic clock.
         whole.completion_timestamp_mask = u64::MAX >> 1;
         whole.hca_core_clock = 1_000_000;
         whole.phys_port_cnt_ex = 1;
-        unsafe { write_prefix(&whole, attr, size) };
+        // SAFETY: `size` is the size of the program's struct.
+        unsafe { attr.write_prefix(&whole, size) };
         Ok(())
     })
-}
-
-/// Writes as much of `value` as the caller has room for, and zeroes behind it.
-///
-/// # Safety
-///
-/// There is room for `size` bytes.
-unsafe fn write_prefix<T: Copy>(value: &T, room: *mut T, size: usize) {
-    let known = size.min(size_of::<T>());
-    unsafe {
-        std::ptr::copy_nonoverlapping((&raw const *value).cast::<u8>(), room.cast(), known);
-        room.cast::<u8>().add(known).write_bytes(0, size - known);
-    }
 }
 
 /// The nearest of the speeds that InfiniBand names, in units of 2.5 Gbit/s per lane, and lanes.
@@ -142,8 +125,7 @@ fn rate(speed_mbps: Option<u32>) -> (u8, u8) {
 }
 
 fn port_attr(device: &DeviceHandle) -> ibv_port_attr {
-    // SAFETY: numbers.
-    let mut attr: ibv_port_attr = unsafe { zeroed() };
+    let mut attr: ibv_port_attr = zeroed();
     let running = device.device.running;
     attr.state = if running { IBV_PORT_ACTIVE } else { IBV_PORT_DOWN };
     attr.max_mtu = IBV_MTU_4096;
@@ -173,61 +155,62 @@ pub(crate) fn mtu_code(bytes: u32) -> c_int {
     }
 }
 
-pub(crate) unsafe extern "C" fn query_port(
-    context: *mut ibv_context,
+pub(crate) extern "C" fn query_port(
+    context: Ptr<'_, ibv_context>,
     port: u8,
-    attr: *mut ibv_port_attr,
+    attr: Out<'_, ibv_port_attr>,
     size: usize,
 ) -> c_int {
     status(|| {
         if port != 1 {
             return Err(EINVAL);
         }
-        let whole = port_attr(unsafe { Context::of(context) }.device());
-        unsafe { write_prefix(&whole, attr, size) };
+        let whole = port_attr(context.object().device());
+        // SAFETY: `size` is the size of the program's struct.
+        unsafe { attr.write_prefix(&whole, size) };
         Ok(())
     })
 }
 
 /// Of programs older than `verbs_context::query_port`, whose struct has 48 bytes.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn ibv_query_port(
-    context: *mut ibv_context,
+pub(crate) extern "C" fn ibv_query_port(
+    context: Ptr<'_, ibv_context>,
     port: u8,
-    attr: *mut ibv_port_attr,
+    attr: Out<'_, ibv_port_attr>,
 ) -> c_int {
-    unsafe { query_port(context, port, attr, 48) }
+    query_port(context, port, attr, 48)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_query_port_speed(
-    context: *mut ibv_context,
+extern "C" fn ibv_query_port_speed(
+    context: Ptr<'_, ibv_context>,
     port: u32,
-    speed: *mut u64,
+    speed: Out<'_, u64>,
 ) -> c_int {
     status(|| {
         if port != 1 {
             return Err(EINVAL);
         }
-        let device = unsafe { Context::of(context) }.device();
+        let device = context.object().device();
         // In units of 100 Mbit/s.
         let megabits = u64::from(device.device.speed_mbps.unwrap_or(10_000));
-        unsafe { *speed = megabits / 100 };
+        speed.write(megabits / 100);
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_query_gid(
-    context: *mut ibv_context,
+extern "C" fn ibv_query_gid(
+    context: Ptr<'_, ibv_context>,
     port: u8,
     index: c_int,
-    result: *mut ibv_gid,
+    result: Out<'_, ibv_gid>,
 ) -> c_int {
     number(|| {
-        let device = unsafe { Context::of(context) }.device();
+        let device = context.object().device();
         let index = usize::try_from(index).ok().filter(|_| port == 1).ok_or(EINVAL)?;
-        unsafe { result.write_unaligned(ibv_gid::new(gid(device, index)?.0)) };
+        result.write(ibv_gid::new(gid(device, index)?.0));
         Ok(0)
     })
 }
@@ -243,11 +226,11 @@ fn entry(device: &DeviceHandle, index: usize) -> Result<ibv_gid_entry> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn _ibv_query_gid_ex(
-    context: *mut ibv_context,
+extern "C" fn _ibv_query_gid_ex(
+    context: Ptr<'_, ibv_context>,
     port: u32,
     index: u32,
-    result: *mut ibv_gid_entry,
+    result: Out<'_, ibv_gid_entry>,
     flags: u32,
     size: usize,
 ) -> c_int {
@@ -255,18 +238,19 @@ unsafe extern "C" fn _ibv_query_gid_ex(
         if port != 1 || flags != 0 {
             return Err(EINVAL);
         }
-        let device = unsafe { Context::of(context) }.device();
+        let device = context.object().device();
         let entry = entry(device, index as usize).map_err(|_| Errno(libc::ENODATA))?;
-        unsafe { write_prefix(&entry, result, size) };
+        // SAFETY: `size` is the size of the program's struct.
+        unsafe { result.write_prefix(&entry, size) };
         Ok(())
     })
 }
 
 /// Returns the number of entries, or a negative error number.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn _ibv_query_gid_table(
-    context: *mut ibv_context,
-    entries: *mut ibv_gid_entry,
+extern "C" fn _ibv_query_gid_table(
+    context: Ptr<'_, ibv_context>,
+    entries: Array<'_, u8>,
     room: usize,
     flags: u32,
     size: usize,
@@ -274,51 +258,54 @@ unsafe extern "C" fn _ibv_query_gid_table(
     if flags != 0 {
         return -(libc::EINVAL as isize);
     }
-    let device = unsafe { Context::of(context) }.device();
+    let device = context.object().device();
     let count = gids(device).len();
     if room < count {
         return -(libc::EINVAL as isize);
     }
-    for index in 0..count {
+    // SAFETY: the program has room for `room` structs of its own, of this size.
+    let places = unsafe { entries.room(count * size) };
+    for (index, place) in places.chunks_exact_mut(size.max(1)).enumerate() {
         let Ok(entry) = entry(device, index) else { return -(libc::EIO as isize) };
-        unsafe { write_prefix(&entry, entries.byte_add(index * size), size) };
+        // SAFETY: as above.
+        unsafe { Out::at(place).write_prefix(&entry, size) };
     }
     count as isize
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_query_gid_type(
-    context: *mut ibv_context,
+extern "C" fn ibv_query_gid_type(
+    context: Ptr<'_, ibv_context>,
     port: u8,
     index: u32,
-    kind: *mut c_int,
+    kind: Out<'_, c_int>,
 ) -> c_int {
     number(|| {
-        let device = unsafe { Context::of(context) }.device();
+        let device = context.object().device();
         gid(device, index as usize).ok().filter(|_| port == 1).ok_or(EINVAL)?;
-        unsafe { *kind = IBV_GID_TYPE_SYSFS_ROCE_V2 };
+        kind.write(IBV_GID_TYPE_SYSFS_ROCE_V2);
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_query_pkey(
-    _context: *mut ibv_context,
+extern "C" fn ibv_query_pkey(
+    _context: Ptr<'_, ibv_context>,
     port: u8,
     index: c_int,
-    key: *mut u16,
+    key: Out<'_, u16>,
 ) -> c_int {
     number(|| {
         if (port, index) != (1, 0) {
             return Err(EINVAL);
         }
-        unsafe { *key = DEFAULT_PARTITION.to_be() };
+        key.write(DEFAULT_PARTITION.to_be());
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_get_pkey_index(_context: *mut ibv_context, port: u8, key: u16) -> c_int {
+extern "C" fn ibv_get_pkey_index(_context: Ptr<'_, ibv_context>, port: u8, key: u16) -> c_int {
     // The uppermost bit says full or limited membership; any finds the full one.
     let found = port == 1 && u16::from_be(key) & 0x7fff == DEFAULT_PARTITION & 0x7fff;
     number(|| if found { Ok(0) } else { Err(EINVAL) })
@@ -337,13 +324,12 @@ pub(crate) fn wall_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_nanos() as u64)
 }
 
-pub(crate) unsafe extern "C" fn query_rt_values(
-    _context: *mut ibv_context,
-    values: *mut ibv_values_ex,
+pub(crate) extern "C" fn query_rt_values(
+    _context: Ptr<'_, ibv_context>,
+    values: &mut ibv_values_ex,
 ) -> c_int {
     const RAW_CLOCK: u32 = 1;
     status(|| {
-        let values = unsafe { &mut *values };
         if values.comp_mask & !RAW_CLOCK != 0 {
             return Err(EINVAL);
         }

@@ -1,9 +1,5 @@
 //! Posting receives: those of queue pairs and of shared receive queues.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: work requests are lists that end with a null pointer, whose `sg_list` has `num_sge`
-// entries.
-
 use fairway::engine::LocalRange;
 use fairway_rdma::Carrier;
 use fairway_roce::{PostError, ReceiveRequest, SGE_MAX, ScatterList};
@@ -14,19 +10,18 @@ use crate::device_state::DeviceState;
 use crate::guard::{EINVAL, ENOMEM, Errno, Result, set_errno, uncancelled};
 use crate::inline::BATCH;
 use crate::keys::LastKey;
+use crate::pointer::{List, Out};
 
 /// Turns `sg_list` into ranges. What is not registered becomes a range without rights, so that
 /// the request completes with a protection error, as with hardware.
-pub(crate) unsafe fn scatter(
+pub(crate) fn scatter(
     (device_state, carrier, last): (&DeviceState, &dyn Carrier, &mut LastKey),
-    list: *const ibv_sge,
-    count: usize,
+    list: &[ibv_sge],
     written: bool,
 ) -> Result<ScatterList> {
     let mut ranges = [None; SGE_MAX];
     let mut used = 0;
-    for at in 0..count {
-        let sge = unsafe { &*list.add(at) };
+    for sge in list {
         // An empty one opens nothing, whatever its key.
         if sge.length == 0 {
             continue;
@@ -61,27 +56,26 @@ impl Receives {
 
     /// Posts a list. Returns zero, or an error number, and then `bad` is the first that was not
     /// taken.
-    ///
-    /// # Safety
-    ///
-    /// `wr` is a list of receive requests, `bad` is room for a pointer.
-    pub(crate) unsafe fn post(
+    pub(crate) fn post(
         &mut self,
         device_state: &DeviceState,
         carrier: &dyn Carrier,
-        mut wr: *mut ibv_recv_wr,
-        bad: *mut *mut ibv_recv_wr,
+        mut list: List<'_, ibv_recv_wr>,
+        bad: Option<Out<'_, *mut ibv_recv_wr>>,
         hand_over: impl Fn(&[ReceiveRequest]) -> (usize, Option<PostError>),
     ) -> c_int {
-        while !wr.is_null() {
-            let first = wr;
+        while list.first().is_some() {
+            let posted = list;
             self.batch.clear();
             let mut refused = None;
-            while !wr.is_null() && self.batch.len() < BATCH && refused.is_none() {
-                match unsafe { self.convert(device_state, carrier, &*wr) } {
+            while let Some(wr) = list.first()
+                && self.batch.len() < BATCH
+                && refused.is_none()
+            {
+                match self.convert(device_state, carrier, wr) {
                     Ok(request) => {
                         self.batch.push(request);
-                        wr = unsafe { (*wr).next };
+                        list = list.rest();
                     }
                     Err(error) => refused = Some(error),
                 }
@@ -93,11 +87,9 @@ impl Receives {
                 refused
             };
             if let Some(error) = error {
-                let mut at = first;
-                for _ in 0..taken {
-                    at = unsafe { (*at).next };
+                if let Some(bad) = bad {
+                    bad.write(posted.after(taken).raw());
                 }
-                unsafe { *bad = at };
                 set_errno(error);
                 return error.0;
             }
@@ -105,20 +97,18 @@ impl Receives {
         0
     }
 
-    unsafe fn convert(
+    fn convert(
         &mut self,
         device_state: &DeviceState,
         carrier: &dyn Carrier,
         wr: &ibv_recv_wr,
     ) -> Result<ReceiveRequest> {
         let count = u32::try_from(wr.num_sge).ok().filter(|count| *count <= self.max_sge);
-        let count = count.ok_or(EINVAL)? as usize;
+        count.ok_or(EINVAL)?;
+        // SAFETY: the program has posted the request.
+        let list = unsafe { wr.entries()? };
         let rim = (device_state, carrier, &mut self.last);
-        let list = match count {
-            0 => std::ptr::null(),
-            _ => unsafe { wr.sg_list.assume_init() },
-        };
-        let local = unsafe { scatter(rim, list, count, true)? };
+        let local = scatter(rim, list, true)?;
         Ok(ReceiveRequest { id: wr.wr_id, local })
     }
 }

@@ -1,8 +1,5 @@
 //! Shared receive queues.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: objects were made by the calls here and are destroyed once, after their last use.
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -11,10 +8,9 @@ use fairway_roce::{ReceiveQueueId, SGE_MAX};
 use libc::c_int;
 
 use crate::abi::*;
-use crate::device::Context;
 use crate::device_state::{DeviceState, SharedEvents, Subject};
 use crate::guard::{EBUSY, EINVAL, EOPNOTSUPP, Held, Result, lock, object, status};
-use crate::memory::Domain;
+use crate::pointer::{Handle, Last, List, Out, Ptr};
 use crate::query::DEPTH_MAX;
 use crate::receives::Receives;
 
@@ -32,18 +28,14 @@ pub(crate) struct SharedQueue {
     pub(crate) users: Mutex<u32>,
 }
 
-impl SharedQueue {
-    /// # Safety
-    ///
-    /// `srq` is a shared receive queue of ours, not destroyed yet.
-    pub(crate) unsafe fn of<'a>(srq: *mut ibv_srq) -> &'a SharedQueue {
-        unsafe { &*srq.cast::<SharedQueue>() }
-    }
+// SAFETY: `create` makes all of them, at the start of a `SharedQueue` from a box.
+unsafe impl Handle for ibv_srq {
+    type Object = SharedQueue;
 }
 
-unsafe fn create(pd: *mut ibv_pd, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_srq> {
-    let context = unsafe { (*pd).context };
-    let owner = unsafe { Context::of(context) };
+fn create(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_srq> {
+    let context = pd.object().context();
+    let owner = context.object();
     let attr = &mut init.attr;
     if !(1..=DEPTH_MAX).contains(&attr.max_wr) || attr.max_sge > SGE_MAX as u32 {
         return Err(EINVAL);
@@ -52,14 +44,14 @@ unsafe fn create(pd: *mut ibv_pd, init: &mut ibv_srq_init_attr) -> Result<*mut i
     // It is armed by `ibv_modify_srq`.
     attr.srq_limit = 0;
     let carrier = owner.device_state.carrier()?;
-    let id = carrier.create_receive_queue(unsafe { Domain::of(pd) }.number, attr.max_wr)?;
+    let id = carrier.create_receive_queue(pd.object().number, attr.max_wr)?;
     let base = ibv_srq {
-        context,
+        context: context.raw(),
         srq_context: Field::new(init.srq_context),
-        pd,
+        pd: pd.raw(),
         handle: owner.device_state.number(),
-        mutex: unsafe { zeroed() },
-        cond: unsafe { zeroed() },
+        mutex: libc::PTHREAD_MUTEX_INITIALIZER,
+        cond: libc::PTHREAD_COND_INITIALIZER,
         events_completed: Field::new(0),
     };
     let mut queue = Box::<SharedQueue>::new_uninit();
@@ -74,51 +66,48 @@ unsafe fn create(pd: *mut ibv_pd, init: &mut ibv_srq_init_attr) -> Result<*mut i
             id,
             carrier: Arc::clone(carrier),
             device_state: Arc::clone(&owner.device_state),
-            receives: Held::new(Receives::new(attr.max_sge)),
+            // SAFETY: it moves into the box here, and stays there.
+            receives: unsafe { Held::new(Receives::new(attr.max_sge)) },
             events,
             attr: *attr,
             users: Mutex::new(0),
         },
     );
-    Ok(Box::into_raw(queue).cast())
+    Ok(ibv_srq::give(queue))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
-    object(|| unsafe { create(pd, &mut *init) })
+extern "C" fn ibv_create_srq(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> *mut ibv_srq {
+    object(|| create(pd, init))
 }
 
-pub(crate) unsafe extern "C" fn create_ex(
-    _context: *mut ibv_context,
-    init: *mut ibv_srq_init_attr_ex,
+pub(crate) extern "C" fn create_ex(
+    _context: Ptr<'_, ibv_context>,
+    init: &mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
     const KNOWN: u32 = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
     object(|| {
-        let init = unsafe { &mut *init };
         let typed = init.comp_mask & IBV_SRQ_INIT_ATTR_TYPE != 0;
         // XRC and tag matching we do not have.
         if init.comp_mask & !KNOWN != 0 || typed && init.srq_type != IBV_SRQT_BASIC {
             return Err(EOPNOTSUPP);
         }
-        if init.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 || init.pd.is_null() {
+        if init.comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 {
             return Err(EINVAL);
         }
+        // SAFETY: the domain that attributes name is not freed before the call returns.
+        let pd = unsafe { Ptr::found(init.pd) }.ok_or(EINVAL)?;
         let mut basic = ibv_srq_init_attr { srq_context: init.srq_context, attr: init.attr };
-        let srq = unsafe { create(init.pd, &mut basic)? };
+        let srq = create(pd, &mut basic)?;
         init.attr = basic.attr;
         Ok(srq)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_modify_srq(
-    srq: *mut ibv_srq,
-    attr: *mut ibv_srq_attr,
-    mask: c_int,
-) -> c_int {
+extern "C" fn ibv_modify_srq(srq: Ptr<'_, ibv_srq>, attr: &ibv_srq_attr, mask: c_int) -> c_int {
     status(|| {
-        let queue = unsafe { SharedQueue::of(srq) };
-        let attr = unsafe { &*attr };
+        let queue = srq.object();
         if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
             return Err(EINVAL);
         }
@@ -139,44 +128,42 @@ unsafe extern "C" fn ibv_modify_srq(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
-    let queue = unsafe { SharedQueue::of(srq) };
+extern "C" fn ibv_query_srq(srq: Ptr<'_, ibv_srq>, attr: Out<'_, ibv_srq_attr>) -> c_int {
+    let queue = srq.object();
     let now = ibv_srq_attr { srq_limit: queue.events.limit.load(Ordering::Acquire), ..queue.attr };
-    unsafe { attr.write(now) };
+    attr.write(now);
     0
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+extern "C" fn ibv_destroy_srq(srq: Last<'_, ibv_srq>) -> c_int {
     status(|| {
-        let queue = unsafe { SharedQueue::of(srq) };
+        let queue = srq.object();
         if *lock(&queue.users) != 0 {
             return Err(EBUSY);
         }
         queue.carrier.destroy_receive_queue(queue.id)?;
         queue.device_state.remove_shared(queue.id, &queue.events);
         queue.events.subject.settle();
-        drop(unsafe { Box::from_raw(srq.cast::<SharedQueue>()) });
+        drop(srq.take());
         Ok(())
     })
 }
 
-pub(crate) unsafe extern "C" fn number(srq: *mut ibv_srq, number: *mut u32) -> c_int {
-    unsafe { *number = (*srq).handle };
+pub(crate) extern "C" fn number(srq: Ptr<'_, ibv_srq>, number: Out<'_, u32>) -> c_int {
+    number.write(srq.object().base.handle);
     0
 }
 
-pub(crate) unsafe extern "C" fn post_receives(
-    srq: *mut ibv_srq,
-    wr: *mut ibv_recv_wr,
-    bad: *mut *mut ibv_recv_wr,
+pub(crate) extern "C" fn post_receives(
+    srq: Ptr<'_, ibv_srq>,
+    list: List<'_, ibv_recv_wr>,
+    bad: Option<Out<'_, *mut ibv_recv_wr>>,
 ) -> c_int {
-    let queue = unsafe { SharedQueue::of(srq) };
-    unsafe {
-        queue.receives.with(|receives| {
-            receives.post(&queue.device_state, &*queue.carrier, wr, bad, |requests| {
-                queue.carrier.post_shared_receive(queue.id, requests)
-            })
+    let queue = srq.object();
+    queue.receives.with(|receives| {
+        receives.post(&queue.device_state, &*queue.carrier, list, bad, |requests| {
+            queue.carrier.post_shared_receive(queue.id, requests)
         })
-    }
+    })
 }

@@ -5,9 +5,6 @@
 //! show (`tree`), and the C library's functions that take a path (`preload`) look there instead,
 //! for these paths and no others.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps libibverbs'
-// contract: strings end with a zero byte, and buffers have the lengths that are said.
-
 // Tests use the C library's own.
 #[cfg_attr(test, allow(dead_code))]
 mod preload;
@@ -15,13 +12,14 @@ mod tree;
 
 use std::ffi::{CStr, CString};
 use std::io::Read as _;
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 
 use libc::{c_char, c_int};
 
 use crate::abi::ibv_device;
-use crate::device::DeviceHandle;
 use crate::guard::{Errno, number};
+use crate::pointer::{Array, Ptr, Text};
 
 const DEVICE_FILES: &[u8] = b"/dev/infiniband";
 
@@ -65,7 +63,7 @@ extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-fn read_into(path: PathBuf, buffer: *mut c_char, size: usize) -> c_int {
+fn read_into(path: PathBuf, buffer: &mut [MaybeUninit<u8>]) -> c_int {
     number(|| {
         let error = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let path = CString::new(path.into_os_string().into_encoded_bytes())
@@ -78,15 +76,12 @@ fn read_into(path: PathBuf, buffer: *mut c_char, size: usize) -> c_int {
         std::fs::File::open(place)
             .and_then(|mut file| file.read_to_end(&mut text))
             .map_err(error)?;
-        let mut length = text.len().min(size);
-        if length > 0 && text[length - 1] == b'\n' {
-            length -= 1;
-        }
-        unsafe {
-            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, length);
-            if length < size {
-                *buffer.add(length) = 0;
-            }
+        text.truncate(buffer.len());
+        text.pop_if(|last| *last == b'\n');
+        let length = text.len();
+        // The text ends with a zero byte if there is room for one.
+        for (to, from) in buffer.iter_mut().zip(text.into_iter().chain([0])) {
+            to.write(from);
         }
         Ok(length as c_int)
     })
@@ -94,28 +89,31 @@ fn read_into(path: PathBuf, buffer: *mut c_char, size: usize) -> c_int {
 
 /// The text of a file without its last newline. Returns its length, or -1.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_read_sysfs_file(
-    folder: *const c_char,
-    file: *const c_char,
-    buffer: *mut c_char,
+extern "C" fn ibv_read_sysfs_file(
+    folder: Text<'_>,
+    file: Text<'_>,
+    buffer: Array<'_, u8>,
     size: usize,
 ) -> c_int {
-    let part = |text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    read_into(PathBuf::from(part(folder)).join(part(file)), buffer, size)
+    let part = |text: Text<'_>| text.as_c_str().to_string_lossy().into_owned();
+    // SAFETY: the program has passed this length.
+    let buffer = unsafe { buffer.room(size) };
+    read_into(PathBuf::from(part(folder)).join(part(file)), buffer)
 }
 
 /// The same for a file of a device. (The last argument is a format in C; ours takes no parameters.)
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ibv_read_ibdev_sysfs_file(
-    buffer: *mut c_char,
+extern "C" fn ibv_read_ibdev_sysfs_file(
+    buffer: Array<'_, u8>,
     size: usize,
-    device: *mut ibv_device,
-    file: *const c_char,
+    device: Ptr<'_, ibv_device>,
+    file: Text<'_>,
 ) -> c_int {
-    let device = unsafe { &*device.cast::<DeviceHandle>() };
-    let file = unsafe { CStr::from_ptr(file) }.to_string_lossy().into_owned();
-    let path = PathBuf::from(format!("/sys/class/infiniband/{}", device.device.name)).join(file);
-    read_into(path, buffer, size)
+    let file = file.as_c_str().to_string_lossy().into_owned();
+    let name = &device.object().device.name;
+    let path = PathBuf::from(format!("/sys/class/infiniband/{name}")).join(file);
+    // SAFETY: the program has passed this length.
+    read_into(path, unsafe { buffer.room(size) })
 }
 
 #[cfg(test)]

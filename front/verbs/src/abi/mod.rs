@@ -23,12 +23,32 @@ pub(crate) use field::Field;
 pub(crate) use objects::*;
 pub(crate) use work::*;
 
-/// An all-zero value of a C struct.
+/// A type that can be made of zeroes.
 ///
 /// # Safety
 ///
-/// All zeroes is a legal value of `T`.
-pub(crate) unsafe fn zeroed<T>() -> T {
-    // SAFETY: as the caller says.
+/// Bytes that are all zeroes are a legal value of the type.
+pub(crate) unsafe trait Zero: Sized {}
+
+// SAFETY: an array consists of such values.
+unsafe impl<T: Zero, const LENGTH: usize> Zero for [T; LENGTH] {}
+
+/// Implements [`Zero`] for structs of C.
+macro_rules! zero {
+    ($($name:ty),* $(,)?) => {
+        // SAFETY: each consists of numbers, raw pointers, and what need not be initialised.
+        $(unsafe impl $crate::abi::Zero for $name {})*
+    };
+}
+pub(crate) use zero;
+
+zero! {
+    ibv_ah_attr, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr, ibv_qp_attr, ibv_recv_wr,
+    ibv_send_wr, ibv_wc,
+}
+
+/// A struct of C that is all zeroes.
+pub(crate) fn zeroed<T: Zero>() -> T {
+    // SAFETY: zeroes are a legal value of the type (`Zero`).
     unsafe { std::mem::zeroed() }
 }

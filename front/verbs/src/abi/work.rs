@@ -6,6 +6,8 @@
 use std::mem::MaybeUninit;
 
 use super::ibv_ah;
+use crate::guard::{EINVAL, Result};
+use crate::pointer::Chained;
 use libc::{c_int, c_uint, c_void};
 
 #[repr(C)]
@@ -83,6 +85,37 @@ pub(crate) struct ibv_recv_wr {
     pub(crate) sg_list: MaybeUninit<*mut ibv_sge>,
     pub(crate) num_sge: c_int,
 }
+
+macro_rules! requests {
+    ($($name:ty),*) => {
+        $(impl Chained for $name {
+            #[inline]
+            fn next(&self) -> *mut $name {
+                self.next
+            }
+        }
+
+        impl $name {
+            /// Where the bytes of the request are.
+            ///
+            /// # Safety
+            ///
+            /// A program has posted it, and the call has not returned.
+            #[inline]
+            pub(crate) unsafe fn entries(&self) -> Result<&[ibv_sge]> {
+                match usize::try_from(self.num_sge).map_err(|_| EINVAL)? {
+                    0 => Ok(&[]),
+                    // SAFETY: a request has a list of as many entries as it says.
+                    count => Ok(unsafe {
+                        std::slice::from_raw_parts(self.sg_list.assume_init(), count)
+                    }),
+                }
+            }
+        })*
+    };
+}
+
+requests!(ibv_send_wr, ibv_recv_wr);
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -134,7 +134,7 @@ unsafe fn next(queue: &EventQueue<Note>) -> Result<Option<*mut rdma_cm_event>> {
             listen_id,
             event: note.kind,
             status: note.status,
-            param: rdma_param { conn: unsafe { zeroed() } },
+            param: rdma_param { conn: zeroed() },
         },
         owner,
         private: note.private,

@@ -167,7 +167,7 @@ impl Id {
             channel: Field::new(channel),
             context: Field::new(context),
             qp: Field::null(),
-            route: unsafe { zeroed() },
+            route: zeroed(),
             ps,
             port_num: Field::new(0),
             event: Field::null(),

@@ -40,8 +40,7 @@ unsafe impl Send for Note {}
 
 impl Note {
     pub(super) fn new(core: &Arc<Core>, kind: c_int, status: c_int) -> Note {
-        // SAFETY: numbers, and a null pointer.
-        let details = Details::Connection(unsafe { zeroed() });
+        let details = Details::Connection(zeroed());
         let (core, private) = (Arc::clone(core), [0; PRIVATE_MAX]);
         Note { core, listener: None, kind, status, details, private, private_len: 0 }
     }

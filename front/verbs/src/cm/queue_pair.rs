@@ -37,8 +37,7 @@ fn check(result: c_int) -> Result<()> {
 pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)> {
     let inner = lock(&this.core.inner);
     let agreed = inner.agreed;
-    // SAFETY: numbers.
-    let mut attr: ibv_qp_attr = unsafe { zeroed() };
+    let mut attr: ibv_qp_attr = zeroed();
     attr.qp_state = state;
     let datagram = this.is_datagram();
     let mask = match (state, datagram) {

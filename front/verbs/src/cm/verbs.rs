@@ -3,6 +3,7 @@
 use libc::{c_int, c_void};
 
 use crate::abi::*;
+use crate::pointer::Ptr;
 
 unsafe extern "C" {
     pub(super) fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context;
@@ -45,7 +46,7 @@ pub(super) unsafe fn create_qp_ex(
     init: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
     // SAFETY: as the caller says.
-    unsafe { (table(context).create_qp_ex)(context, init) }
+    unsafe { (table(context).create_qp_ex)(Ptr::kept(context), &mut *init) }
 }
 
 /// `ibv_create_srq_ex`, likewise.
@@ -58,5 +59,5 @@ pub(super) unsafe fn create_srq_ex(
     init: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
     // SAFETY: as the caller says.
-    unsafe { (table(context).create_srq_ex)(context, init) }
+    unsafe { (table(context).create_srq_ex)(Ptr::kept(context), &mut *init) }
 }

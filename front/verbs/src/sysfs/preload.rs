@@ -3,11 +3,6 @@
 //! They compare a few bytes and go on to the next library's function of the name. They take no
 //! lock, allocate nothing and touch no errno for other paths than those of RDMA devices.
 
-// SAFETY (all unsafe code of this file): a C program calls these as the C library's functions, with
-// what those demand; they are handed on with the types of the C library's own declarations. Where
-// those take a variable number of arguments, the last is passed as a call with that many would pass
-// it, on every ABI of Linux.
-
 use std::ffi::{CStr, CString, c_void};
 use std::mem::transmute;
 use std::ptr::null_mut;
@@ -36,9 +31,11 @@ impl Next {
         // Names that new programs no longer call have old versions only.
         const OLDEST: &[&CStr] = &[c"GLIBC_2.2.5", c"GLIBC_2.17", c"GLIBC_2.4"];
         let name = self.name.as_ptr();
+        // SAFETY: the names end with zero bytes.
         let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name) };
         for version in OLDEST {
             if found.is_null() {
+                // SAFETY: likewise.
                 found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr()) };
             }
         }
@@ -48,10 +45,16 @@ impl Next {
 }
 
 /// Where to look for a path, if that is elsewhere.
+///
+/// # Safety
+///
+/// The path is null or ends with a zero byte.
 unsafe fn elsewhere(path: *const c_char) -> Option<CString> {
+    // SAFETY: as the caller says. Of most paths only the first byte is read.
     if path.is_null() || unsafe { *path.cast::<u8>() } != b'/' {
         return None;
     }
+    // SAFETY: as the caller says.
     let path = unsafe { CStr::from_ptr(path) };
     if is_ours(path.to_bytes()) { redirected(path) } else { None }
 }
@@ -98,10 +101,17 @@ macro_rules! in_front_of {
                 crate::guard::set_errno(crate::guard::Errno(libc::ENOSYS));
                 return <$result>::FAILED;
             }
+            // SAFETY: the C library's function of this name takes these types. Where it takes a
+            // variable number of arguments, the last is passed as a call with that many would pass
+            // it, on every ABI of Linux.
             let next: Function = unsafe { transmute::<*mut c_void, Function>(next) };
-            match unsafe { elsewhere(path) } {
-                None => unsafe { next($($before,)* path $(, $after)*) },
-                Some(place) => unsafe { next($($before,)* place.as_ptr() $(, $after)*) },
+            // SAFETY: a program calls this function with what that of the C library demands: the
+            // path ends with a zero byte, and the rest is handed on as it is.
+            unsafe {
+                match elsewhere(path) {
+                    None => next($($before,)* path $(, $after)*),
+                    Some(place) => next($($before,)* place.as_ptr() $(, $after)*),
+                }
             }
         })*
     };

@@ -115,8 +115,7 @@ pub(in super::super) fn address_of(
     local: IpAddr,
     remote: IpAddr,
 ) -> ibv_ah_attr {
-    // SAFETY: numbers.
-    let mut address: ibv_ah_attr = unsafe { zeroed() };
+    let mut address: ibv_ah_attr = zeroed();
     address.grh.dgid = ibv_gid::new(Gid::from(remote).0);
     address.grh.sgid_index = cm_device.gid_index(local);
     address.grh.hop_limit = 64;
@@ -224,8 +223,7 @@ fn queried(
     };
     let mut note = Note::new(&core, RDMA_CM_EVENT_CONNECT_REQUEST, 0)
         .saying(&request.private[IpHeader::LEN..]);
-    // SAFETY: numbers.
-    let address = unsafe { zeroed() };
+    let address = zeroed();
     note.details = Details::Datagram { address, queue_pair: 0, q_key: 0 };
     note.listener = Some(listening);
     tell(note);

@@ -16,6 +16,8 @@ use super::super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
 use super::super::resolve::{rdma_bind_addr, rdma_listen, rdma_resolve_addr, rdma_resolve_route};
 use super::*;
 use crate::abi::*;
+use crate::pointer::{Array, List, Out, Ptr};
+use crate::{cq, post};
 use fairway::engine::wire::Qpn;
 
 unsafe extern "C" {
@@ -200,7 +202,7 @@ fn two_ids_connect_exchange_private_data_and_disconnect() {
     drop(server.hear(RDMA_CM_EVENT_ESTABLISHED));
     // Both queue pairs send, to each other.
     let states = [active, passive].map(|id| {
-        let mut attr: ibv_qp_attr = unsafe { zeroed() };
+        let mut attr: ibv_qp_attr = zeroed();
         attr.qp_state = IBV_QPS_RTR;
         let mut mask = 0;
         assert_eq!(unsafe { rdma_init_qp_attr(id, &mut attr, &mut mask) }, 0);
@@ -241,11 +243,25 @@ fn send_one(active: *mut rdma_cm_id, passive: *mut rdma_cm_id) {
     unsafe {
         let mut receive: ibv_recv_wr = zeroed();
         let mut bad = null_mut();
-        assert_eq!(crate::post::post_receive((*passive).qp.get(), &mut receive, &mut bad), 0);
+        assert_eq!(
+            post::post_receive(
+                Ptr::kept((*passive).qp.get()),
+                List::found(&mut receive),
+                Some(Out::from(&mut bad))
+            ),
+            0
+        );
         let mut send: ibv_send_wr = zeroed();
         send.opcode = IBV_WR_SEND;
         let mut bad = null_mut();
-        assert_eq!(crate::post::post_send((*active).qp.get(), &mut send, &mut bad), 0);
+        assert_eq!(
+            post::post_send(
+                Ptr::kept((*active).qp.get()),
+                List::found(&mut send),
+                Some(Out::from(&mut bad))
+            ),
+            0
+        );
         assert_eq!(until_polled((*active).send_cq.get()), IBV_WC_SEND);
     }
 }
@@ -254,8 +270,9 @@ fn send_one(active: *mut rdma_cm_id, passive: *mut rdma_cm_id) {
 fn until_polled(cq: *mut ibv_cq) -> c_int {
     let begun = std::time::Instant::now();
     while begun.elapsed() < std::time::Duration::from_secs(10) {
-        let mut found: [ibv_wc; 2] = unsafe { zeroed() };
-        if unsafe { crate::cq::poll(cq, 2, found.as_mut_ptr()) } == 1 {
+        let mut found: [ibv_wc; 2] = zeroed();
+        let room = Array::from(&mut found[..]);
+        if cq::poll(unsafe { Ptr::kept(cq) }, 2, room) == 1 {
             assert_eq!(found[0].status, IBV_WC_SUCCESS);
             return found[0].opcode;
         }
@@ -497,7 +514,7 @@ fn id_resolved_by_two_threads_frees_each_path_once() {
     let id = client.resolved(RDMA_PS_TCP, port);
     SharedId(id).by_two_threads(5_000, |id| {
         assert_eq!(unsafe { rdma_resolve_route(id, 1000) }, 0);
-        let mut attr: ibv_qp_attr = unsafe { zeroed() };
+        let mut attr: ibv_qp_attr = zeroed();
         attr.qp_state = IBV_QPS_INIT;
         let mut mask = 0;
         assert_eq!(unsafe { rdma_init_qp_attr(id, &mut attr, &mut mask) }, 0);

@@ -1,0 +1,303 @@
+//! Pointers between C programs and this library, as types that state what they are trusted for.
+//!
+//! Each type has the representation of a C pointer. Its documentation states the rule of libibverbs
+//! and librdmacm that a program keeps when it passes such a pointer. Programs make values of these
+//! types, and functions of this library that are marked `unsafe` and repeat the rule. Everything
+//! else relies on it without further `unsafe`.
+//!
+//! Attribute structs are plain references in signatures, `&T` where a call reads and `&mut T` where
+//! it also writes, because no other call uses them at the same time. Of an attribute struct with a
+//! mask, a call reads those fields that the mask names.
+
+use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null_mut};
+
+use crate::guard::{ENOMEM, Held, Holding, Result};
+
+/// A struct of the header that is part of an object of ours.
+///
+/// # Safety
+///
+/// `Object` is `#[repr(C)]` and has a field of this type [`FRONT`](Handle::FRONT) bytes behind its
+/// start. Programs get pointers to no other values of this type than such fields, of objects
+/// that were allocated by `Box`.
+pub(crate) unsafe trait Handle: Sized {
+    type Object;
+    const FRONT: usize = 0;
+
+    /// Hands an object to the program, which owns it from now on.
+    fn give(object: Box<Self::Object>) -> *mut Self {
+        Box::into_raw(object).wrapping_byte_add(Self::FRONT).cast()
+    }
+}
+
+/// A handle that a program passes to a call: libibverbs or librdmacm has made it, and it is not
+/// destroyed before the call returns. Other calls may use the object at the same time, and the
+/// program may change those of its fields that are [`Field`](crate::abi::Field)s.
+#[repr(transparent)]
+pub(crate) struct Ptr<'a, T>(NonNull<T>, PhantomData<&'a T>);
+
+impl<T> Clone for Ptr<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Ptr<'_, T> {}
+
+impl<'a, T: Handle> Ptr<'a, T> {
+    /// Trusts a pointer that was not passed but found in a struct. `None` if it is null.
+    ///
+    /// # Safety
+    ///
+    /// The handle, if there is one, is not destroyed within `'a`.
+    pub(crate) unsafe fn found(handle: *mut T) -> Option<Ptr<'a, T>> {
+        NonNull::new(handle).map(|handle| Ptr(handle, PhantomData))
+    }
+
+    /// Trusts a pointer that an object of ours keeps.
+    ///
+    /// # Safety
+    ///
+    /// It is not null, and the handle is not destroyed within `'a`.
+    pub(crate) unsafe fn kept(handle: *mut T) -> Ptr<'a, T> {
+        // SAFETY: as the caller says.
+        Ptr(unsafe { NonNull::new_unchecked(handle) }, PhantomData)
+    }
+
+    pub(crate) fn raw(self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    /// The object around the handle.
+    #[inline]
+    pub(crate) fn object(self) -> &'a T::Object {
+        // SAFETY: the handle is not destroyed within `'a`, and is part of an object at this place
+        // (`Handle`). Fields of objects that change are atomic or behind locks.
+        unsafe { self.0.byte_sub(T::FRONT).cast::<T::Object>().as_ref() }
+    }
+}
+
+/// A handle that a program passes to the call that destroys it: no other call uses it at the same
+/// time, and if the call succeeds, none will. (A call that acknowledges an event may not have
+/// returned yet, but uses nothing of the object any more.)
+#[repr(transparent)]
+pub(crate) struct Last<'a, T>(Ptr<'a, T>);
+
+impl<T: Handle> Last<'_, T> {
+    pub(crate) fn raw(&self) -> *mut T {
+        self.0.raw()
+    }
+
+    pub(crate) fn object(&self) -> &T::Object {
+        self.0.object()
+    }
+
+    /// Takes the object back from the program.
+    pub(crate) fn take(self) -> Box<T::Object> {
+        let object = self.raw().wrapping_byte_sub(T::FRONT).cast::<T::Object>();
+        // SAFETY: the object was allocated by `Box` (`Handle`), and this is the last use of it.
+        unsafe { Box::from_raw(object) }
+    }
+}
+
+/// An object with a lock that one call takes and a later one releases.
+pub(crate) trait Lockable: Handle {
+    type Value;
+
+    fn lock(object: &Self::Object) -> &Held<Self::Value>;
+}
+
+/// A handle whose lock this thread holds: a call has taken it (`ibv_start_poll`, `ibv_wr_start`)
+/// and the call that releases it is this one or comes later. As to the rest it is a [`Ptr`].
+#[repr(transparent)]
+pub(crate) struct Locked<'a, T>(Ptr<'a, T>);
+
+impl<'a, T: Lockable> Locked<'a, T> {
+    /// The object, and the value behind its lock.
+    #[inline]
+    pub(crate) fn open(self) -> (&'a T::Object, Holding<'a, T::Value>) {
+        let object = self.0.object();
+        // SAFETY: this thread holds the lock, and this is the one value of the call, which `open`
+        // consumes. So nothing else refers to what is behind the lock.
+        (object, unsafe { T::lock(object).resume() })
+    }
+}
+
+/// Room for one value, which the call writes. It need be neither initialised nor aligned.
+#[repr(transparent)]
+pub(crate) struct Out<'a, T>(NonNull<T>, PhantomData<&'a mut T>);
+
+impl<T> Clone for Out<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<'_, T> {}
+
+#[cfg(test)]
+impl<'a, T> From<&'a mut T> for Out<'a, T> {
+    fn from(room: &'a mut T) -> Self {
+        Out(NonNull::from(room), PhantomData)
+    }
+}
+
+impl<'a, T> Out<'a, T> {
+    /// The start of room for a struct whose size is that of an older or newer header.
+    pub(crate) fn at(room: &'a mut [MaybeUninit<u8>]) -> Out<'a, T> {
+        Out(NonNull::from(room).cast(), PhantomData)
+    }
+
+    pub(crate) fn write(self, value: T) {
+        // SAFETY: the program has room for the value there.
+        unsafe { self.0.write_unaligned(value) };
+    }
+
+    /// Writes as much of `value` as the program has room for, and zeroes behind it.
+    ///
+    /// # Safety
+    ///
+    /// The program has room for `size` bytes, whatever the size of the type.
+    pub(crate) unsafe fn write_prefix(self, value: &T, size: usize)
+    where
+        T: Copy,
+    {
+        let known = size.min(size_of::<T>());
+        let room = self.0.as_ptr().cast::<u8>();
+        // SAFETY: as the caller says; no more bytes are read than the value has.
+        unsafe {
+            std::ptr::copy_nonoverlapping(std::ptr::from_ref(value).cast(), room, known);
+            room.add(known).write_bytes(0, size - known);
+        }
+    }
+}
+
+/// An array, whose length the program passes beside it. It may be null if its length is zero.
+#[repr(transparent)]
+pub(crate) struct Array<'a, T>(*mut T, PhantomData<&'a mut T>);
+
+impl<T> Clone for Array<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Array<'_, T> {}
+
+#[cfg(test)]
+impl<'a, T> From<&'a mut [T]> for Array<'a, T> {
+    fn from(room: &'a mut [T]) -> Self {
+        Array(room.as_mut_ptr(), PhantomData)
+    }
+}
+
+impl<'a, T> Array<'a, T> {
+    /// The elements that the program has filled in.
+    ///
+    /// # Safety
+    ///
+    /// The program has passed this length.
+    pub(crate) unsafe fn elements(self, length: usize) -> &'a [T] {
+        match length {
+            0 => &[],
+            // SAFETY: the array has as many elements as the program says.
+            _ => unsafe { std::slice::from_raw_parts(self.0, length) },
+        }
+    }
+
+    /// Room that the call fills.
+    ///
+    /// # Safety
+    ///
+    /// The program has passed this length.
+    #[inline]
+    pub(crate) unsafe fn room(self, length: usize) -> &'a mut [MaybeUninit<T>] {
+        match length {
+            0 => &mut [],
+            // SAFETY: the array has as many elements as the program says, initialised or not.
+            _ => unsafe { std::slice::from_raw_parts_mut(self.0.cast(), length) },
+        }
+    }
+}
+
+/// A work request that names the next.
+pub(crate) trait Chained {
+    fn next(&self) -> *mut Self;
+}
+
+/// Work requests that are posted together: each names the next, and the last has a null pointer.
+/// The program changes none of them before the call returns.
+#[repr(transparent)]
+pub(crate) struct List<'a, T>(*mut T, PhantomData<&'a T>);
+
+impl<T> Clone for List<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for List<'_, T> {}
+
+impl<'a, T: Chained> List<'a, T> {
+    /// Trusts a pointer that no program has passed.
+    ///
+    /// # Safety
+    ///
+    /// The rules of the type.
+    #[cfg(test)]
+    pub(crate) unsafe fn found(list: *mut T) -> List<'a, T> {
+        List(list, PhantomData)
+    }
+
+    pub(crate) fn raw(self) -> *mut T {
+        self.0
+    }
+
+    /// The first request; `None` if there is none.
+    #[inline]
+    pub(crate) fn first(self) -> Option<&'a T> {
+        // SAFETY: it is null, or the program's request, which stays as it is within `'a`. What the
+        // program may have left uninitialised of it is `MaybeUninit`, or a union.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The requests behind the first.
+    #[inline]
+    pub(crate) fn rest(self) -> List<'a, T> {
+        List(self.first().map_or(null_mut(), T::next), PhantomData)
+    }
+
+    /// The requests behind the first `count`.
+    pub(crate) fn after(self, count: usize) -> List<'a, T> {
+        (0..count).fold(self, |list, _| list.rest())
+    }
+}
+
+/// Text that ends with a zero byte.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Text<'a>(NonNull<c_char>, PhantomData<&'a CStr>);
+
+impl<'a> Text<'a> {
+    pub(crate) fn as_c_str(self) -> &'a CStr {
+        // SAFETY: the text ends with a zero byte, and the program does not change it meanwhile.
+        unsafe { CStr::from_ptr(self.0.as_ptr()) }
+    }
+}
+
+/// An array of pointers that ends with a null pointer, in memory that C's `free` takes back.
+pub(crate) fn null_ended<T>(items: impl ExactSizeIterator<Item = *mut T>) -> Result<*mut *mut T> {
+    let length = items.len();
+    // SAFETY: no pointers.
+    let array = unsafe { libc::calloc(length + 1, size_of::<*mut T>()) }.cast::<*mut T>();
+    if array.is_null() {
+        return Err(ENOMEM);
+    }
+    // SAFETY: as many elements were allocated, and all zeroes is a null pointer.
+    let room = unsafe { std::slice::from_raw_parts_mut(array, length) };
+    room.iter_mut().zip(items).for_each(|(to, item)| *to = item);
+    Ok(array)
+}
