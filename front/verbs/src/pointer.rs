@@ -71,6 +71,12 @@ impl<'a, T: Handle> Ptr<'a, T> {
         self.0.as_ptr()
     }
 
+    /// The handle itself, as the program sees it.
+    pub(crate) fn handle(self) -> &'a T {
+        // SAFETY: it is not destroyed within `'a`, and its fields that change are atomic.
+        unsafe { self.0.as_ref() }
+    }
+
     /// The object around the handle.
     #[inline]
     pub(crate) fn object(self) -> &'a T::Object {
@@ -86,9 +92,24 @@ impl<'a, T: Handle> Ptr<'a, T> {
 #[repr(transparent)]
 pub(crate) struct Last<'a, T>(Ptr<'a, T>);
 
-impl<T: Handle> Last<'_, T> {
+impl<'a, T: Handle> Last<'a, T> {
+    /// Trusts a pointer that was not passed but found in a struct. `None` if it is null.
+    ///
+    /// # Safety
+    ///
+    /// The handle, if there is one, has this last use.
+    pub(crate) unsafe fn found(handle: *mut T) -> Option<Last<'a, T>> {
+        // SAFETY: as the caller says.
+        unsafe { Ptr::found(handle) }.map(Last)
+    }
+
     pub(crate) fn raw(&self) -> *mut T {
         self.0.raw()
+    }
+
+    /// The same handle for calls before the last use.
+    pub(crate) fn as_ptr(&self) -> Ptr<'_, T> {
+        self.0
     }
 
     pub(crate) fn object(&self) -> &T::Object {
@@ -195,6 +216,11 @@ impl<'a, T> From<&'a mut [T]> for Array<'a, T> {
 }
 
 impl<'a, T> Array<'a, T> {
+    /// An array that was not passed but found in a struct, whose rules are the same.
+    pub(crate) fn found(array: *const T) -> Array<'a, T> {
+        Array(array.cast_mut(), PhantomData)
+    }
+
     /// The elements that the program has filled in.
     ///
     /// # Safety
@@ -206,6 +232,20 @@ impl<'a, T> Array<'a, T> {
             // SAFETY: the array has as many elements as the program says.
             _ => unsafe { std::slice::from_raw_parts(self.0, length) },
         }
+    }
+
+    /// The same of bytes that a program may have forgotten to pass: `None` if the array is null and
+    /// the length is not.
+    ///
+    /// # Safety
+    ///
+    /// The program has passed this length.
+    pub(crate) unsafe fn checked(self, length: usize) -> Option<&'a [T]> {
+        if length > 0 && self.0.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller says.
+        Some(unsafe { self.elements(length) })
     }
 
     /// Room that the call fills.
@@ -282,6 +322,10 @@ impl<'a, T: Chained> List<'a, T> {
 pub(crate) struct Text<'a>(NonNull<c_char>, PhantomData<&'a CStr>);
 
 impl<'a> Text<'a> {
+    pub(crate) fn raw(self) -> *const c_char {
+        self.0.as_ptr()
+    }
+
     pub(crate) fn as_c_str(self) -> &'a CStr {
         // SAFETY: the text ends with a zero byte, and the program does not change it meanwhile.
         unsafe { CStr::from_ptr(self.0.as_ptr()) }

@@ -1,9 +1,5 @@
 //! Event channels: what happened, told to programs.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
-// contract: channels, ids and events were made by the calls here and are given back once, after
-// their last use.
-
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::ptr::null_mut;
@@ -19,20 +15,31 @@ use super::{connect, lifetime};
 use crate::abi::zeroed;
 use crate::events::{EventQueue, NOT_YET, sleep_on, take_or_sleep};
 use crate::guard::{EBADF, EINVAL, Errno, Result, lock, number, object, set_errno, uncancelled};
+use crate::pointer::{Handle, Last, Out, Ptr};
 
 /// A channel as programs hold it.
 #[repr(C)]
-struct Channel {
+pub(crate) struct Channel {
     base: rdma_event_channel,
     queue: Queue,
 }
 
 /// An event as programs hold it.
 #[repr(C)]
-struct Event {
-    base: rdma_cm_event,
+pub(crate) struct Event {
+    pub(super) base: rdma_cm_event,
     owner: Arc<Core>,
     private: [u8; PRIVATE_MAX],
+}
+
+// SAFETY: `make` makes all of them, at the start of a `Channel` from a box.
+unsafe impl Handle for rdma_event_channel {
+    type Object = Channel;
+}
+
+// SAFETY: `next` makes all of them, at the start of an `Event` from a box.
+unsafe impl Handle for rdma_cm_event {
+    type Object = Event;
 }
 
 /// What has become of a channel.
@@ -51,12 +58,23 @@ fn set_state(channel: usize, state: State) {
     CHANNELS.write().unwrap_or_else(PoisonError::into_inner).insert(channel, state);
 }
 
-pub(super) fn make() -> Result<*mut rdma_event_channel> {
+/// A new channel, and where its events wait.
+pub(super) fn make() -> Result<(*mut rdma_event_channel, Queue)> {
     let queue = Queue(Arc::new(EventQueue::new()?));
     let base = rdma_event_channel { fd: queue.0.descriptor() };
-    let channel = Box::into_raw(Box::new(Channel { base, queue: queue.clone() }));
-    set_state(channel as usize, State::Live(queue));
-    Ok(channel.cast())
+    let channel = rdma_event_channel::give(Box::new(Channel { base, queue: queue.clone() }));
+    set_state(channel as usize, State::Live(queue.clone()));
+    Ok((channel, queue))
+}
+
+/// The channel that a program passes, and where its events wait; a new one if it passes none.
+pub(super) fn given_or_new(
+    channel: Option<Ptr<'_, rdma_event_channel>>,
+) -> Result<(*mut rdma_event_channel, Queue)> {
+    match channel {
+        Some(channel) => Ok((channel.raw(), channel.object().queue.clone())),
+        None => make(),
+    }
 }
 
 /// The queue that a call for the next event sleeps on. If another thread has destroyed the channel,
@@ -75,54 +93,48 @@ fn queue_to_sleep_on(channel: *mut rdma_event_channel) -> Result<Arc<EventQueue<
     }
 }
 
-/// # Safety
-///
-/// `channel` is a channel of ours, not destroyed yet.
-pub(super) unsafe fn queue(channel: *mut rdma_event_channel) -> Queue {
-    unsafe { (*channel.cast::<Channel>()).queue.clone() }
+#[unsafe(no_mangle)]
+extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
+    object(|| Ok(make()?.0))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
-    object(make)
-}
-
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
-    if !channel.is_null() {
-        set_state(channel as usize, State::Destroyed(thread::current().id()));
-        uncancelled(|| drop(unsafe { Box::from_raw(channel.cast::<Channel>()) }));
+pub(super) extern "C" fn rdma_destroy_event_channel(channel: Option<Last<'_, rdma_event_channel>>) {
+    if let Some(channel) = channel {
+        set_state(channel.raw() as usize, State::Destroyed(thread::current().id()));
+        uncancelled(|| drop(channel.take()));
     }
 }
 
+/// Another thread may have destroyed the channel, so it is no more than an address here.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C-unwind" fn rdma_get_cm_event(
+extern "C-unwind" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
-    event: *mut *mut rdma_cm_event,
+    event: Option<Out<'_, *mut rdma_cm_event>>,
 ) -> c_int {
-    let queue = match queue_to_sleep_on(channel) {
-        Ok(queue) if !event.is_null() => queue,
-        refused => {
+    let (queue, event) = match (queue_to_sleep_on(channel), event) {
+        (Ok(queue), Some(event)) => (queue, event),
+        (refused, _) => {
             set_errno(refused.err().unwrap_or(EINVAL));
             return -1;
         }
     };
     let take = |queue: &EventQueue<Note>| {
-        let Some(next) = (unsafe { next(queue)? }) else { return Ok(NOT_YET) };
-        unsafe { event.write(next) };
+        let Some(next) = next(queue)? else { return Ok(NOT_YET) };
+        event.write(rdma_cm_event::give(next));
         Ok(0)
     };
     take_or_sleep(queue, |queue| number(|| take(queue)))
 }
 
 /// The next event, if there is one, after what has to happen before the program gets it.
-unsafe fn next(queue: &EventQueue<Note>) -> Result<Option<*mut rdma_cm_event>> {
+fn next(queue: &EventQueue<Note>) -> Result<Option<Box<Event>>> {
     let Some(mut note) = queue.next(|note| note.owner().unacked.deliver()) else {
         return Ok(None);
     };
     match note.kind {
-        RDMA_CM_EVENT_CONNECT_RESPONSE => unsafe { connect::answered(&mut note) },
-        RDMA_CM_EVENT_CONNECT_REQUEST => unsafe { adopt(&note)? },
+        RDMA_CM_EVENT_CONNECT_RESPONSE => connect::answered(&mut note),
+        RDMA_CM_EVENT_CONNECT_REQUEST => adopt(&note)?,
         _ => {}
     }
     let id = note.core.id();
@@ -144,13 +156,14 @@ unsafe fn next(queue: &EventQueue<Note>) -> Result<Option<*mut rdma_cm_event>> {
         _ => event.private.as_ptr().cast(),
     };
     event.base.param = param(&note, said);
-    Ok(Some(Box::into_raw(event).cast()))
+    Ok(Some(event))
 }
 
-/// The next event. Sleeps until there is one.
-unsafe fn awaited(queue: &Queue) -> Result<*mut rdma_cm_event> {
+/// The next event of the channel of an id. Sleeps until there is one.
+fn awaited(this: &Id) -> Result<Box<Event>> {
+    let queue = lock(&this.core.inner).queue.clone();
     loop {
-        if let Some(event) = unsafe { next(&queue.0)? } {
+        if let Some(event) = next(&queue.0)? {
             return Ok(event);
         }
         sleep_on(queue.0.descriptor())?;
@@ -176,28 +189,26 @@ fn param(note: &Note, private_data: *const c_void) -> rdma_param {
 }
 
 /// The new id of a request to an id whose calls wait gets a queue of its own, too.
-unsafe fn adopt(note: &Note) -> Result<()> {
+fn adopt(note: &Note) -> Result<()> {
     let waits = note.listener.as_ref().is_some_and(|core| lock(&core.inner).is_synchronous);
-    let id = note.core.id();
-    if waits && !id.is_null() && !lock(&note.core.inner).is_synchronous {
-        unsafe { lifetime::migrate(Id::of(id)?, null_mut())? };
+    if waits
+        && let Some(id) = note.id()
+        && !lock(&note.core.inner).is_synchronous
+    {
+        lifetime::migrate(id.object(), None)?;
     }
     Ok(())
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
+extern "C" fn rdma_ack_cm_event(event: Option<Last<'_, rdma_cm_event>>) -> c_int {
     number(|| {
-        if event.is_null() {
-            return Err(EINVAL);
-        }
-        unsafe { acknowledge(event) };
+        acknowledge(event.ok_or(EINVAL)?.take());
         Ok(0)
     })
 }
 
-unsafe fn acknowledge(event: *mut rdma_cm_event) {
-    let event = unsafe { Box::from_raw(event.cast::<Event>()) };
+pub(super) fn acknowledge(event: Box<Event>) {
     let owner = Arc::clone(&event.owner);
     drop(event);
     owner.unacked.acknowledge(1);
@@ -205,22 +216,24 @@ unsafe fn acknowledge(event: *mut rdma_cm_event) {
 
 /// Gives back the event that an id keeps whose calls wait.
 pub(super) fn release_held(this: &Id) {
-    let held = this.base.event.take();
+    // SAFETY: a program does not acknowledge the event that an id keeps, and no other call has
+    // taken it from the id.
+    let held = unsafe { Last::found(this.base.event.take()) };
     let is_synchronous = lock(&this.core.inner).is_synchronous;
-    if is_synchronous && !held.is_null() {
-        unsafe { acknowledge(held) };
+    if let Some(held) = held.filter(|_| is_synchronous) {
+        acknowledge(held.take());
     }
 }
 
 /// Waits for the outcome of what a call began, if the id's calls wait.
-pub(super) unsafe fn complete(this: &Id) -> Result<()> {
+pub(super) fn complete(this: &Id) -> Result<()> {
     if !lock(&this.core.inner).is_synchronous {
         return Ok(());
     }
     release_held(this);
-    let event = unsafe { awaited(&queue(this.base.channel.get()))? };
-    this.base.event.set(event);
-    let (kind, status) = unsafe { ((*event).event, (*event).status) };
+    let event = awaited(this)?;
+    let (kind, status) = (event.base.event, event.base.status);
+    this.base.event.set(rdma_cm_event::give(event));
     match (kind, status) {
         (_, 0) => Ok(()),
         (RDMA_CM_EVENT_REJECTED, _) => Err(Errno(libc::ECONNREFUSED)),
@@ -230,9 +243,9 @@ pub(super) unsafe fn complete(this: &Id) -> Result<()> {
 }
 
 /// A listening id's next event, which it keeps.
-pub(super) unsafe fn next_held(this: &Id) -> Result<*mut rdma_cm_event> {
+pub(super) fn next_held(this: &Id) -> Result<Box<Event>> {
     release_held(this);
-    unsafe { awaited(&queue(this.base.channel.get())) }
+    awaited(this)
 }
 
 #[unsafe(no_mangle)]

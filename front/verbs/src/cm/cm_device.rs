@@ -23,6 +23,7 @@ use crate::device::{self, DeviceHandle};
 use crate::device_state::{DeviceState, ManagementListener};
 use crate::farewell;
 use crate::guard::{Errno, Result, lock};
+use crate::pointer::Ptr;
 use crate::unattended::refuse_to;
 
 mod events;
@@ -108,8 +109,9 @@ impl CmDevice {
         }
         let device_state = DeviceState::of(&device.device);
         let carrier = Arc::clone(device_state.carrier()?);
-        // SAFETY: a device, and those are never freed.
-        let context = unsafe { verbs::ibv_open_device((&raw const device.base).cast_mut()) };
+        // SAFETY: devices are never freed.
+        let device_handle = unsafe { Ptr::kept((&raw const device.base).cast_mut()) };
+        let context = verbs::ibv_open_device(device_handle);
         if context.is_null() {
             return Err(Errno(libc::ENODEV));
         }
@@ -142,8 +144,7 @@ impl CmDevice {
     pub(super) fn domain(&self) -> Result<*mut ibv_pd> {
         let mut domain = lock(&self.domain);
         if *domain == 0 {
-            // SAFETY: a context that is never closed.
-            *domain = unsafe { verbs::ibv_alloc_pd(self.context()) } as usize;
+            *domain = verbs::ibv_alloc_pd(self.context()) as usize;
         }
         match *domain {
             0 => Err(Errno(libc::ENOMEM)),
@@ -152,8 +153,9 @@ impl CmDevice {
     }
 
     /// The context that ids of this device share.
-    pub(super) fn context(&self) -> *mut ibv_context {
-        self.context as *mut ibv_context
+    pub(super) fn context(&self) -> Ptr<'_, ibv_context> {
+        // SAFETY: `of` has opened it, and it is never closed.
+        unsafe { Ptr::kept(self.context as *mut ibv_context) }
     }
 
     /// The number of an address in the device's GID table.

@@ -1,8 +1,5 @@
 //! Making connections and ending them.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
-// contract: ids are alive, and private data as long as is said.
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,7 +10,7 @@ use fairway::engine::wire::roce::cm::{
 use fairway::engine::wire::{Psn, Qpn};
 use fairway_rdma::Gid;
 use fairway_roce::cm::CommandError;
-use libc::{c_int, c_void};
+use libc::c_int;
 
 use super::abi::*;
 use super::channel;
@@ -23,31 +20,29 @@ use super::note::{self, Note};
 use super::queue_pair::{self, ACK_TIMEOUT, READ_DEPTH};
 use crate::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
 use crate::guard::{EINVAL, Errno, Result, lock, number};
+use crate::pointer::{Array, Ptr};
 
 /// What REQ announces: 4.3 s, and fifteen repetitions, as Linux does.
 const RESPONSE_TIMEOUT: u8 = 20;
 const CM_RETRIES: u8 = 15;
 
-/// Private data that a program gives, in as many bytes as the message has for it.
-unsafe fn private<const N: usize>(
-    data: *const c_void,
-    length: usize,
-    skip: usize,
-) -> Result<[u8; N]> {
+/// Private data in as many bytes as the message has for them, behind some for something else.
+fn private<const N: usize>(data: &[u8], skip: usize) -> Result<[u8; N]> {
     let mut out = [0; N];
-    if length > N - skip || length > 0 && data.is_null() {
-        return Err(EINVAL);
-    }
-    if length > 0 {
-        let given = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
-        out[skip..skip + length].copy_from_slice(given);
-    }
+    out[skip..].get_mut(..data.len()).ok_or(EINVAL)?.copy_from_slice(data);
     Ok(out)
 }
 
+/// The private data of parameters that a program has passed to the call, or of none.
+fn given(param: &rdma_conn_param) -> Result<&[u8]> {
+    let data = Array::found(param.private_data.cast());
+    // SAFETY: they are as long as the parameters say, and the program lends them to the call.
+    unsafe { data.checked(param.private_data_len.into()) }.ok_or(EINVAL)
+}
+
 /// What a program wants of a connection; without, as much as there is.
-unsafe fn wanted(param: *const rdma_conn_param) -> Result<rdma_conn_param> {
-    let mut wanted = match unsafe { param.as_ref() } {
+fn wanted(param: Option<&rdma_conn_param>) -> Result<rdma_conn_param> {
+    let mut wanted = match param {
         Some(param) => *param,
         None => rdma_conn_param {
             private_data: std::ptr::null(),
@@ -78,8 +73,8 @@ fn failed(error: CommandError) -> Errno {
 }
 
 /// The queue pair of a connection: the id's own, or the one that the program names.
-unsafe fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
-    match unsafe { this.base.qp.get().as_ref() } {
+fn queue_pair_of(this: &Id, param: &rdma_conn_param) -> (Qpn, bool) {
+    match this.queue_pair().map(Ptr::handle) {
         Some(qp) => (Qpn::new(qp.qp_num), !qp.srq.is_null()),
         None => (Qpn::new(param.qp_num), param.srq != 0),
     }
@@ -93,42 +88,41 @@ fn ends(core: &Core) -> Result<(Arc<CmDevice>, SocketAddr, SocketAddr)> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+extern "C" fn rdma_connect(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    param: Option<&rdma_conn_param>,
+) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let mut param = unsafe { wanted(param)? };
+        let this = Id::of(id)?;
+        let param = wanted(param)?;
         let core = Arc::clone(&this.core);
         let (cm_device, local, remote) = ends(&core)?;
         let greeting = lock(&core.inner).greeting.clone();
-        if !greeting.is_empty() {
-            param.private_data = greeting.as_ptr().cast();
-            param.private_data_len = greeting.len() as u8;
-        }
+        let data = if greeting.is_empty() { given(&param)? } else { &greeting };
         let to = cm_device.carrier.resolve(Gid::from(remote.ip()))?;
         // What the peer compares with, and sends to: a device has one way to a host, whichever of
         // its addresses the program is bound to.
         let source = cm_device.carrier.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
         let header = IpHeader { source_port: local.port(), source, destination: remote.ip() };
         match this.is_datagram() {
-            true => unsafe { query(&core, &cm_device, to, &header, &param)? },
-            false => unsafe { request(this, &cm_device, to, &header, &param)? },
+            true => query(&core, &cm_device, to, &header, data)?,
+            false => request(this, &cm_device, to, (&header, data), &param)?,
         }
-        unsafe { channel::complete(this)? };
+        channel::complete(this)?;
         Ok(0)
     })
 }
 
-unsafe fn request(
+fn request(
     this: &Id,
     cm_device: &CmDevice,
     to: u64,
-    header: &IpHeader,
+    (header, data): (&IpHeader, &[u8]),
     param: &rdma_conn_param,
 ) -> Result<()> {
-    let (data, length) = (param.private_data, usize::from(param.private_data_len));
-    let mut private = unsafe { private(data, length, IpHeader::LEN)? };
+    let mut private = private(data, IpHeader::LEN)?;
     private[..IpHeader::LEN].copy_from_slice(&header.emit());
-    let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, param) };
+    let (queue_pair, shared_receives) = queue_pair_of(this, param);
     let remote = lock(&this.core.inner).remote.ok_or(EINVAL)?;
     let core = Arc::clone(&this.core);
     cm_device.act(|state, now| {
@@ -190,15 +184,14 @@ fn path(header: &IpHeader, traffic_class: u8, ack_timeout: Option<u8>) -> Path {
     }
 }
 
-unsafe fn query(
+fn query(
     core: &Arc<Core>,
     cm_device: &CmDevice,
     to: u64,
     header: &IpHeader,
-    param: &rdma_conn_param,
+    data: &[u8],
 ) -> Result<()> {
-    let (data, length) = (param.private_data, usize::from(param.private_data_len));
-    let mut private = unsafe { private(data, length, IpHeader::LEN)? };
+    let mut private = private(data, IpHeader::LEN)?;
     private[..IpHeader::LEN].copy_from_slice(&header.emit());
     cm_device.act(|state, now| {
         let mut inner = lock(&core.inner);
@@ -218,13 +211,12 @@ unsafe fn query(
 
 /// The peer accepted. With a queue pair of its own, an id is connected before its program hears of
 /// it.
-pub(super) unsafe fn answered(note: &mut Note) {
-    let id = note.core.id();
-    let Ok(this) = (unsafe { Id::of(id) }) else { return };
+pub(super) fn answered(note: &mut Note) {
+    let Some(this) = note.id().map(Ptr::object) else { return };
     if this.base.qp.get().is_null() {
         return;
     }
-    match unsafe { queue_pair::connect(this) }.and_then(|()| confirm(&note.core)) {
+    match queue_pair::connect(this).and_then(|()| confirm(&note.core)) {
         Ok(()) => note.kind = RDMA_CM_EVENT_ESTABLISHED,
         Err(Errno(error)) => {
             note.kind = RDMA_CM_EVENT_CONNECT_ERROR;
@@ -252,9 +244,9 @@ fn confirm(core: &Core) -> Result<()> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
+extern "C" fn rdma_establish(id: Option<Ptr<'_, rdma_cm_id>>) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
+        let this = Id::of(id)?;
         // With a queue pair of its own it happens by itself.
         if !this.base.qp.get().is_null() {
             return Err(EINVAL);
@@ -269,22 +261,24 @@ unsafe extern "C" fn rdma_establish(id: *mut rdma_cm_id) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int {
+extern "C" fn rdma_accept(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    param: Option<&rdma_conn_param>,
+) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let param = unsafe { wanted(param)? };
+        let this = Id::of(id)?;
+        let param = wanted(param)?;
         if this.is_datagram() {
-            unsafe { answer(this, ServiceStatus::SUCCESS, &param)? };
+            answer(this, ServiceStatus::SUCCESS, &param, given(&param)?)?;
             return Ok(0);
         }
         let (cm_device, connection) = this.core.connection()?;
-        let (data, length) = (param.private_data, usize::from(param.private_data_len));
-        let private = unsafe { private(data, length, 0)? };
-        let (queue_pair, shared_receives) = unsafe { queue_pair_of(this, &param) };
+        let private = private(given(&param)?, 0)?;
+        let (queue_pair, shared_receives) = queue_pair_of(this, &param);
         let agreed = settle(&this.core, &param);
         lock(&this.core.inner).own_queue_pair = Some(queue_pair);
         if !this.base.qp.get().is_null() {
-            unsafe { queue_pair::connect(this)? };
+            queue_pair::connect(this)?;
         }
         let reply = Reply {
             names: Names::default(),
@@ -307,7 +301,7 @@ unsafe extern "C" fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_para
             Ok(())
         });
         accepted.map_err(failed)?;
-        unsafe { channel::complete(this)? };
+        channel::complete(this)?;
         Ok(0)
     })
 }
@@ -323,11 +317,10 @@ fn settle(core: &Core, param: &rdma_conn_param) -> Agreed {
 }
 
 /// SIDR_REP.
-unsafe fn answer(this: &Id, status: ServiceStatus, param: &rdma_conn_param) -> Result<()> {
+fn answer(this: &Id, status: ServiceStatus, param: &rdma_conn_param, data: &[u8]) -> Result<()> {
     let (cm_device, connection) = this.core.connection()?;
-    let (data, length) = (param.private_data, usize::from(param.private_data_len));
-    let private = unsafe { private(data, length, 0)? };
-    let (queue_pair, _) = unsafe { queue_pair_of(this, param) };
+    let private = private(data, 0)?;
+    let (queue_pair, _) = queue_pair_of(this, param);
     let local = lock(&this.core.inner).local.ok_or(EINVAL)?;
     let reply = ServiceReply {
         id: CommunicationId(0),
@@ -342,19 +335,19 @@ unsafe fn answer(this: &Id, status: ServiceStatus, param: &rdma_conn_param) -> R
     cm_device.act(|state, now| state.manager.answer(now, connection, &reply)).map_err(failed)
 }
 
-unsafe fn refuse(
-    id: *mut rdma_cm_id,
-    data: *const c_void,
+fn refuse(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    data: Array<'_, u8>,
     length: u8,
     reason: Reason,
 ) -> Result<()> {
-    let this = unsafe { Id::of(id)? };
+    let this = Id::of(id)?;
+    // SAFETY: the program has passed this length.
+    let data = unsafe { data.checked(length.into()) }.ok_or(EINVAL)?;
     if this.is_datagram() {
-        let mut param = unsafe { wanted(std::ptr::null())? };
-        (param.private_data, param.private_data_len) = (data, length);
-        return unsafe { answer(this, ServiceStatus::REJECTED, &param) };
+        return answer(this, ServiceStatus::REJECTED, &wanted(None)?, data);
     }
-    let private = unsafe { private(data, usize::from(length), 0)? };
+    let private = private(data, 0)?;
     let (cm_device, connection) = this.core.connection()?;
     cm_device
         .act(|state, now| state.manager.reject(now, connection, reason, &private))
@@ -362,27 +355,31 @@ unsafe fn refuse(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int {
-    number(|| unsafe { refuse(id, data, length, Reason::CONSUMER) }.map(|()| 0))
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_reject_ece(
-    id: *mut rdma_cm_id,
-    data: *const c_void,
+extern "C" fn rdma_reject(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    data: Array<'_, u8>,
     length: u8,
 ) -> c_int {
-    number(|| unsafe { refuse(id, data, length, Reason::VENDOR) }.map(|()| 0))
+    number(|| refuse(id, data, length, Reason::CONSUMER).map(|()| 0))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
+extern "C" fn rdma_reject_ece(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    data: Array<'_, u8>,
+    length: u8,
+) -> c_int {
+    number(|| refuse(id, data, length, Reason::VENDOR).map(|()| 0))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_disconnect(id: Option<Ptr<'_, rdma_cm_id>>) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
+        let this = Id::of(id)?;
         let (cm_device, connection) = this.core.connection()?;
         lock(&this.core.inner).leaves = true;
         if !this.is_datagram() && !this.base.qp.get().is_null() {
-            unsafe { queue_pair::change(this, IBV_QPS_ERR)? };
+            queue_pair::change(this, IBV_QPS_ERR)?;
         }
         let ended = cm_device.act(|state, now| state.manager.disconnect(now, connection));
         match ended {
@@ -391,16 +388,16 @@ unsafe extern "C" fn rdma_disconnect(id: *mut rdma_cm_id) -> c_int {
             Err(error) => return Err(failed(error)),
         }
         if ended.is_ok() || note::has_waiting(this) {
-            unsafe { channel::complete(this)? };
+            channel::complete(this)?;
         }
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_notify(id: *mut rdma_cm_id, event: c_int) -> c_int {
+extern "C" fn rdma_notify(id: Option<Ptr<'_, rdma_cm_id>>, event: c_int) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
+        let this = Id::of(id)?;
         let (cm_device, connection) = this.core.connection()?;
         if event == IBV_EVENT_COMM_EST {
             // RTU may have come meanwhile.

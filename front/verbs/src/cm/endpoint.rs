@@ -1,19 +1,16 @@
 //! Calls that do several things at once: addresses by name, endpoints, devices.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
-// contract: ids are alive, strings end with a zero byte, and results point to room for them.
-
-use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 use libc::{addrinfo, c_int, sockaddr, socklen_t};
 
 use super::abi::*;
+use super::address::Address;
 use super::channel;
 use super::cm_device::CmDevice;
 use super::id::{Id, Template};
-use super::lifetime::{rdma_create_id, rdma_destroy_id};
+use super::lifetime::{self, rdma_destroy_id};
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp, rdma_destroy_srq};
 use super::resolve::{rdma_bind_addr, rdma_resolve_addr, rdma_resolve_route};
 use crate::abi::{
@@ -21,6 +18,7 @@ use crate::abi::{
 };
 use crate::device;
 use crate::guard::{EINVAL, ENOMEM, Errno, Result, lock, number, object};
+use crate::pointer::{Array, Handle, Last, Out, Ptr, Text, null_ended};
 
 /// How long `rdma_create_ep` may look for the way, in milliseconds.
 const TIMEOUT_MS: c_int = 2_000;
@@ -28,26 +26,32 @@ const TIMEOUT_MS: c_int = 2_000;
 // ---- addresses ----
 
 /// Copies a socket address to memory that `free` takes back.
+///
+/// # Safety
+///
+/// The address has this length.
 unsafe fn copy(address: *const sockaddr, length: socklen_t) -> Result<*mut sockaddr> {
+    // SAFETY: no pointers.
     let room = unsafe { libc::malloc(length as usize) }.cast::<u8>();
     if room.is_null() {
         return Err(ENOMEM);
     }
+    // SAFETY: as the caller says; the memory is new.
     unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), room, length as usize) };
     Ok(room.cast())
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_getaddrinfo(
-    node: *const c_char,
-    service: *const c_char,
-    hints: *const rdma_addrinfo,
-    result: *mut *mut rdma_addrinfo,
+extern "C" fn rdma_getaddrinfo(
+    node: Option<Text<'_>>,
+    service: Option<Text<'_>>,
+    hints: Option<&rdma_addrinfo>,
+    result: Option<Out<'_, *mut rdma_addrinfo>>,
 ) -> c_int {
     let mut code = 0;
     let status = number(|| {
-        let hints = unsafe { hints.as_ref() };
-        if node.is_null() && service.is_null() && hints.is_none() || result.is_null() {
+        let result = result.ok_or(EINVAL)?;
+        if node.is_none() && service.is_none() && hints.is_none() {
             return Err(EINVAL);
         }
         let flags = hints.map_or(0, |hints| hints.ai_flags);
@@ -55,17 +59,15 @@ unsafe extern "C" fn rdma_getaddrinfo(
             code = libc::EAI_FAMILY;
             return Ok(0);
         }
+        // SAFETY: no pointers.
         let made = unsafe { libc::calloc(1, size_of::<rdma_addrinfo>()) }.cast::<rdma_addrinfo>();
-        if made.is_null() {
-            return Err(ENOMEM);
-        }
-        let info = unsafe { &mut *made };
+        // SAFETY: new memory of this size, and all zeroes are a value of the struct.
+        let info = unsafe { made.as_mut() }.ok_or(ENOMEM)?;
         describe(info, hints, flags);
-        let filled = unsafe { look_up(info, node, service, hints) };
-        match filled {
-            Ok(0) => unsafe { result.write(made) },
+        match look_up(info, (node, service), hints) {
+            Ok(0) => result.write(made),
             other => {
-                unsafe { rdma_freeaddrinfo(made) };
+                rdma_freeaddrinfo(AddressList(made));
                 code = other?;
             }
         }
@@ -93,40 +95,47 @@ fn describe(info: &mut rdma_addrinfo, hints: Option<&rdma_addrinfo>, flags: c_in
     }
 }
 
-/// Asks the system for the address; `Ok` is its code.
-unsafe fn look_up(
+/// Asks the system for the address of a name, a service or both; `Ok` is its code.
+fn look_up(
     info: &mut rdma_addrinfo,
-    node: *const c_char,
-    service: *const c_char,
+    (node, service): (Option<Text<'_>>, Option<Text<'_>>),
     hints: Option<&rdma_addrinfo>,
 ) -> Result<c_int> {
     let passive = info.ai_flags & RAI_PASSIVE != 0;
-    unsafe {
-        if !(node.is_null() && service.is_null()) {
-            let mut asked: addrinfo = zeroed();
-            // RDMA's flags are not the system's.
-            asked.ai_flags = if passive { libc::AI_PASSIVE } else { 0 };
-            if info.ai_flags & RAI_NUMERICHOST != 0 {
-                asked.ai_flags |= libc::AI_NUMERICHOST;
-            }
-            asked.ai_family = hints.map_or(0, |hints| hints.ai_family);
-            asked.ai_socktype = libc::SOCK_STREAM;
-            let mut found: *mut addrinfo = null_mut();
-            let code = libc::getaddrinfo(node, service, &asked, &mut found);
-            if code != 0 {
-                return Ok(code);
-            }
-            let first = &*found;
-            info.ai_family = first.ai_family;
-            let address = copy(first.ai_addr, first.ai_addrlen);
-            let length = first.ai_addrlen;
-            libc::freeaddrinfo(found);
-            match passive {
-                true => (info.ai_src_addr, info.ai_src_len) = (address?, length),
-                false => (info.ai_dst_addr, info.ai_dst_len) = (address?, length),
-            }
+    if node.is_some() || service.is_some() {
+        let mut asked: addrinfo = zeroed();
+        // RDMA's flags are not the system's.
+        asked.ai_flags = if passive { libc::AI_PASSIVE } else { 0 };
+        if info.ai_flags & RAI_NUMERICHOST != 0 {
+            asked.ai_flags |= libc::AI_NUMERICHOST;
         }
-        let Some(hints) = hints else { return Ok(0) };
+        asked.ai_family = hints.map_or(0, |hints| hints.ai_family);
+        asked.ai_socktype = libc::SOCK_STREAM;
+        let mut found: *mut addrinfo = null_mut();
+        let text = |text: Option<Text<'_>>| text.map_or(std::ptr::null(), Text::raw);
+        // SAFETY: texts end with a zero byte; null pointers stand for none.
+        let code = unsafe { libc::getaddrinfo(text(node), text(service), &asked, &raw mut found) };
+        if code != 0 {
+            return Ok(code);
+        }
+        // SAFETY: the system returns at least one address without an error. It is freed once it is
+        // copied.
+        let (family, address, length) = unsafe {
+            let first = &*found;
+            let copied = copy(first.ai_addr, first.ai_addrlen);
+            let first = (first.ai_family, copied, first.ai_addrlen);
+            libc::freeaddrinfo(found);
+            first
+        };
+        info.ai_family = family;
+        match passive {
+            true => (info.ai_src_addr, info.ai_src_len) = (address?, length),
+            false => (info.ai_dst_addr, info.ai_dst_len) = (address?, length),
+        }
+    }
+    let Some(hints) = hints else { return Ok(0) };
+    // SAFETY: the program's addresses are as long as it says, and the last is one of our copies.
+    unsafe {
         if info.ai_src_addr.is_null() && hints.ai_src_len > 0 && !hints.ai_src_addr.is_null() {
             info.ai_src_addr = copy(hints.ai_src_addr, hints.ai_src_len)?;
             info.ai_src_len = hints.ai_src_len;
@@ -143,10 +152,16 @@ unsafe fn look_up(
     Ok(0)
 }
 
+/// What `rdma_getaddrinfo` has returned and the program gives back, or a null pointer.
+#[repr(transparent)]
+struct AddressList(*mut rdma_addrinfo);
+
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_freeaddrinfo(info: *mut rdma_addrinfo) {
-    let mut at = info;
+extern "C" fn rdma_freeaddrinfo(info: AddressList) {
+    let AddressList(mut at) = info;
     while !at.is_null() {
+        // SAFETY: it and what it points to were allocated as `free` expects, here or by the program
+        // that has put it there, and this is the last use.
         unsafe {
             let next = (*at).ai_next;
             libc::free((*at).ai_src_addr.cast());
@@ -170,44 +185,46 @@ fn done(result: c_int) -> Result<()> {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_create_ep(
-    id: *mut *mut rdma_cm_id,
-    info: *mut rdma_addrinfo,
-    pd: *mut ibv_pd,
-    init: *mut ibv_qp_init_attr,
+extern "C" fn rdma_create_ep(
+    id: Out<'_, *mut rdma_cm_id>,
+    info: Option<&rdma_addrinfo>,
+    pd: Option<Ptr<'_, ibv_pd>>,
+    init: Option<&mut ibv_qp_init_attr>,
 ) -> c_int {
     number(|| {
-        let info = unsafe { info.as_ref() }.ok_or(EINVAL)?;
-        let mut made: *mut rdma_cm_id = null_mut();
-        let context = null_mut();
-        done(unsafe { rdma_create_id(null_mut(), &mut made, context, info.ai_port_space) })?;
-        match unsafe { set_up(made, info, pd, init) } {
-            Ok(()) => unsafe { id.write(made) },
-            Err(error) => {
-                unsafe { rdma_destroy_ep(made) };
-                return Err(error);
-            }
+        let info = info.ok_or(EINVAL)?;
+        let made = lifetime::create(None, null_mut(), info.ai_port_space)?;
+        // SAFETY: the program does not know the new id yet.
+        let set_up = set_up(unsafe { Ptr::kept(made) }, info, pd, init);
+        if set_up.is_err() {
+            // SAFETY: likewise.
+            rdma_destroy_ep(unsafe { Last::found(made) });
         }
+        set_up?;
+        id.write(made);
         Ok(0)
     })
 }
 
-unsafe fn set_up(
-    id: *mut rdma_cm_id,
+fn set_up(
+    id: Ptr<'_, rdma_cm_id>,
     info: &rdma_addrinfo,
-    pd: *mut ibv_pd,
-    init: *mut ibv_qp_init_attr,
+    pd: Option<Ptr<'_, ibv_pd>>,
+    init: Option<&mut ibv_qp_init_attr>,
 ) -> Result<()> {
-    let this = unsafe { Id::of(id)? };
+    let this = id.object();
+    // SAFETY: addresses that `info` names are as long as their families say.
+    let (from, to) =
+        unsafe { (Address::found(info.ai_src_addr), Address::found(info.ai_dst_addr)) };
     if info.ai_qp_type != 0 {
         this.base.qp_type.set(info.ai_qp_type);
     }
     if info.ai_flags & RAI_PASSIVE != 0 {
-        done(unsafe { rdma_bind_addr(id, info.ai_src_addr) })?;
-        if !pd.is_null() {
-            this.base.pd.set(pd);
+        done(rdma_bind_addr(Some(id), from))?;
+        if let Some(pd) = pd {
+            this.base.pd.set(pd.raw());
         }
-        lock(&this.core.inner).template = unsafe { init.as_ref() }.map(|init| Template {
+        lock(&this.core.inner).template = init.map(|init| Template {
             cap: init.cap,
             qp_context: init.qp_context as usize,
             sq_sig_all: init.sq_sig_all,
@@ -215,70 +232,67 @@ unsafe fn set_up(
         });
         return Ok(());
     }
-    unsafe {
-        done(rdma_resolve_addr(id, info.ai_src_addr, info.ai_dst_addr, TIMEOUT_MS))?;
-        done(rdma_resolve_route(id, TIMEOUT_MS))?;
-        if let Some(init) = init.as_mut() {
-            init.qp_type = info.ai_qp_type;
-            done(rdma_create_qp(id, pd, init))?;
-        }
-        if info.ai_connect_len > 0 && !info.ai_connect.is_null() {
-            let data = info.ai_connect.cast::<u8>();
-            let greeting = std::slice::from_raw_parts(data, info.ai_connect_len.min(255));
-            lock(&this.core.inner).greeting = greeting.to_vec();
-        }
+    done(rdma_resolve_addr(Some(id), from, to, TIMEOUT_MS))?;
+    done(rdma_resolve_route(Some(id), TIMEOUT_MS))?;
+    if let Some(init) = init {
+        init.qp_type = info.ai_qp_type;
+        done(rdma_create_qp(Some(id), pd, Some(init)))?;
+    }
+    let greeting = Array::found(info.ai_connect.cast::<u8>());
+    // SAFETY: the program's data are as long as it says.
+    if let Some(greeting) = unsafe { greeting.checked(info.ai_connect_len.min(255)) } {
+        lock(&this.core.inner).greeting = greeting.to_vec();
     }
     Ok(())
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_destroy_ep(id: *mut rdma_cm_id) {
-    unsafe {
-        rdma_destroy_qp(id);
-        rdma_destroy_srq(id);
-        rdma_destroy_id(id);
-    }
+extern "C" fn rdma_destroy_ep(id: Option<Last<'_, rdma_cm_id>>) {
+    let used = id.as_ref().map(Last::as_ptr);
+    rdma_destroy_qp(used);
+    rdma_destroy_srq(used);
+    rdma_destroy_id(id);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_get_request(
-    listener: *mut rdma_cm_id,
-    id: *mut *mut rdma_cm_id,
+extern "C" fn rdma_get_request(
+    listener: Option<Ptr<'_, rdma_cm_id>>,
+    id: Option<Out<'_, *mut rdma_cm_id>>,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(listener)? };
-        if !lock(&this.core.inner).is_synchronous || id.is_null() {
+        let this = Id::of(listener)?;
+        let id = id.ok_or(EINVAL)?;
+        if !lock(&this.core.inner).is_synchronous {
             return Err(EINVAL);
         }
-        let event = unsafe { channel::next_held(this)? };
-        let (kind, status, asked) = unsafe { ((*event).event, (*event).status, (*event).id) };
+        let event = channel::next_held(this)?;
+        let (kind, status, asked) = (event.base.event, event.base.status, event.base.id);
         if kind != RDMA_CM_EVENT_CONNECT_REQUEST || status != 0 {
-            unsafe { channel::rdma_ack_cm_event(event) };
+            channel::acknowledge(event);
             return Err(if status < 0 { Errno(-status) } else { EINVAL });
         }
+        // SAFETY: the program does not know the new id of a request yet.
+        let new = unsafe { Ptr::found(asked) }.ok_or(EINVAL)?;
         let template = lock(&this.core.inner).template;
         if let Some(template) = template {
-            let (pd, qp_type) = (this.base.pd.get(), this.base.qp_type.get());
-            if let Err(error) = unsafe { equip(asked, pd, qp_type, &template) } {
-                unsafe {
-                    channel::rdma_ack_cm_event(event);
-                    rdma_destroy_id(asked);
-                }
+            let (pd, qp_type) = (this.domain(), this.base.qp_type.get());
+            if let Err(error) = equip(new, pd, qp_type, &template) {
+                channel::acknowledge(event);
+                // SAFETY: likewise.
+                rdma_destroy_id(unsafe { Last::found(asked) });
                 return Err(error);
             }
         }
-        unsafe {
-            (*asked).event.set(event);
-            id.write(asked);
-        }
+        new.handle().event.set(rdma_cm_event::give(event));
+        id.write(asked);
         Ok(0)
     })
 }
 
 /// Gives the id of a request the queue pair that `rdma_create_ep` described.
-unsafe fn equip(
-    id: *mut rdma_cm_id,
-    pd: *mut ibv_pd,
+fn equip(
+    id: Ptr<'_, rdma_cm_id>,
+    pd: Option<Ptr<'_, ibv_pd>>,
     qp_type: c_int,
     template: &Template,
 ) -> Result<()> {
@@ -292,26 +306,19 @@ unsafe fn equip(
         qp_type,
         sq_sig_all: template.sq_sig_all,
     };
-    done(unsafe { rdma_create_qp(id, pd, &mut init) })
+    done(rdma_create_qp(Some(id), pd, Some(&mut init)))
 }
 
 // ---- devices ----
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_context {
+extern "C" fn rdma_get_devices(count: Option<Out<'_, c_int>>) -> *mut *mut ibv_context {
     object(|| {
         let cm_devices: Vec<Arc<CmDevice>> =
             device::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect();
-        let size = size_of::<*mut ibv_context>();
-        let list = unsafe { libc::calloc(cm_devices.len() + 1, size) }.cast::<*mut ibv_context>();
-        if list.is_null() {
-            return Err(ENOMEM);
-        }
-        for (at, cm_device) in cm_devices.iter().enumerate() {
-            unsafe { list.add(at).write(cm_device.context()) };
-        }
-        if !count.is_null() {
-            unsafe { count.write(cm_devices.len() as c_int) };
+        let list = null_ended(cm_devices.iter().map(|cm_device| cm_device.context().raw()))?;
+        if let Some(count) = count {
+            count.write(cm_devices.len() as c_int);
         }
         Ok(list)
     })
@@ -320,5 +327,6 @@ unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut ibv_contex
 /// Frees the list, not what is in it.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
+    // SAFETY: the program gives back, once, what `null_ended` allocated, or a null pointer.
     unsafe { libc::free(list.cast()) };
 }

@@ -1,8 +1,5 @@
 //! `rdma_cm_id`.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
-// contract: an id was made by the calls here and is destroyed once, after its last use.
-
 use std::net::SocketAddr;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +14,13 @@ use super::abi::*;
 use super::cm_device::CmDevice;
 use super::note::Queue;
 use super::port::Port;
-use crate::abi::{Field, IBV_QPT_RC, IBV_QPT_UD, ibv_qp_cap, zeroed};
+use crate::abi::{Field, IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, zeroed};
 use crate::guard::{EINVAL, Result, UnackedEvents, lock};
+use crate::pointer::{Handle, Ptr};
 
 /// An id as programs hold it.
 #[repr(C)]
-pub(super) struct Id {
+pub(crate) struct Id {
     pub(super) base: rdma_cm_id,
     pub(super) core: Arc<Core>,
 }
@@ -147,21 +145,23 @@ impl Core {
     }
 }
 
+// SAFETY: `Id::give` makes all of them, at the start of an `Id` from a box.
+unsafe impl Handle for rdma_cm_id {
+    type Object = Id;
+}
+
 impl Id {
-    /// # Safety
-    ///
-    /// `id` is null, or an id of ours that is not destroyed yet.
-    pub(super) unsafe fn of<'a>(id: *mut rdma_cm_id) -> Result<&'a Id> {
-        unsafe { id.cast::<Id>().as_ref() }.ok_or(EINVAL)
+    /// The id that a program passes, which must not be a null pointer.
+    pub(super) fn of(id: Option<Ptr<'_, rdma_cm_id>>) -> Result<&Id> {
+        Ok(id.ok_or(EINVAL)?.object())
     }
 
-    /// An id for a program: it owns what is returned.
-    pub(super) fn make(
+    pub(super) fn new(
         core: Arc<Core>,
         channel: *mut rdma_event_channel,
         context: *mut c_void,
         ps: c_int,
-    ) -> *mut rdma_cm_id {
+    ) -> Box<Id> {
         let base = rdma_cm_id {
             verbs: Field::null(),
             channel: Field::new(channel),
@@ -179,10 +179,44 @@ impl Id {
             pd: Field::null(),
             qp_type: Field::new(if ps == RDMA_PS_TCP { IBV_QPT_RC } else { IBV_QPT_UD }),
         };
-        let id = Box::new(Id { base, core: Arc::clone(&core) });
-        let id = Box::into_raw(id).cast::<rdma_cm_id>();
+        Box::new(Id { base, core })
+    }
+
+    /// Hands an id to its program, which owns it from now on.
+    pub(super) fn give(self: Box<Id>) -> *mut rdma_cm_id {
+        let core = Arc::clone(&self.core);
+        let id = rdma_cm_id::give(self);
         core.id.store(id as usize, Ordering::Release);
         id
+    }
+
+    /// Its queue pair, if it has one.
+    pub(super) fn queue_pair(&self) -> Option<Ptr<'_, ibv_qp>> {
+        // SAFETY: a program destroys the queue pair of an id (`rdma_destroy_qp`) while no other
+        // call uses the id.
+        unsafe { Ptr::found(self.base.qp.get()) }
+    }
+
+    /// The protection domain of its next queue pair, if it has one.
+    pub(super) fn domain(&self) -> Option<Ptr<'_, ibv_pd>> {
+        // SAFETY: it is that of the device, which is never freed, or one that the program has given
+        // to this id and frees after the last use of it.
+        unsafe { Ptr::found(self.base.pd.get()) }
+    }
+
+    /// The context of its device, if it has one.
+    pub(super) fn context(&self) -> Option<Ptr<'_, ibv_context>> {
+        // SAFETY: contexts that ids share are never closed.
+        unsafe { Ptr::found(self.base.verbs.get()) }
+    }
+
+    /// Shows the program a path, or none.
+    pub(super) fn set_path(&self, path: Option<Box<ibv_sa_path_rec>>) {
+        let before = self.base.route.path_rec.replace(path.map_or(null_mut(), Box::into_raw));
+        if !before.is_null() {
+            // SAFETY: this function put it there, and has just taken it away.
+            drop(unsafe { Box::from_raw(before) });
+        }
     }
 
     pub(super) fn is_datagram(&self) -> bool {
@@ -205,7 +239,7 @@ impl Id {
             }
         }
         if let Some(cm_device) = &inner.cm_device {
-            self.base.verbs.set(cm_device.context());
+            self.base.verbs.set(cm_device.context().raw());
             self.base.port_num.set(1);
             if self.base.pd.get().is_null() {
                 // Without one, calls that need it say so.

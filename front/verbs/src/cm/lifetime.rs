@@ -1,8 +1,5 @@
 //! Making, moving and destroying ids.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
-// contract: an id was made by the calls here and is destroyed once, after its last use.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +10,8 @@ use super::abi::*;
 use super::channel;
 use super::id::{Core, Id};
 use super::note::Note;
-use crate::guard::{Errno, Result, lock, number};
+use crate::guard::{EINVAL, Errno, Result, lock, number};
+use crate::pointer::{Last, Out, Ptr};
 
 /// The kind of port that belongs to a port space.
 fn space(ps: c_int) -> Result<PortSpace> {
@@ -25,37 +23,43 @@ fn space(ps: c_int) -> Result<PortSpace> {
     }
 }
 
+/// A new id for a program.
+pub(super) fn create(
+    events: Option<Ptr<'_, rdma_event_channel>>,
+    context: *mut c_void,
+    ps: c_int,
+) -> Result<*mut rdma_cm_id> {
+    let space = space(ps)?;
+    let (channel, queue) = channel::given_or_new(events)?;
+    let core = Arc::new(Core::new(queue, events.is_none(), space));
+    Ok(Id::new(core, channel, context, ps).give())
+}
+
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_create_id(
-    events: *mut rdma_event_channel,
-    id: *mut *mut rdma_cm_id,
+extern "C" fn rdma_create_id(
+    events: Option<Ptr<'_, rdma_event_channel>>,
+    id: Out<'_, *mut rdma_cm_id>,
     context: *mut c_void,
     ps: c_int,
 ) -> c_int {
     number(|| {
-        let space = space(ps)?;
-        let is_synchronous = events.is_null();
-        let events = if is_synchronous { channel::make()? } else { events };
-        let queue = unsafe { channel::queue(events) };
-        let core = Arc::new(Core::new(queue, is_synchronous, space));
-        unsafe { id.write(Id::make(core, events, context, ps)) };
+        id.write(create(events, context, ps)?);
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int {
+pub(super) extern "C" fn rdma_destroy_id(id: Option<Last<'_, rdma_cm_id>>) -> c_int {
     number(|| {
-        unsafe { Id::of(id)? };
-        unsafe { destroy(id) };
+        destroy(id.ok_or(EINVAL)?);
         Ok(0)
     })
 }
 
 /// Ends what the id is in, drops its events, waits until those handed out are acknowledged, and
 /// frees it.
-unsafe fn destroy(id: *mut rdma_cm_id) {
-    let this = unsafe { &*id.cast::<Id>() };
+fn destroy(id: Last<'_, rdma_cm_id>) {
+    let this = id.object();
     channel::release_held(this);
     let core = Arc::clone(&this.core);
     super::cm_device::forget(&core);
@@ -64,66 +68,64 @@ unsafe fn destroy(id: *mut rdma_cm_id) {
     for note in orphans {
         // A request that the program has not received yet.
         if note.listener.is_some() {
-            unsafe { destroy(note.core.id()) };
+            // SAFETY: the program does not know the new id of such a request.
+            unsafe { Last::found(note.core.id()) }.map(destroy);
         }
     }
     core.unacked.wait();
-    let this = unsafe { Box::from_raw(id.cast::<Id>()) };
+    let this = id.take();
     core.id.store(0, Ordering::Release);
     if lock(&core.inner).is_synchronous {
-        unsafe { channel::rdma_destroy_event_channel(this.base.channel.get()) };
+        // SAFETY: the channel of an id whose calls wait is its own.
+        channel::rdma_destroy_event_channel(unsafe { Last::found(this.base.channel.get()) });
     }
-    let path = this.base.route.path_rec.take();
-    if !path.is_null() {
-        drop(unsafe { Box::from_raw(path) });
-    }
+    this.set_path(None);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_migrate_id(
-    id: *mut rdma_cm_id,
-    events: *mut rdma_event_channel,
+extern "C" fn rdma_migrate_id(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    events: Option<Ptr<'_, rdma_event_channel>>,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
+        let this = Id::of(id)?;
         channel::release_held(this);
-        unsafe { migrate(this, events) }?;
+        migrate(this, events)?;
         Ok(0)
     })
 }
 
-/// Its events go there from now on, those that wait included; or, if that is null, nowhere but to
-/// the calls that wait for them.
-pub(super) unsafe fn migrate(this: &Id, events: *mut rdma_event_channel) -> Result<()> {
+/// Its events go there from now on, those that wait included; or, if that is nowhere, to the calls
+/// that wait for them.
+pub(super) fn migrate(this: &Id, events: Option<Ptr<'_, rdma_event_channel>>) -> Result<()> {
     let core = Arc::clone(&this.core);
     core.unacked.wait();
-    let is_synchronous = events.is_null();
-    let events = if is_synchronous { channel::make()? } else { events };
-    let queue = unsafe { channel::queue(events) };
+    let (channel, queue) = channel::given_or_new(events)?;
     let was_synchronous = {
         let mut inner = lock(&core.inner);
         let waiting: Vec<Note> = inner.queue.take(|note| Arc::ptr_eq(note.owner(), &core));
         waiting.into_iter().for_each(|note| queue.push(note));
         inner.queue = queue;
-        std::mem::replace(&mut inner.is_synchronous, is_synchronous)
+        std::mem::replace(&mut inner.is_synchronous, events.is_none())
     };
-    let before = this.base.channel.replace(events);
+    let before = this.base.channel.replace(channel);
     if was_synchronous {
-        unsafe { channel::rdma_destroy_event_channel(before) };
+        // SAFETY: the channel of an id whose calls wait was its own.
+        channel::rdma_destroy_event_channel(unsafe { Last::found(before) });
     }
     Ok(())
 }
 
 /// The port, in network order; 0 if there is none.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_get_src_port(id: *mut rdma_cm_id) -> u16 {
-    let local = unsafe { Id::of(id) }.ok().and_then(|this| lock(&this.core.inner).local);
+extern "C" fn rdma_get_src_port(id: Option<Ptr<'_, rdma_cm_id>>) -> u16 {
+    let local = Id::of(id).ok().and_then(|this| lock(&this.core.inner).local);
     local.map_or(0, |address| address.port().to_be())
 }
 
 /// Likewise.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_get_dst_port(id: *mut rdma_cm_id) -> u16 {
-    let remote = unsafe { Id::of(id) }.ok().and_then(|this| lock(&this.core.inner).remote);
+extern "C" fn rdma_get_dst_port(id: Option<Ptr<'_, rdma_cm_id>>) -> u16 {
+    let remote = Id::of(id).ok().and_then(|this| lock(&this.core.inner).remote);
     remote.map_or(0, |address| address.port().to_be())
 }

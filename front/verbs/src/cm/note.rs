@@ -10,6 +10,7 @@ use super::id::{Core, Id};
 use crate::abi::{ibv_ah_attr, zeroed};
 use crate::events::EventQueue;
 use crate::guard::lock;
+use crate::pointer::Ptr;
 
 /// The longest private data of any message.
 pub(super) const PRIVATE_MAX: usize = 224;
@@ -52,6 +53,14 @@ impl Note {
         }
         self.private_len = private.len().min(PRIVATE_MAX) as u8;
         self
+    }
+
+    /// The id that it is about; `None` if that is destroyed. The note has been taken out of its
+    /// queue as an event that the program is about to get.
+    pub(super) fn id(&self) -> Option<Ptr<'_, rdma_cm_id>> {
+        // SAFETY: the new id of a request is not the program's yet. Any other id waits, when it is
+        // destroyed, until this event is acknowledged.
+        unsafe { Ptr::found(self.core.id()) }
     }
 
     /// Whose event it counts as.

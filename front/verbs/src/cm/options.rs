@@ -1,46 +1,47 @@
 //! Options of ids, and what is not offered.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
-// contract: ids are alive, and values as long as is said.
-
 use libc::{c_int, c_void, sockaddr};
 
 use super::abi::*;
 use super::id::Id;
 use crate::abi::ibv_ece;
 use crate::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, number};
+use crate::pointer::{Array, Out, Ptr};
 
-/// An option's value, of the size it must have.
-unsafe fn value<T: Copy>(value: *const c_void, length: usize) -> Result<T> {
-    if value.is_null() || length != size_of::<T>() {
-        return Err(EINVAL);
-    }
-    Ok(unsafe { value.cast::<T>().read_unaligned() })
+/// The bytes of an option's value, as many as it must have.
+fn value<const N: usize>(given: Option<&[u8]>) -> Result<[u8; N]> {
+    given.ok_or(EINVAL)?.try_into().map_err(|_| EINVAL)
+}
+
+fn is_set(given: Option<&[u8]>) -> Result<bool> {
+    Ok(c_int::from_ne_bytes(value(given)?) != 0)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_set_option(
-    id: *mut rdma_cm_id,
+extern "C" fn rdma_set_option(
+    id: Option<Ptr<'_, rdma_cm_id>>,
     level: c_int,
     name: c_int,
-    given: *mut c_void,
+    given: Array<'_, u8>,
     length: usize,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
+        let this = Id::of(id)?;
+        // SAFETY: the program has passed this length.
+        let given = unsafe { given.checked(length) };
         let mut inner = lock(&this.core.inner);
         match (level, name) {
             (RDMA_OPTION_ID, RDMA_OPTION_ID_TOS) => {
-                inner.options.tos = unsafe { value(given, length)? };
+                [inner.options.tos] = value(given)?;
             }
             (RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR) => {
-                inner.options.reuse = unsafe { value::<c_int>(given, length)? } != 0;
+                inner.options.reuse = is_set(given)?;
             }
             (RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY) => {
-                inner.options.family_only = unsafe { value::<c_int>(given, length)? } != 0;
+                inner.options.family_only = is_set(given)?;
             }
             (RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT) => {
-                let timeout: u8 = unsafe { value(given, length)? };
+                let [timeout] = value(given)?;
                 if timeout > 31 {
                     return Err(EINVAL);
                 }
@@ -74,23 +75,24 @@ extern "C" fn rdma_leave_multicast(_: *mut rdma_cm_id, _: *mut sockaddr) -> c_in
 
 /// There are no options of a vendor: none are sent, whatever is asked.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_set_local_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
+extern "C" fn rdma_set_local_ece(id: Option<Ptr<'_, rdma_cm_id>>, ece: Option<&ibv_ece>) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
+        let this = Id::of(id)?;
         // With a queue pair of its own, they would be the queue pair's.
-        if ece.is_null() || !this.base.qp.get().is_null() { Err(EINVAL) } else { Ok(0) }
+        if ece.is_none() || !this.base.qp.get().is_null() { Err(EINVAL) } else { Ok(0) }
     })
 }
 
 /// There are no options of a vendor.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_get_remote_ece(id: *mut rdma_cm_id, ece: *mut ibv_ece) -> c_int {
+extern "C" fn rdma_get_remote_ece(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    ece: Option<Out<'_, ibv_ece>>,
+) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        if ece.is_null() || !this.base.qp.get().is_null() {
-            return Err(EINVAL);
-        }
-        unsafe { ece.write(ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 }) };
+        let this = Id::of(id)?;
+        let ece = ece.filter(|_| this.base.qp.get().is_null()).ok_or(EINVAL)?;
+        ece.write(ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 });
         Ok(0)
     })
 }

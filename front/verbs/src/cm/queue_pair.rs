@@ -1,8 +1,5 @@
 //! Queue pairs of ids, and the states a connection takes them through.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's and
-// libibverbs' contracts: ids and objects are alive, and attributes are readable and writable.
-
 use std::ptr::null_mut;
 
 use libc::{c_int, c_void};
@@ -13,6 +10,7 @@ use super::id::Id;
 use super::verbs;
 use crate::abi::*;
 use crate::guard::{EINVAL, ENOMEM, Errno, Result, lock, number};
+use crate::pointer::{Handle, Last, Out, Ptr};
 use fairway_roce::READ_DEPTH_MAX;
 
 /// READs and atomics of a queue pair in flight at once.
@@ -95,80 +93,71 @@ pub(super) fn attributes(this: &Id, state: c_int) -> Result<(ibv_qp_attr, c_int)
 }
 
 /// Takes an id's queue pair to a state.
-pub(super) unsafe fn change(this: &Id, state: c_int) -> Result<()> {
-    let (mut attr, mask) = attributes(this, state)?;
-    check(unsafe { verbs::ibv_modify_qp(this.base.qp.get(), &mut attr, mask) })
+pub(super) fn change(this: &Id, state: c_int) -> Result<()> {
+    let (attr, mask) = attributes(this, state)?;
+    check(verbs::ibv_modify_qp(this.queue_pair().ok_or(EINVAL)?, &attr, mask))
 }
 
 /// Both ends know each other: takes the queue pair to where it sends.
-pub(super) unsafe fn connect(this: &Id) -> Result<()> {
-    unsafe {
-        change(this, IBV_QPS_RTR)?;
-        change(this, IBV_QPS_RTS)
-    }
+pub(super) fn connect(this: &Id) -> Result<()> {
+    change(this, IBV_QPS_RTR)?;
+    change(this, IBV_QPS_RTS)
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_init_qp_attr(
-    id: *mut rdma_cm_id,
-    attr: *mut ibv_qp_attr,
-    mask: *mut c_int,
+extern "C" fn rdma_init_qp_attr(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    attr: &mut ibv_qp_attr,
+    mask: Out<'_, c_int>,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let (found, needed) = attributes(this, unsafe { (*attr).qp_state })?;
-        unsafe {
-            attr.write(found);
-            mask.write(needed);
-        }
+        let (found, needed) = attributes(Id::of(id)?, attr.qp_state)?;
+        *attr = found;
+        mask.write(needed);
         Ok(0)
     })
 }
 
 /// The protection domain a program names, or the id's.
-unsafe fn domain(this: &Id, pd: *mut ibv_pd) -> Result<*mut ibv_pd> {
-    let context = this.base.verbs.get();
-    if context.is_null() {
-        return Err(EINVAL);
-    }
-    let pd = if pd.is_null() { this.base.pd.get() } else { pd };
-    match unsafe { pd.as_ref() } {
+fn domain<'a>(this: &'a Id, pd: Option<Ptr<'a, ibv_pd>>) -> Result<Ptr<'a, ibv_pd>> {
+    let context = this.context().ok_or(EINVAL)?;
+    match pd.or_else(|| this.domain()) {
         None => Err(ENOMEM),
-        Some(domain) if domain.context != context => Err(EINVAL),
-        Some(_) => Ok(pd),
+        Some(pd) if pd.handle().context != context.raw() => Err(EINVAL),
+        Some(pd) => Ok(pd),
     }
 }
 
 /// A completion queue of the id's own, and the channel for its events.
-unsafe fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mut ibv_cq)> {
-    unsafe {
-        let device = this.base.verbs.get();
-        let channel = verbs::ibv_create_comp_channel(device);
-        if channel.is_null() {
-            return Err(ENOMEM);
-        }
-        let context = (&raw const this.base).cast_mut().cast::<c_void>();
-        let depth = depth.max(1) as c_int;
-        let cq = verbs::ibv_create_cq(device, depth, context, channel, 0);
-        if cq.is_null() {
+fn own_queue(this: &Id, depth: u32) -> Result<(*mut ibv_comp_channel, *mut ibv_cq)> {
+    let device = this.context().ok_or(EINVAL)?;
+    let channel = verbs::ibv_create_comp_channel(device);
+    // SAFETY: just made, and destroyed below at the earliest.
+    let made = unsafe { Ptr::found(channel) }.ok_or(ENOMEM)?;
+    let context = (&raw const this.base).cast_mut().cast::<c_void>();
+    let depth = depth.max(1) as c_int;
+    let cq = verbs::ibv_create_cq(device, depth, context, Some(made), 0);
+    if cq.is_null() {
+        // SAFETY: nothing else knows of it.
+        if let Some(channel) = unsafe { Last::found(channel) } {
             verbs::ibv_destroy_comp_channel(channel);
-            return Err(ENOMEM);
         }
-        Ok((channel, cq))
+        return Err(ENOMEM);
     }
+    Ok((channel, cq))
 }
 
 /// Makes the completion queues the program does not name.
-unsafe fn own_queues(this: &Id, init: &mut ibv_qp_init_attr) -> Result<()> {
+fn own_queues(this: &Id, init: &mut ibv_qp_init_attr) -> Result<()> {
     if init.send_cq.is_null() {
-        let (channel, cq) = unsafe { own_queue(this, init.cap.max_send_wr)? };
+        let (channel, cq) = own_queue(this, init.cap.max_send_wr)?;
         this.base.send_cq_channel.set(channel);
         this.base.send_cq.set(cq);
         init.send_cq = cq;
     }
     if init.recv_cq.is_null() {
         if this.base.recv_cq.get().is_null() {
-            let (channel, cq) = unsafe { own_queue(this, init.cap.max_recv_wr)? };
+            let (channel, cq) = own_queue(this, init.cap.max_recv_wr)?;
             this.base.recv_cq_channel.set(channel);
             this.base.recv_cq.set(cq);
         }
@@ -177,57 +166,61 @@ unsafe fn own_queues(this: &Id, init: &mut ibv_qp_init_attr) -> Result<()> {
     Ok(())
 }
 
-unsafe fn destroy_queues(this: &Id) {
+/// Destroys, by `destroy`, what an id has in this field, if anything.
+fn remove<T: Handle>(field: &Field<*mut T>, destroy: impl FnOnce(Last<'_, T>) -> c_int) {
+    // SAFETY: the id has made the object for its program, which leaves it to the id to destroy it
+    // and does not use it any more. No other call has taken it from the field.
+    if let Some(object) = unsafe { Last::found(field.take()) } {
+        // What is still in use stays, and the program has lost it.
+        destroy(object);
+    }
+}
+
+fn destroy_queues(this: &Id) {
     let base = &this.base;
     for cq in [&base.send_cq, &base.recv_cq] {
-        let cq = cq.take();
-        if !cq.is_null() {
-            unsafe { verbs::ibv_destroy_cq(cq) };
-        }
+        remove(cq, |cq| verbs::ibv_destroy_cq(cq));
     }
     for channel in [&base.send_cq_channel, &base.recv_cq_channel] {
-        let channel = channel.take();
-        if !channel.is_null() {
-            unsafe { verbs::ibv_destroy_comp_channel(channel) };
-        }
+        remove(channel, |channel| verbs::ibv_destroy_comp_channel(channel));
     }
 }
 
 /// Makes the id's queue pair, by `make`, and takes it as far as it can go without a peer.
-unsafe fn create(
+fn create(
     this: &Id,
-    pd: *mut ibv_pd,
+    pd: Option<Ptr<'_, ibv_pd>>,
     init: &mut ibv_qp_init_attr,
-    make: impl FnOnce(*mut ibv_pd, &mut ibv_qp_init_attr) -> *mut ibv_qp,
+    make: impl FnOnce(Ptr<'_, ibv_pd>, &mut ibv_qp_init_attr) -> *mut ibv_qp,
 ) -> Result<()> {
     if !this.base.qp.get().is_null() || init.qp_type != this.base.qp_type.get() {
         return Err(EINVAL);
     }
-    let pd = unsafe { domain(this, pd)? };
+    let pd = domain(this, pd)?;
     init.cap.max_inline_data = init.cap.max_inline_data.max(INLINE_MIN);
     if init.srq.is_null() {
         init.srq = this.base.srq.get();
     }
-    let made = unsafe { own_queues(this, init) }.and_then(|()| {
+    let made = own_queues(this, init).and_then(|()| {
         let qp = make(pd, init);
         if qp.is_null() { Err(Errno(last_error())) } else { Ok(qp) }
     });
     let qp = match made {
         Ok(qp) => qp,
         Err(error) => {
-            unsafe { destroy_queues(this) };
+            destroy_queues(this);
             return Err(error);
         }
     };
     this.base.qp.set(qp);
-    this.base.pd.set(pd);
+    this.base.pd.set(pd.raw());
     let steps: &[c_int] = match this.is_datagram() {
         true => &[IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS],
         false => &[IBV_QPS_INIT],
     };
-    let begun = steps.iter().try_for_each(|step| unsafe { change(this, *step) });
+    let begun = steps.iter().try_for_each(|step| change(this, *step));
     if begun.is_err() {
-        unsafe { destroy(this) };
+        destroy(this);
     }
     begun
 }
@@ -236,98 +229,96 @@ fn last_error() -> c_int {
     std::io::Error::last_os_error().raw_os_error().filter(|code| *code != 0).unwrap_or(libc::ENOMEM)
 }
 
-unsafe fn destroy(this: &Id) {
-    let qp = this.base.qp.take();
-    if !qp.is_null() {
-        unsafe { verbs::ibv_destroy_qp(qp) };
-    }
-    unsafe { destroy_queues(this) };
+fn destroy(this: &Id) {
+    remove(&this.base.qp, |qp| verbs::ibv_destroy_qp(qp));
+    destroy_queues(this);
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_create_qp(
-    id: *mut rdma_cm_id,
-    pd: *mut ibv_pd,
-    init: *mut ibv_qp_init_attr,
+pub(super) extern "C" fn rdma_create_qp(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    pd: Option<Ptr<'_, ibv_pd>>,
+    init: Option<&mut ibv_qp_init_attr>,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let init = unsafe { init.as_mut() }.ok_or(EINVAL)?;
+        let this = Id::of(id)?;
+        let init = init.ok_or(EINVAL)?;
         let mut ours = *init;
-        unsafe { create(this, pd, &mut ours, |pd, init| verbs::ibv_create_qp(pd, init))? };
+        create(this, pd, &mut ours, |pd, init| verbs::ibv_create_qp(Some(pd), init))?;
         init.cap = ours.cap;
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_create_qp_ex(
-    id: *mut rdma_cm_id,
-    init: *mut ibv_qp_init_attr_ex,
+extern "C" fn rdma_create_qp_ex(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    init: Option<&mut ibv_qp_init_attr_ex>,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let init = unsafe { init.as_mut() }.ok_or(EINVAL)?;
+        let this = Id::of(id)?;
+        let init = init.ok_or(EINVAL)?;
         let given = init.comp_mask & IBV_QP_INIT_ATTR_PD != 0;
         let pd = if given { init.pd } else { null_mut() };
+        // SAFETY: the domain that attributes name is not freed before the call returns.
+        let pd = unsafe { Ptr::found(pd) };
         let (mut base, mut whole) = (init.base(), *init);
-        let context = this.base.verbs.get();
-        unsafe {
-            create(this, pd, &mut base, |pd, base| {
-                (whole.send_cq, whole.recv_cq) = (base.send_cq, base.recv_cq);
-                (whole.srq, whole.pd, whole.cap) = (base.srq, pd, base.cap);
-                whole.comp_mask |= IBV_QP_INIT_ATTR_PD;
-                let qp = verbs::create_qp_ex(context, &mut whole);
-                base.cap = whole.cap;
-                qp
-            })?;
-        }
+        let context = this.context().ok_or(EINVAL)?;
+        create(this, pd, &mut base, |pd, base| {
+            (whole.send_cq, whole.recv_cq) = (base.send_cq, base.recv_cq);
+            (whole.srq, whole.pd, whole.cap) = (base.srq, pd.raw(), base.cap);
+            whole.comp_mask |= IBV_QP_INIT_ATTR_PD;
+            let qp = verbs::create_qp_ex(context, &mut whole);
+            base.cap = whole.cap;
+            qp
+        })?;
         init.cap = base.cap;
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_destroy_qp(id: *mut rdma_cm_id) {
+pub(super) extern "C" fn rdma_destroy_qp(id: Option<Ptr<'_, rdma_cm_id>>) {
     number(|| {
-        unsafe { destroy(Id::of(id)?) };
+        destroy(Id::of(id)?);
         Ok(0)
     });
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_create_srq(
-    id: *mut rdma_cm_id,
-    pd: *mut ibv_pd,
-    init: *mut ibv_srq_init_attr,
+extern "C" fn rdma_create_srq(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    pd: Option<Ptr<'_, ibv_pd>>,
+    init: &mut ibv_srq_init_attr,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let pd = unsafe { domain(this, pd)? };
-        let srq = unsafe { verbs::ibv_create_srq(pd, init) };
+        let this = Id::of(id)?;
+        let pd = domain(this, pd)?;
+        let srq = verbs::ibv_create_srq(pd, init);
         if srq.is_null() {
             return Err(Errno(last_error()));
         }
         this.base.srq.set(srq);
-        this.base.pd.set(pd);
+        this.base.pd.set(pd.raw());
         Ok(0)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rdma_create_srq_ex(
-    id: *mut rdma_cm_id,
-    init: *mut ibv_srq_init_attr_ex,
+extern "C" fn rdma_create_srq_ex(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    init: Option<&mut ibv_srq_init_attr_ex>,
 ) -> c_int {
     /// A protection domain is given.
     const PD: u32 = 2;
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let init = unsafe { init.as_mut() }.ok_or(EINVAL)?;
+        let this = Id::of(id)?;
+        let init = init.ok_or(EINVAL)?;
         let given = if init.comp_mask & PD != 0 { init.pd } else { null_mut() };
-        init.pd = unsafe { domain(this, given)? };
+        // SAFETY: the domain that attributes name is not freed before the call returns.
+        init.pd = domain(this, unsafe { Ptr::found(given) })?.raw();
         init.comp_mask |= PD;
-        let srq = unsafe { verbs::create_srq_ex(this.base.verbs.get(), init) };
+        let srq = verbs::create_srq_ex(this.context().ok_or(EINVAL)?, init);
         if srq.is_null() {
             return Err(Errno(last_error()));
         }
@@ -338,13 +329,9 @@ unsafe extern "C" fn rdma_create_srq_ex(
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_destroy_srq(id: *mut rdma_cm_id) {
+pub(super) extern "C" fn rdma_destroy_srq(id: Option<Ptr<'_, rdma_cm_id>>) {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let srq = this.base.srq.take();
-        if !srq.is_null() {
-            unsafe { verbs::ibv_destroy_srq(srq) };
-        }
+        remove(&Id::of(id)?.base.srq, |srq| verbs::ibv_destroy_srq(srq));
         Ok(0)
     });
 }

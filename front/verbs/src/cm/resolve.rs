@@ -1,17 +1,14 @@
 //! Addresses of ids: binding, finding the way, listening.
 
-// SAFETY (all unsafe code of this file): pointers come from a C program that keeps librdmacm's
-// contract: ids are alive, and socket addresses as long as their family says.
-
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use fairway::engine::wire::roce::cm::service_id;
 use fairway_rdma::Gid;
-use libc::{c_int, sockaddr};
+use libc::c_int;
 
 use super::abi::*;
-use super::address::{self, plain};
+use super::address::{self, Address, plain};
 use super::channel;
 use super::cm_device::{self, CmDevice, mtu_code};
 use super::deferred_disconnect::tell;
@@ -20,17 +17,17 @@ use super::note::Note;
 use super::port::Port;
 use crate::abi::ibv_gid;
 use crate::guard::{EINVAL, Errno, Result, lock, number};
+use crate::pointer::Ptr;
 
 const RDMA_CM_EVENT_ADDR_ERROR: c_int = 1;
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_bind_addr(
-    id: *mut rdma_cm_id,
-    address: *mut sockaddr,
+pub(super) extern "C" fn rdma_bind_addr(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    address: Option<Address<'_>>,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        bind(this, unsafe { address::read(address)? })?;
+        bind(Id::of(id)?, address::read(address)?)?;
         Ok(0)
     })
 }
@@ -61,17 +58,17 @@ fn bind(this: &Id, address: SocketAddr) -> Result<()> {
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_resolve_addr(
-    id: *mut rdma_cm_id,
-    source: *mut sockaddr,
-    destination: *mut sockaddr,
+pub(super) extern "C" fn rdma_resolve_addr(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    source: Option<Address<'_>>,
+    destination: Option<Address<'_>>,
     _timeout_ms: c_int,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let destination = unsafe { address::read(destination)? };
-        if !source.is_null() && lock(&this.core.inner).local.is_none() {
-            let source = unsafe { address::read(source)? };
+        let this = Id::of(id)?;
+        let destination = address::read(destination)?;
+        if source.is_some() && lock(&this.core.inner).local.is_none() {
+            let source = address::read(source)?;
             // A program may leave the address open, and only the family is said.
             if !(source.ip().is_unspecified() && source.port() == 0) {
                 bind(this, source)?;
@@ -86,7 +83,7 @@ pub(super) unsafe extern "C" fn rdma_resolve_addr(
         };
         this.show();
         tell(Note::new(&this.core, kind, status));
-        unsafe { channel::complete(this)? };
+        channel::complete(this)?;
         Ok(0)
     })
 }
@@ -131,20 +128,16 @@ fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_resolve_route(
-    id: *mut rdma_cm_id,
+pub(super) extern "C" fn rdma_resolve_route(
+    id: Option<Ptr<'_, rdma_cm_id>>,
     _timeout_ms: c_int,
 ) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
-        let path = path(this)?;
-        let before = this.base.route.path_rec.replace(Box::into_raw(Box::new(path)));
-        if !before.is_null() {
-            drop(unsafe { Box::from_raw(before) });
-        }
+        let this = Id::of(id)?;
+        this.set_path(Some(Box::new(path(this)?)));
         this.base.route.num_paths.set(1);
         tell(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
-        unsafe { channel::complete(this)? };
+        channel::complete(this)?;
         Ok(0)
     })
 }
@@ -181,9 +174,9 @@ fn path(this: &Id) -> Result<ibv_sa_path_rec> {
 }
 
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int {
+extern "C" fn rdma_listen(id: Option<Ptr<'_, rdma_cm_id>>, backlog: c_int) -> c_int {
     number(|| {
-        let this = unsafe { Id::of(id)? };
+        let this = Id::of(id)?;
         let core = Arc::clone(&this.core);
         let bound = lock(&core.inner).local;
         if bound.is_none() {

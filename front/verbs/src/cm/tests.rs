@@ -7,6 +7,7 @@ use std::process::Command;
 use fairway::engine::wire::roce::cm::PortSpace;
 
 use super::abi::*;
+use super::address::Address;
 use super::port::Port;
 use super::{address, cm_device};
 use crate::guard::Errno;
@@ -173,17 +174,16 @@ fn socket_addresses_come_back_and_others_are_refused() {
         let given: SocketAddr = text.parse().expect("an address");
         let storage = address::write(given);
         // SAFETY: as long as its family says.
-        let read = unsafe { address::read((&raw const storage).cast()) };
+        let read = address::read(unsafe { Address::found((&raw const storage).cast()) });
         assert_eq!(read, Ok(given));
     }
     // AF_IB.
     let mut storage = address::write(SocketAddr::from(([127, 0, 0, 1], 1)));
     storage.ss_family = 27;
     // SAFETY: an address of another family, of which only that is read.
-    let read = unsafe { address::read((&raw const storage).cast()) };
+    let read = address::read(unsafe { Address::found((&raw const storage).cast()) });
     assert_eq!(read, Err(Errno(libc::EAFNOSUPPORT)));
-    // SAFETY: null is allowed.
-    assert_eq!(unsafe { address::read(std::ptr::null()) }, Err(Errno(libc::EINVAL)));
+    assert_eq!(address::read(None), Err(Errno(libc::EINVAL)));
 }
 
 #[test]

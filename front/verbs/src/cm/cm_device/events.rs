@@ -19,6 +19,7 @@ use super::super::note::{Details, Note};
 use super::{CmDevice, State};
 use crate::abi::{ibv_ah_attr, ibv_gid, zeroed};
 use crate::guard::lock;
+use crate::pointer::Ptr;
 use fairway_rdma::Gid;
 
 /// Tells everything that happened, in order.
@@ -273,11 +274,12 @@ fn newcomer(
     let parent = asked_core.id();
     let ps = if space == PortSpace::Tcp { RDMA_PS_TCP } else { RDMA_PS_UDP };
     // SAFETY: an id that listens is destroyed only after it was taken from the list above, under
-    // the lock that is held here; and only its program changes these two fields.
-    let (channel, context) = unsafe { ((*parent).channel.get(), (*parent).context.get()) };
-    let id = Id::make(Arc::clone(&core), channel, context, ps);
-    // SAFETY: just made, and no other reference to it exists yet.
-    unsafe { (*id.cast::<Id>()).show() };
+    // the lock that is held here.
+    let parent = unsafe { Ptr::found(parent) }?.handle();
+    let id = Id::new(Arc::clone(&core), parent.channel.get(), parent.context.get(), ps);
+    id.show();
+    // It is the program's once it gets the request.
+    id.give();
     state.cores.insert(connection, Arc::clone(&core));
     Some((core, asked_core))
 }

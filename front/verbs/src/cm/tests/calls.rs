@@ -9,11 +9,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_void, sockaddr};
 
-use super::super::channel::{rdma_ack_cm_event, rdma_destroy_event_channel, rdma_get_cm_event};
-use super::super::id::Id;
-use super::super::lifetime::{rdma_create_id, rdma_destroy_id};
-use super::super::queue_pair::{rdma_create_qp, rdma_destroy_qp};
-use super::super::resolve::{rdma_bind_addr, rdma_listen, rdma_resolve_addr, rdma_resolve_route};
 use super::*;
 use crate::abi::*;
 use crate::pointer::{Array, List, Out, Ptr};
@@ -22,6 +17,28 @@ use fairway::engine::wire::Qpn;
 
 unsafe extern "C" {
     fn rdma_create_event_channel() -> *mut rdma_event_channel;
+    fn rdma_destroy_event_channel(channel: *mut rdma_event_channel);
+    fn rdma_get_cm_event(channel: *mut rdma_event_channel, event: *mut *mut rdma_cm_event)
+    -> c_int;
+    fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int;
+    fn rdma_create_id(
+        channel: *mut rdma_event_channel,
+        id: *mut *mut rdma_cm_id,
+        context: *mut c_void,
+        ps: c_int,
+    ) -> c_int;
+    fn rdma_destroy_id(id: *mut rdma_cm_id) -> c_int;
+    fn rdma_create_qp(id: *mut rdma_cm_id, pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> c_int;
+    fn rdma_destroy_qp(id: *mut rdma_cm_id);
+    fn rdma_bind_addr(id: *mut rdma_cm_id, address: *mut sockaddr) -> c_int;
+    fn rdma_listen(id: *mut rdma_cm_id, backlog: c_int) -> c_int;
+    fn rdma_resolve_addr(
+        id: *mut rdma_cm_id,
+        source: *mut sockaddr,
+        destination: *mut sockaddr,
+        timeout_ms: c_int,
+    ) -> c_int;
+    fn rdma_resolve_route(id: *mut rdma_cm_id, timeout_ms: c_int) -> c_int;
     fn rdma_connect(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int;
     fn rdma_accept(id: *mut rdma_cm_id, param: *mut rdma_conn_param) -> c_int;
     fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int;
@@ -336,7 +353,7 @@ fn disconnect_is_immediate_for_the_side_that_ends_the_connection() {
     let (server, client) = (Side::new(), Side::new());
     let ids @ [active, passive, _] = connected(&server, &client);
     send_one(active, passive);
-    let awaited = |id| cm_device::awaited(&unsafe { Id::of(id) }.expect("an id").core);
+    let awaited = |id: *mut rdma_cm_id| cm_device::awaited(&unsafe { Ptr::kept(id) }.object().core);
     assert_eq!(awaited(passive).map(Qpn::value), Some(unsafe { (*(*passive).qp.get()).qp_num }));
     assert_eq!(unsafe { rdma_disconnect(passive) }, 0);
     assert_eq!(awaited(passive), None);
