@@ -64,12 +64,14 @@ fuzz:      ## Fuzz every target for a minute each, or one: make fuzz TARGET=nic_
 replay:    ## The kept inputs of every fuzz target, and some random ones, without a fuzzer.
 	$(CARGO) test --package fairway-fuzz
 
-miri:      ## Undefined behaviour in lock-free code, registered memory and pools (needs a nightly toolchain with miri, rust-src).
+miri:      ## Undefined behaviour in lock-free code, registered memory, pools and pointers of C (needs a nightly toolchain with miri, rust-src).
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-ring
 	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" $(CARGO) +nightly miri test \
 		--package fairway-runtime --lib -- memory::tests
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-device --lib
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-engine --lib -- $(THREADS)
+	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-verbs --lib -- \
+		pointer::tests post::tests
 
 loom:      ## Every interleaving of small models of the lock-free code.
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package fairway-ring --release --lib

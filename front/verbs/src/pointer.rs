@@ -345,3 +345,6 @@ pub(crate) fn null_ended<T>(items: impl ExactSizeIterator<Item = *mut T>) -> Res
     room.iter_mut().zip(items).for_each(|(to, item)| *to = item);
     Ok(array)
 }
+
+#[cfg(test)]
+mod tests;
