@@ -49,7 +49,7 @@ impl Faults {
 
 enum Happening {
     Arrival { to: usize, bytes: Vec<u8> },
-    Placed { at: usize, access: Access },
+    Placed { at: usize, access: Box<Access> },
     Receives { at: usize },
 }
 
@@ -254,9 +254,9 @@ impl World {
         {
             let bytes = target.ranges();
             let earlier = self.events.iter().filter_map(|(key, event)| match event {
-                Happening::Placed { access: Access::Atomic(_), .. } => None,
                 Happening::Placed { at: other, access } => {
-                    (*other == at && overlap(bytes, access.ranges())).then_some(key.0)
+                    let is_other = *other != at || matches!(**access, Access::Atomic(_));
+                    (!is_other && overlap(bytes, access.ranges())).then_some(key.0)
                 }
                 _ => None,
             });
@@ -265,7 +265,7 @@ impl World {
             later = later.max(self.placing_until[at]);
             self.placing_until[at] = later;
         }
-        self.at(later, Happening::Placed { at, access });
+        self.at(later, Happening::Placed { at, access: Box::new(access) });
     }
 
     fn execute(&mut self, at: usize) {
