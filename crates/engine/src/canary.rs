@@ -132,11 +132,13 @@ pub enum Canary {
     TrustCredits,
     /// Say nothing of a message that was acknowledged and could not be executed at its turn.
     ForgetLate,
+    /// Refuse such a message with a packet of one that ends by its answer.
+    AnyCause,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 63] = [
+    pub const ALL: [Canary; 64] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -200,5 +202,6 @@ impl Canary {
         Canary::EndInRound,
         Canary::TrustCredits,
         Canary::ForgetLate,
+        Canary::AnyCause,
     ];
 }

@@ -1,16 +1,37 @@
 //! Transactions that arrived before something they have to follow.
 
+use crate::api::ChannelId;
 use crate::arrival::Arrival;
 use crate::pool::{Index, Pool};
-use fairway_wire::{Data, Psn};
+use fairway_wire::{Data, Operation, Packet, Psn, ServiceMode};
 
 /// The packet of the peer that is being taken in: what follows from it may be that others have
-/// their turn.
+/// their turn. Only one whose message ends at its initiator by the packet's acknowledgement, and
+/// not by an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     /// The index of the channel that brought it.
     pub(crate) channel: u32,
     pub(crate) psn: Psn,
+}
+
+impl Cause {
+    /// `any` plants a bug: answered messages count as well.
+    pub(crate) fn of_packet(channel: ChannelId, packet: &Packet, any: bool) -> Option<Cause> {
+        let psn = match packet {
+            Packet::Void(void) => void.psn,
+            Packet::Data(data) => {
+                let is_question = matches!(
+                    data.operation,
+                    Operation::Read { .. } | Operation::Atomic { .. } | Operation::Get(_)
+                );
+                let is_answered = matches!(data.order.mode, ServiceMode::Roi | ServiceMode::Rot);
+                (any || !is_question && !is_answered).then_some(data.psn)?
+            }
+            _ => return None,
+        };
+        Some(Cause { channel: channel.index() as u32, psn })
+    }
 }
 
 /// One packet that waits to be executed; its payload is in the stash, at its own index.

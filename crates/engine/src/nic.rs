@@ -28,7 +28,7 @@ use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use fairway_wire::{Cna, Data, Instant, Packet, Tpn, Void};
+use fairway_wire::{Cna, Instant, Packet, Tpn};
 
 /// The largest payload of one packet, in bytes.
 const MTU_MAX: u32 = 32_768;
@@ -208,12 +208,8 @@ impl Nic {
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.last_used = now;
         }
-        shared.cause = match &received.packet {
-            Packet::Data(Data { psn, .. }) | Packet::Void(Void { psn, .. }) => {
-                Some(Cause { channel: id.index() as u32, psn: *psn })
-            }
-            _ => None,
-        };
+        let any = shared.is_planted(Canary::AnyCause);
+        shared.cause = Cause::of_packet(id, &received.packet, any);
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Of others nobody repeats just the packet.

@@ -11,22 +11,24 @@
 //!
 //! So the refusal goes with that packet, the **cause**: it is withheld from acknowledgements until
 //! the initiator has confirmed, by a void in its place that names the refused message, that it
-//! knows. The message to which the cause belongs is not refused by that. What follows the refused
-//! message goes on waiting until then, so a packet has at most one late refusal at a time.
+//! knows. The message to which the cause belongs is not refused by that, but does not end before
+//! the cause is acknowledged. What follows the refused message goes on waiting until then, so a
+//! packet has at most one late refusal at a time.
 //!
-//! Where there is no such packet on the channel (the turn came by an acknowledgement, by a call of
-//! the application, or by another channel of the group), or no record to withhold it, the group
-//! falls silent and has to be closed ([`Event::ExecutionLost`]): then what the initiator has not
-//! reported it reports as failed.
+//! Where there is no such packet on the channel (the turn came by the end of a message that is
+//! answered, by an acknowledgement, by a call of the application, or by another channel of the
+//! group), or no record to withhold it, the group falls silent and has to be closed
+//! ([`Event::ExecutionLost`]): then what the initiator has not reported it reports as failed.
 
 use super::bypass::status_of;
 use super::{Channel, Why, Withheld};
 use crate::api::{Event, Status};
 use crate::arrival::Arrival;
+use crate::canary::Canary;
 use crate::held::{Cause, Held};
 use crate::message::Outcome;
 use crate::placement::{PlacementToken, Purpose, Verdict};
-use crate::pool::Index;
+use crate::pool::{Index, NONE};
 use crate::send_window::VOID;
 use crate::shared::Shared;
 use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
@@ -162,9 +164,15 @@ impl Channel {
 impl Shared {
     /// The packet that is taken in with a placement.
     pub(crate) fn cause_of(&self, token: &PlacementToken) -> Option<Cause> {
-        match token.purpose {
-            Purpose::Deferred(held) => self.held.get(held)?.cause,
-            _ => Some(Cause { channel: token.channel.index() as u32, psn: token.psn }),
-        }
+        let arrival = match token.purpose {
+            Purpose::Deferred(held) => return self.held.get(held)?.cause,
+            Purpose::Arrival(index) => index,
+            Purpose::Stash(part) => self.held.get(part)?.arrival?,
+            _ => return None,
+        };
+        let is_answered =
+            self.arrivals.get(arrival)?.response != NONE && !self.is_planted(Canary::AnyCause);
+        let channel = token.channel.index() as u32;
+        (!is_answered).then_some(Cause { channel, psn: token.psn })
     }
 }

@@ -264,6 +264,38 @@ fn without_a_packet_to_refuse_by_the_channel_falls_silent_and_is_to_be_closed() 
     assert_eq!(scene.statuses(), [(1, closed), (2, closed)]);
 }
 
+/// A WRITE that was posted while a READ was under way ends by its answer. If that left, what
+/// follows could be reported.
+#[test]
+fn message_that_is_answered_is_no_cause_to_refuse_by() {
+    let mut scene = Scene::new();
+    let remote = scene.pair.remote();
+    scene.pair.post_in_order(0, Work::Read { remote }, 100, in_order(ServiceMode::Rot));
+    scene.write(1, 500, 10);
+    let packets = scene.pair.outgoing();
+    scene.deliver(1, &packets[0]);
+    scene.acknowledge();
+    assert_eq!(scene.statuses(), [(0, DONE)]);
+    while let Some(ack) = scene.pair.nics[0].poll_transmit(scene.pair.now) {
+        scene.deliver(1, &ack);
+    }
+    scene.write(2, GONE, 8);
+    scene.write(3, 64, 8);
+    for packet in scene.pair.outgoing() {
+        scene.deliver(1, &packet);
+    }
+    scene.acknowledge();
+    scene.deliver(1, &packets[1]);
+    let channel = scene.pair.channels[1];
+    let events: Vec<_> = core::iter::from_fn(|| scene.pair.nics[1].poll_event()).collect();
+    assert_eq!(events, [Event::ExecutionLost { channel }]);
+    assert_eq!(scene.pair.nics[1].poll_transmit(scene.pair.now), None, "not even the answer");
+    scene.pair.nics[1].close_channel(scene.pair.now, channel).unwrap();
+    scene.settle(|_| false);
+    let closed = Status::PeerClosed;
+    assert_eq!(scene.statuses(), [(1, closed), (2, closed), (3, closed)]);
+}
+
 /// A peer with a channel may refuse anything at any time.
 #[test]
 fn late_refusals_of_what_was_never_sent_only_cost_packets() {
