@@ -160,6 +160,12 @@ impl CompletionQueue {
     }
 }
 
+/// Entries that a queue has room for at least, as adapters round up. A program that waits for one
+/// operation at a time may ask for one entry, and post the next operation before it takes that
+/// entry: the peer's reply can arrive before the acknowledgement of what it replies to, so its
+/// event wakes a program that waits for the operation's own.
+const DEPTH_MIN: u32 = 16;
+
 /// What a new queue is to be like.
 pub(crate) struct Wanted<'a> {
     pub(crate) depth: u32,
@@ -180,14 +186,15 @@ fn create<T: Handle<Object = CompletionQueue>>(
     {
         return Err(EINVAL);
     }
+    let depth = wanted.depth.max(DEPTH_MIN);
     let carrier = owner.device_state.carrier()?;
-    let id = carrier.create_completion_queue(wanted.depth)?;
+    let id = carrier.create_completion_queue(depth)?;
     let base = ibv_cq {
         context: context.raw(),
         channel: wanted.channel.map_or(null_mut(), Ptr::raw),
         cq_context: Field::new(wanted.cq_context),
         handle: completion::number(id),
-        cqe: Field::new(wanted.depth as c_int),
+        cqe: Field::new(depth as c_int),
         mutex: libc::PTHREAD_MUTEX_INITIALIZER,
         cond: libc::PTHREAD_COND_INITIALIZER,
         comp_events_completed: Field::new(0),
