@@ -178,5 +178,14 @@ pub(super) fn asker(from: SocketAddr, setup: &Setup) -> SocketAddr {
 pub(super) fn first_port(from: SocketAddr, hello: &Hello) -> SocketAddr {
     let first = hello.client.ports.as_slice().first();
     let port = first.filter(|_| hello.joins.is_none()).copied().unwrap_or(from.port());
-    SocketAddr::new(from.ip(), port)
+    with_port(from, port)
 }
+
+/// The same address with another port. The link of a link-local address stays with it.
+fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
+}
+
+#[cfg(test)]
+mod tests;
