@@ -34,7 +34,10 @@ impl Channel {
     /// Settles whether a new message may be placed, or waits for its turn. False if too many wait.
     pub(crate) fn await_turn(&mut self, shared: &mut Shared, index: Index<Arrival>) -> bool {
         let arrival = shared.arrivals[index];
+        // What was posted while a READ or an atomic was under way waits for it all the same: those
+        // return the bytes of their turn.
         let relaxed = arrival.is_into_segment()
+            && arrival.order.mode != ServiceMode::Rot
             && shared.segments.is_relaxed(arrival.segment, &arrival.admission);
         if arrival.order.tag != Tag::Mo || relaxed || shared.is_planted(Canary::PlaceAhead) {
             return true;

@@ -109,6 +109,35 @@ fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
     assert_eq!(pair.ids(0), [0, 1, 2]);
 }
 
+/// Memory of relaxed ordering is written as packets come, but a READ returns the bytes of its turn.
+#[test]
+fn write_that_follows_a_read_waits_for_it_in_relaxed_memory_as_well() {
+    let mut pair = Pair::new(0, 1).with_stash();
+    let rights = Rights::ALL.with(Rights::RELAXED);
+    let request = SegmentRequest { address: 0x1000, length: 4096, rights, token_value: 77 };
+    let segment = pair.nics[1].register(&request).unwrap();
+    let at = |offset: u64| RemoteRange {
+        token_id: segment.token_id(),
+        token_value: 77,
+        address: 0x1000 + offset,
+    };
+    pair.write_in_memory_order(0, 0, 8);
+    pair.post_in_order(1, Work::Write { remote: at(0) }, 10, in_memory(WRITES));
+    pair.post_in_order(2, Work::Read { remote: at(0) }, 100, in_memory(ANSWERS));
+    pair.post_in_order(3, Work::Write { remote: at(50) }, 10, in_memory(WRITES));
+    let mut packets = pair.outgoing();
+    packets.sort_by_key(|packet| match packet.packet {
+        Packet::Data(data) => data.order.sequence,
+        _ => panic!("data"),
+    });
+    assert_eq!(pair.take(&packets[1]), [(Part::Arrival, 0, 10)], "before its turn");
+    assert_eq!(pair.take(&packets[3])[0].0, Part::Stash, "a READ was under way");
+    pair.take(&packets[0]);
+    pair.take(&packets[2]);
+    pair.settle(lose_first_read_answer());
+    assert_eq!(pair.ids(0), [0, 1, 2, 3]);
+}
+
 #[test]
 fn without_a_stash_what_comes_early_is_sent_back_and_comes_again() {
     let mut pair = Pair::new(0, 1);
