@@ -39,12 +39,16 @@ const LATE_MAX: usize = 4;
 /// Packets of ours that are void because the peer has refused another message with them, and that
 /// message.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LateRefusals([Option<(Psn, Msn)>; LATE_MAX]);
+pub(super) struct LateRefusals {
+    entries: [Option<(Psn, Msn)>; LATE_MAX],
+    /// Entries in use. Hardly ever any, and every acknowledged packet is looked for.
+    used: u32,
+}
 
 impl LateRefusals {
     /// The message that the void in place of a packet has to name, if not the packet's own.
     pub(super) fn message_of(&self, psn: Psn) -> Option<Msn> {
-        let entry = self.0.iter().flatten().find(|(other, _)| *other == psn)?;
+        let entry = self.entries.iter().flatten().find(|(other, _)| *other == psn)?;
         Some(entry.1)
     }
 
@@ -55,17 +59,27 @@ impl LateRefusals {
     /// False if there is no room.
     fn note(&mut self, psn: Psn, message: Msn) -> bool {
         self.confirmed(psn);
-        let Some(free) = self.0.iter_mut().find(|entry| entry.is_none()) else { return false };
+        let Some(free) = self.entries.iter_mut().find(|entry| entry.is_none()) else {
+            return false;
+        };
         *free = Some((psn, message));
+        self.used += 1;
         true
     }
 
     /// The packet has been acknowledged, or its void is to name its own message.
+    #[inline]
     pub(super) fn confirmed(&mut self, psn: Psn) {
-        for entry in &mut self.0 {
-            if entry.is_some_and(|(other, _)| other == psn) {
-                *entry = None;
-            }
+        if self.used > 0 {
+            self.remove(psn);
+        }
+    }
+
+    fn remove(&mut self, psn: Psn) {
+        let is_it = |entry: &&mut Option<(Psn, Msn)>| entry.is_some_and(|(at, _)| at == psn);
+        if let Some(entry) = self.entries.iter_mut().find(is_it) {
+            *entry = None;
+            self.used -= 1;
         }
     }
 }
