@@ -120,6 +120,9 @@ fn fi_pingpong(provider: &str, endpoint: &str, at: &str) {
         let half = |control: &str, port: u16| {
             let mut half = command("fi_pingpong");
             half.env("FAIRWAY_CARRIER", carrier).env("FAIRWAY_DEVICES", at);
+            // To notice memory that is unmapped, libfabric writes new instructions over those of
+            // `munmap` while other threads may be in that call, as threads that start may be.
+            half.env("FI_MR_CACHE_MONITOR", "disabled");
             half.args(["-p", provider, "-e", endpoint, "-c", "-I", "5"]);
             half.args([control, &port.to_string()]);
             half
