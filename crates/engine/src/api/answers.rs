@@ -50,7 +50,7 @@ pub enum DropReason {
     NotAgreed,
     /// It closes the channel, but names a sequence number outside the window.
     BadClose,
-    /// It grants credit that was not requested, beyond all that was.
+    /// It grants no credit but such as was not requested.
     BadCredit,
 }
 

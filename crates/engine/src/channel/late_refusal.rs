@@ -33,7 +33,7 @@ use crate::send_window::VOID;
 use crate::shared::Shared;
 use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
 
-/// Most packets of ours whose voids confirm late refusals at a time. The peer repeats others.
+/// Late refusals that are confirmed at the same time, at most. The peer repeats those beyond.
 const LATE_MAX: usize = 4;
 
 /// Packets of ours that are void because the peer has refused another message with them, and that
@@ -41,7 +41,7 @@ const LATE_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LateRefusals {
     entries: [Option<(Psn, Msn)>; LATE_MAX],
-    /// Entries in use. Hardly ever any, and every acknowledged packet is looked for.
+    /// Entries in use: mostly none, so that an acknowledged packet costs one comparison.
     used: u32,
 }
 
@@ -92,8 +92,10 @@ impl Channel {
         let has_room = self.withheld.len() < self.withheld.capacity();
         let cause = shared.cause.filter(|cause| cause.channel == self.index() && has_room);
         let Some(Cause { psn, .. }) = cause else {
-            shared.channels.get_mut(self.group()).is_cut_off = true;
-            shared.events.push_back(Event::ExecutionLost { channel: self.leader });
+            let is_cut_off = &mut shared.channels.get_mut(self.group()).is_cut_off;
+            if !core::mem::replace(is_cut_off, true) {
+                shared.events.push_back(Event::ExecutionLost { channel: self.leader });
+            }
             return;
         };
         let why = Why::Late {
@@ -124,7 +126,7 @@ impl Channel {
 
     // ---- the initiator ----
 
-    /// Is this why messages are refused that had been acknowledged?
+    /// Can a message that has been acknowledged be refused for this reason?
     pub(super) fn may_be_late(reason: Refusal) -> bool {
         matches!(reason, Refusal::Access | Refusal::Operation)
     }

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Pages {
     pub start: NonNull<u8>,
     pub length: usize,
-    file: Option<File>,
+    /// The file behind them, if they are those of one.
+    pub file: Option<File>,
 }
 
 impl Pages {
@@ -55,15 +56,6 @@ impl Pages {
         let unmapped =
             unsafe { libc::munmap(self.start.as_ptr().add(kept).cast(), self.length - kept) };
         assert_eq!(unmapped, 0);
-    }
-
-    /// What the file holds.
-    #[allow(dead_code, reason = "not all tests look at it")]
-    pub fn contents(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.length];
-        let file = self.file.as_ref().expect("pages of a file");
-        std::os::unix::fs::FileExt::read_exact_at(file, &mut bytes, 0).unwrap();
-        bytes
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a program may rely on, over a network that loses, doubles and reorders.
 
+use std::os::unix::fs::FileExt;
+
 use crate::node::{BASE, DOMAIN, Pair, content, options};
 use crate::pages::{Pages, in_child};
 use fairway_engine::Rights;
@@ -141,7 +143,8 @@ fn unmapped_under_writes(seed: u64) {
         post(id);
     }
     assert!((300..WORDS / 2 - 64).contains(&succeeded), "{succeeded} succeeded");
-    let file = pages.contents();
+    let mut file = vec![0; pages.length];
+    pages.file.as_ref().expect("pages of a file").read_exact_at(&mut file, 0).unwrap();
     for id in 0..succeeded {
         let word = u64::from_ne_bytes(file[8 * place(id) as usize..][..8].try_into().unwrap());
         assert_eq!(word, id + 1, "of {succeeded} words, seed {seed}");

@@ -11,7 +11,7 @@ impl Pair {
     }
 
     /// A packet that node 1 sends to node 0, whatever it has really to say.
-    fn forged(&mut self, like: &Transmit, packet: Packet) -> Transmit {
+    pub(super) fn forged(&self, like: &Transmit, packet: Packet) -> Transmit {
         let mut route = like.route;
         if route.source == self.nics[0].address() {
             core::mem::swap(&mut route.source, &mut route.destination);

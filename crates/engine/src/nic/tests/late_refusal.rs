@@ -305,10 +305,6 @@ fn late_refusals_of_what_was_never_sent_only_cost_packets() {
     }
     let packets = scene.pair.outgoing();
     let Packet::Data(first) = packets[0].packet else { panic!("data") };
-    let mut route = packets[0].route;
-    core::mem::swap(&mut route.source, &mut route.destination);
-    core::mem::swap(&mut route.source_tpn, &mut route.destination_tpn);
-    let channel = scene.pair.channels[1];
     for ahead in 0..200 {
         let nak = Nak {
             psn: first.psn.plus(ahead % 24),
@@ -316,8 +312,8 @@ fn late_refusals_of_what_was_never_sent_only_cost_packets() {
             reason: [Refusal::Access, Refusal::Operation, Refusal::Length][ahead as usize % 3],
             retry_after_us: 0,
         };
-        let gather = LocalRange::default();
-        scene.deliver(0, &Transmit { channel, route, packet: Packet::Nak(nak), gather });
+        let forged = scene.pair.forged(&packets[0], Packet::Nak(nak));
+        scene.deliver(0, &forged);
         scene.pair.nics[0].audit();
     }
     for packet in &packets {
@@ -342,13 +338,10 @@ fn late_refusal_of_a_message_that_has_only_begun_ends_it() {
         scene.deliver(1, packet);
     }
     scene.acknowledge();
-    let mut route = packets[0].route;
-    core::mem::swap(&mut route.source, &mut route.destination);
-    core::mem::swap(&mut route.source_tpn, &mut route.destination_tpn);
     let (psn, message, reason) = (first.psn, begun.message, Refusal::Access);
     let nak = Packet::Nak(Nak { psn, message, reason, retry_after_us: 0 });
-    let (channel, gather) = (scene.pair.channels[1], LocalRange::default());
-    scene.deliver(0, &Transmit { channel, route, packet: nak, gather });
+    let forged = scene.pair.forged(&packets[0], nak);
+    scene.deliver(0, &forged);
     scene.pair.nics[0].audit();
     scene.deliver(1, &packets[0]);
     scene.settle(|_| false);
