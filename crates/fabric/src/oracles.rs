@@ -11,7 +11,7 @@ use crate::jetty_oracle::JettyOracle;
 use crate::operation::{Kind, Life, Operation, Place, Receive, STATUSES, State};
 use crate::order_oracle::{OrderOracle, check_old_value};
 use crate::world::World;
-use fairway_engine::wire::{Instant, JettyId, Tag};
+use fairway_engine::wire::{Instant, JettyId};
 use fairway_engine::{ChannelId, Completion, CompletionKind, Event, OrderRequest, Profile, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -259,14 +259,11 @@ impl Model {
         if !operation.allowed.has(Status::Success) {
             return Err(format!("success of what had to fail: {operation:?}").into());
         }
-        // What was set aside when its memory was deregistered had arrived, and is dropped.
-        let dropped = operation.order.tag == Tag::Mo
-            && operation.remote.is_some_and(|(key, _)| world.memory.pieces[key].deregistered);
         let half_placed = operation.missed.was_set_aside;
         if self.is_barred(world, id) {
             return Err(format!("success of what found its memory missing: {operation:?}").into());
         }
-        if !(dropped || half_placed) {
+        if !half_placed {
             self.check_not_overtaken(id)?;
         }
         let length = operation.length as usize;
@@ -294,10 +291,7 @@ impl Model {
                 world.memory.expect_copy(operation.local, remote, length);
                 // One that is received in order may have to wait there for earlier ones.
                 let at_once = !operation.order.receive_in_order;
-                if operation.kind == Kind::WriteImmediate
-                    && !(operation.noticed || dropped)
-                    && at_once
-                {
+                if operation.kind == Kind::WriteImmediate && !operation.noticed && at_once {
                     return Err("done before its receive completed".into());
                 }
                 compare(world, remote, length, "what was written")

@@ -2,7 +2,8 @@
 //! law fill the link whatever its rate, its round trip, its queue and the loss on it?
 //!
 //! `cargo test --release -p fairway-sim --test networks -- --ignored --nocapture` prints the
-//! whole matrix.
+//! whole matrix, with `POLICIES="cc=eqds:line=RATE"` of other policies than `cc=cubic`, and with
+//! `SEED=2` with other losses.
 
 use fairway_engine::policy::{CongestionSpec, CubicParameters, PolicySpec, Share};
 use fairway_engine::{Limits, Profile};
@@ -79,8 +80,8 @@ impl Cell {
         format!("{}Mbps", self.megabits)
     }
 
-    fn run(self, policy: &str) -> Got {
-        let mut simulation = Simulation::new(self.scenario(policy), 1).expect("a run");
+    fn run(self, policy: &str, seed: u64) -> Got {
+        let mut simulation = Simulation::new(self.scenario(policy), seed).expect("a run");
         let report = simulation.run(u32::MAX, |_| ());
         let permille = report.streams[0].megabits() * 1000 / self.megabits;
         Got { permille, report }
@@ -106,7 +107,7 @@ fn cells() -> impl Iterator<Item = Cell> {
 /// At least nine tenths of the line, and fewer than one packet in a thousand for nothing. In a
 /// policy, `RATE` stands for the link's.
 fn check(policy: &str, cell: Cell) {
-    let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()));
+    let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()), 1);
     assert!(permille >= 900, "{policy}, {cell:?}: {permille} of 1000");
     let (sent, spurious) = (report.data_sent + report.resent, report.spurious);
     assert!(spurious * 1000 <= sent, "{policy}, {cell:?}: {spurious} of {sent} for nothing");
@@ -145,6 +146,7 @@ fn cubic_fills_slow_and_fast_links_with_loss() {
 #[ignore = "prints the whole matrix"]
 fn matrix() {
     let policies = std::env::var("POLICIES").unwrap_or_else(|_| String::from("cc=cubic"));
+    let seed = std::env::var("SEED").map_or(1, |seed| seed.parse().expect("SEED is a number"));
     for policy in policies.split_whitespace() {
         println!(
             "{policy}: Mb/s, round trip in us, loss in 10,000, queue in %: of the line in \
@@ -152,7 +154,7 @@ fn matrix() {
         );
         for cell in cells() {
             let Cell { megabits, round_trip_us, loss, queue_percent } = cell;
-            let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()));
+            let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()), seed);
             println!(
                 "{megabits:5} {round_trip_us:6} {loss:4} {queue_percent:4}: {permille:4}; \
                  {} {} {} {}",

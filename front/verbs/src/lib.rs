@@ -29,7 +29,6 @@
 //! with the installed header, and runs programs against the library: C programs of ours, and those
 //! of rdma-core and perftest where they are installed.
 #![warn(unsafe_op_in_unsafe_fn)]
-#![allow(clippy::missing_safety_doc)]
 
 mod abi;
 mod after_poll;
