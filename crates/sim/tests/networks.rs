@@ -81,7 +81,8 @@ impl Cell {
     }
 
     fn run(self, policy: &str, seed: u64) -> Got {
-        let mut simulation = Simulation::new(self.scenario(policy), seed).expect("a run");
+        let scenario = Scenario { seed, ..self.scenario(policy) };
+        let mut simulation = Simulation::new(scenario, 1).expect("a run");
         let report = simulation.run(u32::MAX, |_| ());
         let permille = report.streams[0].megabits() * 1000 / self.megabits;
         Got { permille, report }
