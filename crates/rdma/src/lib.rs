@@ -36,6 +36,7 @@ mod slot;
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use fairway_engine::wire::Qpn;
 use fairway_engine::{CompletionQueueId, Rights, SegmentId};
@@ -62,6 +63,10 @@ pub const LOCAL_BITS: u32 = 16;
 pub const fn slot_of(number: Qpn) -> u8 {
     (number.value() >> LOCAL_BITS) as u8
 }
+
+/// How long a thread that ends the process waits for the lock of a carrier: the thread that has it
+/// may have been interrupted, and never release it.
+pub const LEAVING: Duration = Duration::from_millis(10);
 
 /// Where the process of this slot takes RoCE packets from processes of the same address.
 pub const fn roce_port(slot: u8) -> u16 {
@@ -362,6 +367,11 @@ pub trait Carrier: Send + Sync {
     fn channels(&self) -> Option<usize> {
         None
     }
+
+    /// Sends acknowledgements that wait for something to leave with, because the process is about to
+    /// end. Without effect if another thread keeps this carrier's lock for longer than
+    /// [`LEAVING`].
+    fn acknowledge(&self);
 
     // ---- management ----
 

@@ -35,7 +35,8 @@ use fairway_roce::{
     ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
 use fairway_runtime::{
-    self as runtime, BACKGROUND, Io, Memory, OTHERS, Shared, Sockets, clock, run_background,
+    self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, Sockets, clock,
+    run_background,
 };
 
 use self::core::RoceCore;
@@ -47,8 +48,8 @@ pub(super) use self::endpoint::Endpoint;
 
 use super::slot::{Claimed, Service, Slot};
 use super::{
-    Carrier, CarrierError, CarrierOptions, DEVICE_ADDRESSES, ForeignMemory, Gid, LOCAL_BITS,
-    Listener, NetworkCounters, ServiceClaim,
+    Carrier, CarrierError, CarrierOptions, DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING,
+    LOCAL_BITS, Listener, NetworkCounters, ServiceClaim,
 };
 
 /// Every so many turns all sockets are looked at, although nothing is known to wait.
@@ -485,6 +486,13 @@ impl Carrier for Roce {
     ) -> (usize, Option<PostError>) {
         self.driver
             .with(|core| all(requests, |request| core.host.post_shared_receive(queue, request)))
+    }
+
+    fn acknowledge(&self) {
+        if let Some(mut locked) = self.driver.shared.lock_within(LEAVING) {
+            locked.turn_as(Eagerness::TakeAll, false);
+            self.driver.shared.unlock(locked);
+        }
     }
 
     fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fairway_device::{AtomicExecution, LocalRange, Ranges, SegmentId};
+use fairway_device::{AtomicExecution, LocalRange, Ranges, ScatterList, SegmentId};
 use fairway_port::RawSlice;
 
 use crate::memory::{Gone, Memory, SharedBytes};
@@ -16,6 +16,9 @@ pub struct Memories {
     live: Vec<Option<Arc<Memory>>>,
     /// Released by the device, but perhaps named by packets that still wait to be sent.
     released: Vec<Arc<Memory>>,
+    /// Where payload goes that is placed into a segment, if not into its own memory; by segment
+    /// index.
+    redirected: Vec<Option<Box<ScatterList>>>,
     unregistered: Unregistered,
     /// Room for a payload on its way from the stash to its place.
     scratch: Vec<u8>,
@@ -55,6 +58,7 @@ impl Memories {
         Memories {
             live: Vec::new(),
             released: Vec::new(),
+            redirected: Vec::new(),
             unregistered,
             scratch: Vec::new(),
             counters: MemoryCounters::default(),
@@ -97,6 +101,30 @@ impl Memories {
                 Err(_) => self.live[id.index()] = None,
             }
         }
+    }
+
+    /// From now on payload that is placed into this segment goes to the bytes of `list`, as far from
+    /// their beginning as it is named in the segment; with `None` into the segment's own memory
+    /// again. Bytes that `list` does not have are missing, as are those of segments in it that are
+    /// not registered, or can't be written. Payload that is read from the segment is its own.
+    pub fn redirect(&mut self, id: SegmentId, list: Option<ScatterList>) {
+        let index = id.index();
+        if index >= self.redirected.len() {
+            if list.is_none() {
+                return;
+            }
+            self.redirected.resize_with(index + 1, || None);
+        }
+        self.redirected[index] = list.map(Box::new);
+    }
+
+    /// True if payload that is placed into this segment goes elsewhere.
+    pub fn is_redirected(&self, id: SegmentId) -> bool {
+        self.redirection(id).is_some()
+    }
+
+    fn redirection(&self, id: SegmentId) -> Option<&ScatterList> {
+        self.redirected.get(id.index())?.as_deref()
     }
 
     /// Frees what was released, if no packet waits to be sent.
@@ -157,15 +185,39 @@ impl Memories {
     /// addresses.
     ///
     /// # Errors
-    /// The memory of a segment is gone.
+    /// The memory of a segment is gone, or that to which [`Self::redirect`] leads is not there.
     pub fn scatter(&self, to: &impl Ranges, data: &[u8]) -> Result<(), Gone> {
         debug_assert_eq!(to.length() as usize, data.len(), "a place of another length");
         let mut rest = data;
         for range in to.ranges() {
             let (part, later) = rest.split_at(rest.len().min(range.length as usize));
-            if let Some(room) = self.room(&LocalRange { length: part.len() as u32, ..*range }) {
+            let range = LocalRange { length: part.len() as u32, ..*range };
+            if let Some(list) = self.redirection(range.segment) {
+                self.write_redirected(list, &range, part)?;
+            } else if let Some(room) = self.room(&range) {
                 room.write(part)?;
             }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Copies `data` to the bytes of `list` that stand for a range of a segment.
+    fn write_redirected(
+        &self,
+        list: &ScatterList,
+        range: &LocalRange,
+        data: &[u8],
+    ) -> Result<(), Gone> {
+        let from = u32::try_from(range.offset).map_err(|_| Gone)?;
+        let places = list.slice(from, range.length);
+        if places.length() != range.length {
+            return Err(Gone);
+        }
+        let mut rest = data;
+        for place in places.ranges() {
+            let (part, later) = rest.split_at(place.length as usize);
+            self.target(place).ok_or(Gone)?.write(part)?;
             rest = later;
         }
         Ok(())

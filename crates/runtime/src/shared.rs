@@ -166,6 +166,20 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
+    /// Takes the lock, unless another thread keeps it for longer than `patience`: one that was
+    /// interrupted for good would keep it for ever.
+    pub fn lock_within(&self, patience: Duration) -> Option<MutexGuard<'_, Locked<P>>> {
+        let since = std::time::Instant::now();
+        loop {
+            match self.locked.try_lock() {
+                Ok(locked) => return Some(locked),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if since.elapsed() >= patience => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(patience / 100),
+            }
+        }
+    }
+
     /// Does what is due before the lock is released, releases it, wakes threads that sleep on the
     /// sockets longer than the device now allows, and does what is due after that.
     pub fn unlock(&self, mut locked: MutexGuard<'_, Locked<P>>) {
@@ -189,8 +203,9 @@ impl<P: Protocol> Shared<P> {
         P::after(&self.outside, after)
     }
 
-    /// Executes what peers have sent by now, and what this side has sent to itself: an adapter has
-    /// done so by the time at which a program takes memory back.
+    /// Takes in what peers have sent by now, and what this side has sent to itself, and sends the
+    /// acknowledgements that are due: an adapter has done so by the time at which a program takes
+    /// memory back, or ends a queue pair.
     pub fn catch_up(&self) {
         // The first turn may send to this device, which the second receives.
         for _ in 0..2 {
@@ -199,7 +214,7 @@ impl<P: Protocol> Shared<P> {
             if let Some(io) = &mut locked.io {
                 io.sockets.look_next();
             }
-            locked.turn();
+            locked.turn_as(Eagerness::TakeAll, false);
             self.unlock(locked);
         }
     }

@@ -1,6 +1,6 @@
 //! Acknowledgements: building ours, digesting the peer's.
 
-use super::{Channel, Timer};
+use super::{Channel, ChannelState, Timer};
 use crate::api::DropReason;
 use crate::canary::Canary;
 use crate::control::TraceEntry;
@@ -92,6 +92,13 @@ impl Channel {
     pub(crate) fn acknowledge_soon(&mut self, shared: &mut Shared) {
         self.owed.due = true;
         self.mark_urgent(shared);
+    }
+
+    /// What has come and is not acknowledged yet, is.
+    pub(crate) fn acknowledge_what_waits(&mut self, shared: &mut Shared) {
+        if self.state == ChannelState::Open && self.owed.unacknowledged > 0 {
+            self.acknowledge_soon(shared);
+        }
     }
 
     /// The acknowledgement register, read and cleared.

@@ -86,6 +86,16 @@ impl Nic {
         Ok(())
     }
 
+    /// Acknowledgements of what has come leave with the next packets that are polled, and do not
+    /// wait for more to acknowledge ([`Profile::acknowledge_delay`](crate::Profile)).
+    pub fn acknowledge_at_once(&mut self) {
+        for entry in &mut self.entries {
+            if let EntryState::Open(channel) = &mut entry.state {
+                channel.acknowledge_what_waits(&mut self.shared);
+            }
+        }
+    }
+
     /// Flushes the operations of a channel and of those that joined it, and tells the peer.
     /// [`Event::Closed`] says when all are gone.
     ///

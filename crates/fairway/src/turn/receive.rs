@@ -124,7 +124,8 @@ impl Core {
     ) -> Placing {
         let Placement { target, token } = *placement;
         // Without room for any, nothing is.
-        if target.length < LATE_MIN || late.len() >= late.capacity() {
+        let is_simple = target.length >= LATE_MIN && !self.memories.is_redirected(target.segment);
+        if !is_simple || late.len() >= late.capacity() {
             return Placing::Now;
         }
         self.memories.counters.placed += 1;

@@ -24,6 +24,7 @@ impl Verbs {
             let begun = pair.begun() as usize;
             pair.sends.iter_mut().skip(begun).for_each(|send| send.lose(segment));
         }
+        self.lose_receives_into(core, segment);
         for local in self.users_of(segment) {
             self.fail_oldest(core, local, fairway_roce::Status::LocalProtection);
         }

@@ -188,7 +188,7 @@ pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::
     }
 }
 
-/// Copies between a piece of ours and the bytes of a list, the first `length` of them.
+/// Copies the first `length` bytes of a list to a piece of ours.
 ///
 /// # Errors
 /// The memory of the list is gone.
@@ -197,7 +197,6 @@ pub(super) fn copy(
     list: &ScatterList,
     piece: &LocalRange,
     length: u32,
-    out: bool,
 ) -> Result<(), Gone> {
     let mut scratch = [0; 4096];
     let mut done = 0;
@@ -205,14 +204,13 @@ pub(super) fn copy(
         let mut from = 0;
         while from < range.length {
             let count = (range.length - from).min(scratch.len() as u32);
-            let theirs =
+            let source =
                 LocalRange { offset: range.offset + u64::from(from), length: count, ..*range };
-            let ours =
+            let target =
                 LocalRange { offset: piece.offset + u64::from(done), length: count, ..*piece };
-            let (source, target) = if out { (&ours, &theirs) } else { (&theirs, &ours) };
             let bytes = &mut scratch[..count as usize];
             if let (Some(source), Some(target)) =
-                (core.memories.source(source), core.memories.target(target))
+                (core.memories.source(&source), core.memories.target(&target))
             {
                 source.read(bytes)?;
                 target.write(bytes)?;

@@ -75,8 +75,9 @@ use fairway_engine::wire::{self, Qpn};
 use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
-    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
+    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
+use fairway_runtime::Eagerness;
 use fairway_runtime::addresses::with_scope;
 
 pub(crate) use tables::Verbs;
@@ -86,7 +87,8 @@ use super::management;
 use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{
-    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, Listener, ServiceClaim, fairway_port,
+    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, LEAVING, Listener, ServiceClaim,
+    fairway_port,
 };
 
 /// Queue pairs that are operated on at once do not need more.
@@ -204,6 +206,13 @@ impl Fairway {
         let result = self.handle.shared.with(|core| core.with_tenant(work));
         // They are there as long as the carrier is.
         result.expect("the carrier's tables")
+    }
+
+    /// Acknowledges what has come, and takes in what peers have acknowledged: an adapter has done
+    /// so by the time at which a program ends a queue pair.
+    fn finish_arrivals(&self) {
+        self.with(|_, core| core.nic.acknowledge_at_once());
+        self.handle.shared.catch_up();
     }
 }
 
@@ -355,10 +364,19 @@ impl Carrier for Fairway {
     }
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
+        // A program may have unmapped the receives of a queue pair for datagrams by now, without
+        // deregistering them (UCX does), because an adapter would have them pinned.
+        let transport = self.with(|verbs, _| verbs.pair(number).map(|pair| pair.config.transport));
+        if transport == Some(Transport::Rc) {
+            self.finish_arrivals();
+        }
         self.with(|verbs, core| verbs.destroy_pair(core, number))
     }
 
     fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
+        if matches!(change, Change::Error | Change::Reset) {
+            self.finish_arrivals();
+        }
         self.with(|verbs, core| verbs.modify(core, number, change))
     }
 
@@ -406,6 +424,14 @@ impl Carrier for Fairway {
 
     fn channels(&self) -> Option<usize> {
         Some(self.handle.shared.with(|core| core.connections()))
+    }
+
+    fn acknowledge(&self) {
+        if let Some(mut locked) = self.handle.shared.lock_within(LEAVING) {
+            locked.core.nic.acknowledge_at_once();
+            locked.turn_as(Eagerness::TakeAll, false);
+            self.handle.shared.unlock(locked);
+        }
     }
 
     fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {

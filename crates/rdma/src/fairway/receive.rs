@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use fairway::embed::Core;
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::wire::{JettyId, Qpn};
-use fairway_engine::{LocalRange, PostError as Refused, ReceiveRequest as EngineRequest};
+use fairway_engine::{
+    LocalRange, PostError as Refused, ReceiveRequest as EngineRequest, SegmentId,
+};
 use fairway_roce::{
     Completion, CompletionKind, Event, Peer, PostError, QueuePairState, ReceiveRequest,
     ScatterList, Status, Transport,
@@ -13,7 +15,6 @@ use fairway_roce::{
 use fairway_runtime::Gone;
 
 use super::header::{HEADER_BYTES, header};
-use super::memory::copy;
 use super::note::Note;
 use super::shared::jetty_of;
 use super::tables::{PAIRS_MAX, Verbs};
@@ -25,7 +26,10 @@ use crate::{LOCAL_BITS, fairway_port};
 pub(super) struct Receive {
     id: u64,
     local: ScatterList,
-    /// Memory of ours that takes the message first, if its own lies in several ranges.
+    /// Memory of ours that stands for that of the receive, if it lies in several ranges or may not
+    /// be used: what the engine places into it goes to the ranges ([`Memories::redirect`]).
+    ///
+    /// [`Memories::redirect`]: fairway_runtime::Memories::redirect
     piece: Option<LocalRange>,
     /// Where the engine is to put the message: it keeps this segment.
     range: LocalRange,
@@ -123,14 +127,15 @@ impl Verbs {
             _ => {
                 let lent = self.regions.lend(core, body.length());
                 let piece = lent.map_err(|_| PostError::Full)?;
+                core.memories.redirect(piece.segment, Some(body));
                 (piece, Some(piece))
             }
         };
         Ok(self.add_receive(request, life, (range, piece)))
     }
 
-    /// A record for a receive whose memory may not be used. A message goes into a piece of ours,
-    /// and is then found to have been for memory that may not be used.
+    /// A record for a receive whose memory may not be used: the bytes of a message are not placed
+    /// anywhere, and it is refused.
     pub(super) fn take_unusable(
         &mut self,
         core: &mut Core,
@@ -139,6 +144,7 @@ impl Verbs {
     ) -> Result<(u32, LocalRange), PostError> {
         let length = request.local.length().min(UNUSABLE_MAX);
         let piece = self.regions.lend(core, length).map_err(|_| PostError::Full)?;
+        core.memories.redirect(piece.segment, Some(ScatterList::EMPTY));
         Ok(self.add_receive(request, life, (piece, Some(piece))))
     }
 
@@ -168,6 +174,7 @@ impl Verbs {
         // What comes late is no message for whoever gets the record next.
         self.receives[index as usize].life = 0;
         if let Some(piece) = &receive.piece {
+            core.memories.redirect(piece.segment, None);
             self.regions.take_back(core, piece);
         }
         self.spare_receives.push(index);
@@ -220,7 +227,7 @@ impl Verbs {
             // Deregistered since it was posted: its bytes went nowhere.
             return self.fail_receive(core, local, index);
         }
-        let Ok(from) = self.arrange(core, (local, &record), ended, placed) else {
+        let Ok(from) = self.arrange(core, (local, &record), ended) else {
             return self.fail_receive(core, local, index);
         };
         self.free_receive(core, index);
@@ -239,26 +246,19 @@ impl Verbs {
         self.report(core, config.receive_queue, completion);
     }
 
-    /// Moves the bytes of a message to where the program wants them, behind a header if it is a
-    /// datagram. Returns its sender.
+    /// Writes the header of a datagram in front of it. Returns the sender of the message.
     fn arrange(
         &mut self,
         core: &Core,
         (local, record): (u32, &Receive),
         ended: &fairway_engine::Completion,
-        placed: u32,
     ) -> Result<Peer, Gone> {
         let pair = self.pairs[local as usize].as_deref();
-        let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
-        let before = if datagrams { HEADER_BYTES } else { 0 };
-        if let Some(piece) = &record.piece {
-            let body = record.local.slice(before, record.local.length());
-            copy(core, &body, piece, placed, true)?;
-        } else if datagrams && record.shared != ALONE {
-            make_room(core, &record.local, ended.bytes)?;
-        }
-        if !datagrams {
+        if !pair.is_some_and(|pair| pair.config.transport == Transport::Ud) {
             return Ok(pair.map_or(Peer::default(), |pair| pair.peer));
+        }
+        if record.shared != ALONE {
+            make_room(core, &record.local, ended.bytes)?;
         }
         let from = self.sender(core, ended);
         self.fill_header(core, &record.local, from, ended.bytes)?;
@@ -347,12 +347,22 @@ impl Verbs {
     }
 
     /// Receives that the engine holds this segment for.
-    pub(super) fn receives_into(&self, segment: fairway_engine::SegmentId) -> u32 {
+    pub(super) fn receives_into(&self, segment: SegmentId) -> u32 {
         let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
         let shared = self.shared.iter().flatten().flat_map(|shared| shared.receives());
         let all = pairs.chain(shared).map(|&index| &self.receives[index as usize]);
         all.filter(|receive| receive.range.segment == segment && receive.piece.is_none()).count()
             as u32
+    }
+
+    /// Nothing is placed any more into receives of several ranges one of which is in this segment.
+    pub(super) fn lose_receives_into(&mut self, core: &mut Core, segment: SegmentId) {
+        for receive in self.receives.iter().filter(|receive| receive.life != 0) {
+            let names_it = receive.local.ranges().iter().any(|range| range.segment == segment);
+            if let Some(piece) = receive.piece.filter(|_| names_it) {
+                core.memories.redirect(piece.segment, Some(ScatterList::EMPTY));
+            }
+        }
     }
 
     /// They are forgotten.

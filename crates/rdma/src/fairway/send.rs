@@ -250,7 +250,7 @@ impl Verbs {
         let (list, length) = (send.local, send.length);
         let Ok(piece) = self.regions.lend(core, length) else { return Ok(false) };
         self.set(local, |pair| pair.sends[index].piece = Some(piece));
-        copy(core, &list, &piece, length, false)?;
+        copy(core, &list, &piece, length)?;
         Ok(true)
     }
 
@@ -541,7 +541,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     let receive_in_order = (mode, tag) == SENDS
         && matches!(work, EngineWork::SendImmediate { .. } | EngineWork::WriteImmediate { .. });
     // The peer may refuse a message that overtook others until those have been reported.
-    let complete_in_order = tag == Tag::Mo && matches!(work, EngineWork::Write { .. });
+    let complete_in_order = (mode, tag) == WRITES;
     let order = OrderRequest { mode, tag, fence, receive_in_order, complete_in_order };
     let channel = pair.channel.as_ref()?.channel;
     Some(EngineRequest { id: 0, channel, work, local, signaled: true, order })

@@ -131,29 +131,38 @@ fn operations_with_missing_memory_of_their_own_end_with_local_protection() {
     );
 }
 
+/// The memory of a receive, which has `ranges` ranges, is gone; what the first one of two lies in
+/// is not.
+fn demand_no_receive(ranges: usize, length: u32) {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    let pages = Pages::new(LENGTH);
+    let region = register(there, &pages);
+    there.receive(pair.pairs[1], 70, 600_000, 300_000);
+    let gone = LocalRange { segment: region.segment, offset: 0, length: 300_000 };
+    let there_is = LocalRange { segment: there.region.segment, offset: 0, length: 5 };
+    let list = ScatterList::new(&[there_is, gone][2 - ranges..]).unwrap();
+    let request = fairway_roce::ReceiveRequest { id: 71, local: list };
+    let posted = there.carrier.post_receive(pair.pairs[1], &[request]);
+    assert_eq!(posted, (1, None));
+    pages.take_away(0);
+    pair.post(0, 1, SEND, here.local(0, length));
+    here.sent(1);
+    there.received(70);
+    pair.post(0, 2, SEND, here.local(0, length));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (2, Status::RemoteOperation), "{ranges} {length}");
+    let done = there.next(there.receives);
+    assert_eq!((done.id, done.status), (71, Status::LocalProtection), "{ranges} {length}");
+    demand_others_go_on(&pair);
+}
+
 #[test]
 fn a_receive_without_memory_fails_at_both_ends() {
     in_child("missing::a_receive_without_memory_fails_at_both_ends", || {
         for length in LENGTHS {
-            let pair = Pair::local(Transport::Rc);
-            let [here, there] = &pair.nodes;
-            let pages = Pages::new(LENGTH);
-            let region = register(there, &pages);
-            there.receive(pair.pairs[1], 70, 600_000, 300_000);
-            let request =
-                fairway_roce::ReceiveRequest { id: 71, local: local(&region, 0, 300_000) };
-            let posted = there.carrier.post_receive(pair.pairs[1], &[request]);
-            assert_eq!(posted, (1, None));
-            pages.take_away(0);
-            pair.post(0, 1, SEND, here.local(0, length));
-            here.sent(1);
-            there.received(70);
-            pair.post(0, 2, SEND, here.local(0, length));
-            let done = here.next(here.sends);
-            assert_eq!((done.id, done.status), (2, Status::RemoteOperation), "{length}");
-            let done = there.next(there.receives);
-            assert_eq!((done.id, done.status), (71, Status::LocalProtection), "{length}");
-            demand_others_go_on(&pair);
+            demand_no_receive(1, length);
+            demand_no_receive(2, length);
         }
     });
 }

@@ -276,3 +276,26 @@ fn memory_that_is_taken_back_has_what_was_sent_to_it_before() {
     eprintln!("{written} of 20");
     assert!(written >= 18, "{written} of 20");
 }
+
+#[test]
+fn what_a_peer_has_received_succeeds_although_its_queue_pair_ends() {
+    let pair = Pair::local(Transport::Rc);
+    let [here, there] = &pair.nodes;
+    for round in 0..400 {
+        let ends = [here, there].map(|node| node.queue_pair(Transport::Rc));
+        here.connect(ends[0], here.peer(there.carrier.gids()[0], ends[1]), patient());
+        there.connect(ends[1], there.peer(here.carrier.gids()[0], ends[0]), patient());
+        (0..8).for_each(|id| there.receive(ends[1], id, 8 * id, 8));
+        (0..8).for_each(|id| here.post(ends[0], id, SEND, here.local(8 * id, 8)));
+        (0..8).for_each(|id| _ = there.received(id));
+        // Whoever hears of the one end, ends the other.
+        match round % 2 {
+            0 => there.carrier.modify(ends[1], &Change::Error).unwrap(),
+            _ => there.carrier.destroy_queue_pair(ends[1]).unwrap(),
+        }
+        here.carrier.modify(ends[0], &Change::Error).unwrap();
+        (0..8).for_each(|id| _ = here.sent(id));
+        here.carrier.destroy_queue_pair(ends[0]).unwrap();
+        let _ = there.carrier.destroy_queue_pair(ends[1]);
+    }
+}

@@ -4,10 +4,13 @@ use std::os::unix::fs::FileExt;
 
 use crate::node::{BASE, DOMAIN, Pair, content, options};
 use crate::pages::{Pages, in_child};
-use fairway_engine::Rights;
 use fairway_engine::wire::roce::Tail;
+use fairway_engine::{LocalRange, Rights};
 use fairway_rdma::{CarrierOptions, ForeignMemory};
-use fairway_roce::{MemoryRequest, RemoteAddress, Status, Transport, Work, WorkRequest};
+use fairway_roce::{
+    Completion, MemoryRequest, QueuePairState, ReceiveRequest, RemoteAddress, ScatterList, Status,
+    Transport, Work, WorkRequest,
+};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -109,9 +112,10 @@ fn a_read_sees_what_was_written_before_it_and_atomics_follow_one_another() {
     }
 }
 
-/// WRITEs of a word each into a file's pages, of which the second half is unmapped while WRITEs are
-/// under way: every eighth one goes there.
-fn unmapped_under_writes(seed: u64) {
+/// Messages of a word each into a file's pages, of which the second half is unmapped while messages
+/// are under way: every eighth one goes there. They are WRITEs, or SENDs into receives of one range
+/// or of two.
+fn unmapped_under_messages(seed: u64, ranges: Option<u32>) {
     const WORDS: u64 = 8192;
     let pair = Pair::new(Transport::Rc, [rough(seed), options("127.0.0.1")]);
     let [here, there] = &pair.nodes;
@@ -122,10 +126,35 @@ fn unmapped_under_writes(seed: u64) {
     let request = MemoryRequest { domain: DOMAIN, address: BASE, length, rights: Rights::ALL };
     let region = there.carrier.register(memory, &request).unwrap();
     let place = |id: u64| if id % 8 == 7 { WORDS / 2 + id / 8 } else { id - id / 8 };
+    let receive = |id: u64| {
+        let part = |offset, length| LocalRange { segment: region.segment, offset, length };
+        let start = 8 * place(id);
+        let parts = match ranges {
+            Some(2) => vec![part(start, 3), part(start + 3, 5)],
+            _ => vec![part(start, 8)],
+        };
+        let local = ScatterList::new(&parts).unwrap();
+        let request = ReceiveRequest { id, local };
+        let (posted, error) = there.carrier.post_receive(pair.pairs[1], &[request]);
+        // None is taken any more once the peer's queue pair has failed.
+        assert!(posted == 1 || there.carrier.state(pair.pairs[1]) == Some(QueuePairState::Error));
+        assert!(posted == 1 || error.is_some());
+    };
     let post = |id: u64| {
         here.memory.write(8 * id as usize, &(id + 1).to_ne_bytes());
         let remote = RemoteAddress { address: BASE + 8 * place(id), r_key: region.r_key };
-        pair.post(0, id, Work::Write { remote, immediate: None }, here.local(8 * id, 8));
+        let work = match ranges {
+            Some(_) => SEND,
+            None => Work::Write { remote, immediate: None },
+        };
+        if ranges.is_some() {
+            receive(id);
+        }
+        pair.post(0, id, work, here.local(8 * id, 8));
+    };
+    let refused = match ranges {
+        Some(_) => Status::RemoteOperation,
+        None => Status::RemoteAccess,
     };
     (0..64).for_each(post);
     let mut succeeded = 0;
@@ -135,12 +164,15 @@ fn unmapped_under_writes(seed: u64) {
         }
         let done = here.next(here.sends);
         if done.status != Status::Success {
-            assert_eq!((done.id, done.status), (succeeded, Status::RemoteAccess));
+            assert_eq!((done.id, done.status), (succeeded, refused));
             break;
         }
         assert_eq!(done.id, succeeded);
         succeeded += 1;
         post(id);
+        // The queue of receives that have ended has to have room.
+        let mut taken = [Completion::EMPTY; 8];
+        there.carrier.poll(there.receives, &mut taken);
     }
     assert!((300..WORDS / 2 - 64).contains(&succeeded), "{succeeded} succeeded");
     let mut file = vec![0; pages.length];
@@ -154,7 +186,17 @@ fn unmapped_under_writes(seed: u64) {
 #[test]
 fn writes_that_succeeded_are_in_a_file_that_was_unmapped_meanwhile() {
     in_child("order::writes_that_succeeded_are_in_a_file_that_was_unmapped_meanwhile", || {
-        (0..20).for_each(|round| unmapped_under_writes(100 + 2 * round));
+        (0..20).for_each(|round| unmapped_under_messages(100 + 2 * round, None));
+    });
+}
+
+#[test]
+fn sends_that_succeeded_are_in_a_file_that_was_unmapped_meanwhile() {
+    in_child("order::sends_that_succeeded_are_in_a_file_that_was_unmapped_meanwhile", || {
+        for round in 0..10 {
+            unmapped_under_messages(200 + 2 * round, Some(1));
+            unmapped_under_messages(300 + 2 * round, Some(2));
+        }
     });
 }
 

@@ -74,3 +74,27 @@ fn a_payload_set_aside_is_copied_to_its_place() {
     assert_eq!(read(&memory, 50, 5), b"early");
     assert_eq!(memories.counters.placed_late, 1);
 }
+
+#[test]
+fn a_payload_for_a_redirected_segment_goes_to_the_ranges_behind_it() {
+    let (mut memories, memory) = table(Unregistered::Bug, 64);
+    let piece = Arc::new(Memory::zeroed(16).unwrap());
+    let named = LocalRange { segment: SegmentId::new(7), offset: 0, length: 16 };
+    memories.insert(named.segment, piece.clone());
+    memories.redirect(named.segment, ScatterList::new(&[range(40, 3), range(8, 5)]));
+    assert!(memories.is_redirected(named.segment));
+    let part = |offset, length| LocalRange { offset, length, ..named };
+    memories.scatter(&part(2, 4), &[1, 2, 3, 4]).unwrap();
+    assert_eq!(read(&memory, 40, 3), [0, 0, 1]);
+    assert_eq!(read(&memory, 8, 5), [2, 3, 4, 0, 0]);
+    assert_eq!(read(&piece, 0, 16), [0; 16]);
+    // The list has eight bytes.
+    assert_eq!(memories.scatter(&part(6, 3), &[9; 3]), Err(Gone));
+    assert_eq!(memories.scatter(&part(u64::MAX, 3), &[9; 3]), Err(Gone));
+    assert_eq!(read(&memory, 8, 5), [2, 3, 4, 0, 0]);
+    memories.remove(SegmentId::new(3));
+    assert_eq!(memories.scatter(&part(2, 4), &[9; 4]), Err(Gone));
+    memories.redirect(named.segment, None);
+    memories.scatter(&part(2, 4), &[5; 4]).unwrap();
+    assert_eq!(read(&piece, 2, 4), [5; 4]);
+}
