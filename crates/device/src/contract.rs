@@ -59,6 +59,7 @@ pub trait Device {
     fn handle_unplaced(&mut self, now: Instant, token: Self::Token);
 
     /// Reports that a packet was not sent, because the memory of its payload is not there any more.
+    /// Of a packet that no peer acknowledges this comes before anything else is polled.
     fn handle_ungathered(&mut self, transmit: &Self::Transmit);
 
     /// Does what is due at `now`.

@@ -111,6 +111,8 @@ pub(crate) enum MessagePlace {
     AwaitingTurn,
     /// Its gate has opened: on its way to its channel.
     Opened,
+    /// An unreliable message that was polled last: it is over when its payload has been gathered.
+    Leaving,
     /// A load or store that is to be sent, or sent again.
     Bypassing,
     /// A load or store that waits because too many are under way.

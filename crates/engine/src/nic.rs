@@ -110,6 +110,7 @@ impl Nic {
             drained: Vec::with_capacity(limits.channels as usize),
             due: DueQueue::default(),
             cause: None,
+            leaving: None,
             stash: None,
             stash_packet: 0,
             trackers: Keyed::new(limits.order_records),
@@ -320,6 +321,7 @@ impl Nic {
     /// # Panics
     /// If there is no such engine.
     pub fn poll_engine(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
+        self.finish_datagram();
         let engine = engine as usize;
         while let Some(index) = self.shared.urgent[engine].pop() {
             let Some(channel) = channel_at(&mut self.entries, index) else { continue };
@@ -391,6 +393,7 @@ impl Nic {
 
     /// The next completion of a queue.
     pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        self.finish_datagram();
         self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
     }
 

@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) due: DueQueue,
     /// What is being taken in, if it is a packet with a number of its own.
     pub(crate) cause: Option<Cause>,
+    /// The unreliable message that was polled last, unless it is known to have been gathered.
+    pub(crate) leaving: Option<u32>,
     /// Where the caller puts the payload of held packets, and how much each may have.
     pub(crate) stash: Option<SegmentId>,
     pub(crate) stash_packet: u32,

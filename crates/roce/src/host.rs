@@ -254,6 +254,7 @@ impl Host {
 
     /// The next packet to be sent. One queue pair keeps the turn for `Profile::turn_bytes`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        self.finish_unreliable();
         loop {
             self.settle_overruns();
             let index = match self.turn {
@@ -327,7 +328,25 @@ impl Host {
 
     /// The next completion of a queue.
     pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
+        self.finish_unreliable();
         self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
+    }
+
+    /// The unreliable packet that was polled last, if there is one, has been gathered, and has
+    /// left.
+    #[inline]
+    fn finish_unreliable(&mut self) {
+        if let Some(index) = self.shared.leaving.take() {
+            self.unreliable_left(index);
+        }
+    }
+
+    fn unreliable_left(&mut self, index: u32) {
+        let pair = self.pairs.get_mut(index as usize).and_then(Option::as_mut);
+        if let Some(pair) = pair {
+            pair.unreliable_left(&mut self.shared);
+        }
+        self.settle_overruns();
     }
 
     /// Completions of a queue pair wait to be polled. False once it is destroyed.

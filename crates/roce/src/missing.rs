@@ -31,16 +31,15 @@ impl Host {
 
     /// The payload of a packet cannot be gathered, because the memory is not there any more; the
     /// packet was not sent. An operation of this side ends with [`Status::LocalProtection`] when
-    /// those before it are done; a READ of the peer's is refused. Of unreliable services the packet
-    /// counts as lost.
+    /// those before it are done; a READ of the peer's is refused. Of a packet of an unreliable
+    /// service this is to be called before anything else is polled.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
         let Some((shared, pair)) = self.pair(transmit.queue_pair) else { return };
-        if pair.transport == Transport::Rc {
-            let psn = transmit.packet.bth.psn;
-            match transmit.packet.operation {
-                Operation::ReadResponse(_) => pair.read_ungathered(shared, psn),
-                _ => pair.send_ungathered(shared, psn),
-            }
+        let psn = transmit.packet.bth.psn;
+        match transmit.packet.operation {
+            Operation::ReadResponse(_) => pair.read_ungathered(shared, psn),
+            _ if pair.transport == Transport::Rc => pair.send_ungathered(shared, psn),
+            _ => pair.unreliable_ungathered(shared),
         }
         self.settle_overruns();
     }
@@ -155,6 +154,28 @@ impl QueuePair {
             }
             first = first.plus(send.packets);
             at = send.links.next();
+        }
+    }
+
+    /// The send ends, of which the packet was that was polled last.
+    fn unreliable_ungathered(&mut self, shared: &mut Shared) {
+        if core::mem::take(&mut self.requester.leaving) > 0 {
+            self.fail(shared, self.requester.oldest, Status::LocalProtection);
+        }
+    }
+
+    pub(crate) fn unreliable_left(&mut self, shared: &mut Shared) {
+        let requester = &mut self.requester;
+        let packets = core::mem::take(&mut requester.leaving);
+        if packets == 0 {
+            return;
+        }
+        let send = &mut shared.sends[requester.oldest];
+        send.acknowledged += packets;
+        requester.una = requester.cursor_psn;
+        if send.acknowledged == send.packets {
+            requester.oldest = send.links.next();
+            self.settle(shared);
         }
     }
 

@@ -80,6 +80,8 @@ pub(crate) struct Requester {
     draining: bool,
     /// Memory of this send is not there.
     pub(crate) missing: Option<u32>,
+    /// PSNs of the unreliable packet that was polled last, unless it is known to have been gathered.
+    pub(crate) leaving: u32,
     /// Its rate, if it is controlled (DCQCN).
     pub(crate) rate: Option<DcqcnRate>,
     /// When the rate allows the next packet.
@@ -116,6 +118,7 @@ impl Requester {
             read_packets: 1,
             draining: false,
             missing: None,
+            leaving: 0,
             rate: None,
             paced_until: None,
         }
@@ -423,12 +426,8 @@ impl QueuePair {
             return;
         }
         // Nobody answers: what has left is done.
-        send.acknowledged += taken;
-        requester.una = requester.cursor_psn;
-        if send.acknowledged == send.packets {
-            requester.oldest = send.links.next();
-            self.settle(shared);
-        }
+        requester.leaving = taken;
+        shared.leaving = Some(self.index);
     }
 
     /// Moves the cursor back to what was not acknowledged.

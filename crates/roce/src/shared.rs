@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) profile: Profile,
+    /// The queue pair of the unreliable packet that was polled last.
+    pub(crate) leaving: Option<u32>,
     pub(crate) canary: Option<Canary>,
 }
 
@@ -92,6 +94,7 @@ impl Shared {
             events: VecDeque::with_capacity((limits.segments + 4 * limits.queue_pairs) as usize),
             counters: Counters::default(),
             profile: *profile,
+            leaving: None,
             canary: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Packets out: control first, then what was lost, then what is new.
 
 use super::{Channel, ChannelState, Timer};
-use crate::api::{LocalRange, OrderRequest, Status, Transmit};
+use crate::api::{LocalRange, OrderRequest, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
 use crate::list::Links;
@@ -307,7 +307,8 @@ impl Channel {
         Some(self.with_payload(shared, path, packet, message, packet_index))
     }
 
-    /// An unreliable message: on the wire and done with.
+    /// An unreliable message: it is over once the caller has gathered its payload
+    /// (`Nic::finish_datagram`).
     fn send_datagram(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
         let flow = shared.messages[index].flow;
         let bytes = shared.messages[index].payload(0, self.mtu) + HEADER_BYTES;
@@ -324,10 +325,9 @@ impl Channel {
             transaction: message.transaction,
             operation,
         });
-        let transmit = self.with_payload(shared, path, packet, &message, 0);
-        shared.complete_message(index, Status::Success);
-        self.release(shared, index);
-        transmit
+        shared.messages[index].place = MessagePlace::Leaving;
+        shared.leaving = Some(index);
+        self.with_payload(shared, path, packet, &message, 0)
     }
 
     /// Counts packet `next_index` of the message as sent; true if it was the last.

@@ -19,6 +19,7 @@ impl Nic {
     /// `Missing`.
     pub fn abort_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
         self.shared.jetty(id).ok_or(SetupError::Missing)?;
+        self.finish_datagram();
         // Ending them changes the list, so it is read first.
         let mut all = Vec::new();
         let mut at = self.shared.initiator.incomplete[id.value() as usize].head();

@@ -1,7 +1,8 @@
 //! Memory that is not there although it is registered.
 
-use super::Nic;
-use crate::api::Transmit;
+use super::{Nic, channel_at};
+use crate::api::{Status, Transmit};
+use crate::message::MessagePlace;
 use crate::placement::PlacementToken;
 use fairway_wire::{Instant, Packet};
 
@@ -27,14 +28,41 @@ impl Nic {
     /// The payload of a packet cannot be gathered, because the memory is not there any more; the
     /// packet was not sent. The operation ends in an error: here
     /// ([`Status::LocalMemory`](crate::Status::LocalMemory)), or if it is a READ of the peer's,
-    /// there ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Unreliable packets, loads and
-    /// stores count as lost.
+    /// there ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Loads and stores count as
+    /// lost. Of an unreliable message this is to be called before anything else is polled.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
+        if matches!(transmit.packet, Packet::Datagram(_)) {
+            self.end_datagram(Status::LocalMemory);
+        }
         if let (Packet::Data(data), Some((shared, channel))) =
             (&transmit.packet, self.open(transmit.channel))
         {
             channel.ungathered(shared, data);
         }
         self.resume_channels();
+    }
+
+    /// The unreliable message that was polled last, if there is one, has been gathered, and is
+    /// over.
+    #[inline]
+    pub(crate) fn finish_datagram(&mut self) {
+        if self.shared.leaving.is_some() {
+            self.end_datagram(Status::Success);
+        }
+    }
+
+    fn end_datagram(&mut self, status: Status) {
+        let Some(index) = self.shared.leaving.take() else { return };
+        let message = &mut self.shared.messages[index];
+        // Its channel may have ended since.
+        if message.place != MessagePlace::Leaving {
+            return;
+        }
+        message.place = MessagePlace::Unlisted;
+        let channel = message.channel;
+        self.shared.complete_message(index, status);
+        if let Some(channel) = channel_at(&mut self.entries, channel) {
+            channel.release(&mut self.shared, index);
+        }
     }
 }

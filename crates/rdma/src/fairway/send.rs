@@ -327,8 +327,11 @@ impl Verbs {
         send.value = ended.value;
         let status = match pair.config.transport {
             Transport::Rc => status_of(ended.status),
-            // Nobody is told what became of it.
-            Transport::Uc | Transport::Ud => Status::Success,
+            Transport::Uc | Transport::Ud => match ended.status {
+                fairway_engine::Status::LocalMemory => Status::LocalProtection,
+                // Nobody is told what became of it in the network.
+                _ => Status::Success,
+            },
         };
         if status != Status::Success {
             pair.is_failing = true;

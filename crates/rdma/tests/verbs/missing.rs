@@ -166,3 +166,39 @@ fn a_receive_without_memory_fails_at_both_ends() {
         }
     });
 }
+
+/// An operation of a queue pair without reliability, whose own memory is gone.
+fn demand_failed_unreliable(transport: Transport, length: u32) {
+    let pair = Pair::local(transport);
+    let [here, there] = &pair.nodes;
+    let to = here.peer(there.carrier.gids()[0], pair.pairs[1]);
+    let work = match transport {
+        Transport::Ud => Work::Datagram { to, q_key: crate::node::Q_KEY, immediate: None },
+        _ => SEND,
+    };
+    let pages = Pages::new(LENGTH);
+    let region = register(here, &pages);
+    there.receive(pair.pairs[1], 70, 0, 10_000);
+    pair.post(0, 1, work, local(&region, 8192, length));
+    here.sent(1);
+    there.received(70);
+    pages.take_away(8192);
+    pair.post(0, 2, work, local(&region, 8192, length));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (2, Status::LocalProtection), "{transport:?} {length}");
+    pair.post(0, 3, work, here.local(0, length));
+    let done = here.next(here.sends);
+    assert_eq!((done.id, done.status), (3, Status::Flushed), "{transport:?} {length}");
+}
+
+#[test]
+fn unreliable_operations_with_missing_memory_of_their_own_end_with_local_protection() {
+    let name =
+        "missing::unreliable_operations_with_missing_memory_of_their_own_end_with_local_protection";
+    in_child(name, || {
+        for length in [8, 100, 1000] {
+            demand_failed_unreliable(Transport::Ud, length);
+            demand_failed_unreliable(Transport::Uc, length);
+        }
+    });
+}

@@ -135,3 +135,33 @@ fn wrong_keys_are_counted_and_reported_once() {
     assert_eq!(pair.completions(0)[0].status, Status::RemoteAccess);
     assert_eq!(pair.nics[1].counters().keys_refused, before, "nor is a segment that has gone");
 }
+
+#[test]
+fn unreliable_message_whose_memory_is_missing_ends_with_an_error() {
+    let mut pair = Pair::new(0, 1);
+    let target = named(pair.jetties[1].value());
+    for (id, is_missing) in [(1, false), (2, true)] {
+        pair.post_in_order(id, Work::Send { target }, 10, unreliable());
+        let packet = pair.first();
+        if is_missing {
+            pair.nics[0].handle_ungathered(&packet);
+        }
+        let done = pair.completions(0);
+        let status = if is_missing { Status::LocalMemory } else { Status::Success };
+        assert_eq!(done.iter().map(|it| (it.id, it.status)).collect::<Vec<_>>(), [(id, status)]);
+        // It is over: the packet is not known any more.
+        pair.nics[0].handle_ungathered(&packet);
+        assert!(pair.completions(0).is_empty());
+    }
+}
+
+#[test]
+fn unreliable_message_that_was_polled_is_over_although_its_channel_ends() {
+    let mut pair = Pair::new(0, 1);
+    let target = named(pair.jetties[1].value());
+    pair.post_in_order(1, Work::Send { target }, 10, unreliable());
+    let packet = pair.first();
+    pair.nics[0].close_channel(pair.now, pair.channels[0]).unwrap();
+    pair.nics[0].handle_ungathered(&packet);
+    assert_eq!(pair.completions(0).len(), 1);
+}
