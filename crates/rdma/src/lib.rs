@@ -368,8 +368,8 @@ pub trait Carrier: Send + Sync {
         None
     }
 
-    /// Sends acknowledgements that wait for something to leave with, because the process is about to
-    /// end. Without effect if another thread keeps this carrier's lock for longer than
+    /// Sends acknowledgements that wait for something to leave with, because the process is about
+    /// to end. Without effect if another thread keeps this carrier's lock for longer than
     /// [`LEAVING`].
     fn acknowledge(&self);
 

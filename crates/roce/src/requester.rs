@@ -80,7 +80,8 @@ pub(crate) struct Requester {
     draining: bool,
     /// Memory of this send is not there.
     pub(crate) missing: Option<u32>,
-    /// PSNs of the unreliable packet that was polled last, unless it is known to have been gathered.
+    /// PSNs of the unreliable packet that was polled last, unless it is known to have been
+    /// gathered.
     pub(crate) leaving: u32,
     /// Its rate, if it is controlled (DCQCN).
     pub(crate) rate: Option<DcqcnRate>,

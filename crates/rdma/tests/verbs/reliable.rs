@@ -288,7 +288,7 @@ fn what_a_peer_has_received_succeeds_although_its_queue_pair_ends() {
         (0..8).for_each(|id| there.receive(ends[1], id, 8 * id, 8));
         (0..8).for_each(|id| here.post(ends[0], id, SEND, here.local(8 * id, 8)));
         (0..8).for_each(|id| _ = there.received(id));
-        // Whoever hears of the one end, ends the other.
+        // One end hears of the end of the other, and ends, too.
         match round % 2 {
             0 => there.carrier.modify(ends[1], &Change::Error).unwrap(),
             _ => there.carrier.destroy_queue_pair(ends[1]).unwrap(),

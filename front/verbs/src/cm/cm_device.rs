@@ -192,8 +192,8 @@ impl CmDevice {
         result
     }
 
-    /// Closes every connection, which tells its peer that this process ends. What has come by now is
-    /// acknowledged before: to its sender it is a success.
+    /// Closes every connection, which tells its peer that this process ends. What has come by now
+    /// is acknowledged before: to its sender it is a success.
     fn leave(&self) {
         self.carrier.acknowledge();
         self.act_and_send(|state, now| {
