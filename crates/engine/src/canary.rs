@@ -134,11 +134,13 @@ pub enum Canary {
     ForgetLate,
     /// Refuse such a message with a packet of one that ends by its answer.
     AnyCause,
+    /// Report an unreliable message as sent although its payload is missing.
+    SendNothing,
 }
 
 impl Canary {
     /// Every canary.
-    pub const ALL: [Canary; 64] = [
+    pub const ALL: [Canary; 65] = [
         Canary::SkipDuplicateCheck,
         Canary::WrapPsnEarly,
         Canary::AcknowledgeBeforePlacement,
@@ -203,5 +205,6 @@ impl Canary {
         Canary::TrustCredits,
         Canary::ForgetLate,
         Canary::AnyCause,
+        Canary::SendNothing,
     ];
 }

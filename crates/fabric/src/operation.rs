@@ -132,6 +132,8 @@ pub(crate) struct Start {
 pub(crate) enum Missed {
     /// A packet of a request, at its sender.
     Request(Start),
+    /// An unreliable message, at its sender.
+    Datagram(Start),
     /// A packet of the answer to a READ of this peer, at the target.
     Answer(Life, Start),
     /// A packet of a request, at its target. Did it come from the stash?

@@ -105,8 +105,9 @@ impl Memories {
 
     /// From now on payload that is placed into this segment goes to the bytes of `list`, as far
     /// from their beginning as it is named in the segment; with `None` into the segment's own
-    /// memory again. Bytes that `list` does not have are missing, as are those of segments in it that are
-    /// not registered, or can't be written. Payload that is read from the segment is its own.
+    /// memory again. Bytes that `list` does not have are missing, as are those of segments in it
+    /// that are not registered, or can't be written. Payload that is read from the segment is its
+    /// own.
     pub fn redirect(&mut self, id: SegmentId, list: Option<ScatterList>) {
         let index = id.index();
         if index >= self.redirected.len() {

@@ -2,6 +2,7 @@
 
 use super::{Nic, channel_at};
 use crate::api::{Status, Transmit};
+use crate::canary::Canary;
 use crate::message::MessagePlace;
 use crate::placement::PlacementToken;
 use fairway_wire::{Instant, Packet};
@@ -31,7 +32,8 @@ impl Nic {
     /// there ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Loads and stores count as
     /// lost. Of an unreliable message this is to be called before anything else is polled.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
-        if matches!(transmit.packet, Packet::Datagram(_)) {
+        let is_noted = !self.shared.is_planted(Canary::SendNothing);
+        if matches!(transmit.packet, Packet::Datagram(_)) && is_noted {
             self.end_datagram(Status::LocalMemory);
         }
         if let (Packet::Data(data), Some((shared, channel))) =

@@ -14,7 +14,7 @@ impl Model {
         let effect = Effect { place: miss.place, length: miss.length, atomic: None, store: None };
         match miss.missed {
             Missed::Request(start) => {
-                let ids = self.started(&start);
+                let ids = self.started(&start, |operation| !operation.is_unreliable());
                 for &id in &ids {
                     let operation = &self.operations[id];
                     if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
@@ -22,6 +22,10 @@ impl Model {
                         self.half_sent.insert(operation.target_life.0);
                     }
                 }
+                self.trouble_all(world, &ids, Status::LocalMemory, Some(Bar::Ended))
+            }
+            Missed::Datagram(start) => {
+                let ids = self.started(&start, Operation::is_unreliable);
                 self.trouble_all(world, &ids, Status::LocalMemory, Some(Bar::Ended))
             }
             // Some copy of the packet may have arrived, and the rest may be there next time.
@@ -60,7 +64,7 @@ impl Model {
         (start, name): (Start, MessageName),
         is_from_stash: bool,
     ) -> Result<(), Finding> {
-        let ids = self.started(&start);
+        let ids = self.started(&start, |operation| !operation.is_unreliable());
         for &id in &ids {
             let operation = &mut self.operations[id];
             let in_memory_order = is_from_stash && operation.order.tag == Tag::Mo;
@@ -120,12 +124,12 @@ impl Model {
 
     /// The operations that a message may belong to whose bytes begin there: one, unless others send
     /// the same bytes.
-    fn started(&self, start: &Start) -> Vec<usize> {
+    fn started(&self, start: &Start, is_such: impl Fn(&Operation) -> bool) -> Vec<usize> {
         let sends = |operation: &Operation| {
             let kind = operation.kind;
             matches!(kind, Kind::Write | Kind::WriteImmediate | Kind::Send | Kind::SendImmediate)
                 && operation.length > 0
-                && !operation.is_unreliable()
+                && is_such(operation)
         };
         self.matching(|operation| {
             (operation.life, operation.jetty, operation.local)

@@ -81,6 +81,10 @@ impl World {
                 Some(Missed::Answer(reader, start))
             }
             (Packet::Data(_), Some(start)) => Some(Missed::Request(start)),
+            (Packet::Datagram(datagram), _) => {
+                let life = (node, self.nodes[node].incarnation);
+                Some(Missed::Datagram(Start { life, jetty: datagram.jetty, place }))
+            }
             _ => None,
         };
         if let Some(missed) = missed {
