@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Running, alone, command, compile_with, has, pair, run, skip};
+use common::{Outcome, Running, alone, command, compile_with, has, pair, run, skip};
 use std::net::UdpSocket;
 use std::process::Command;
 
@@ -114,26 +114,38 @@ fn address() -> Option<String> {
     Some(socket.local_addr().ok()?.ip().to_string())
 }
 
-/// Every byte is compared (`-c`).
+/// The client of a run of `fi_pingpong`, which compares every byte (`-c`), and its server.
+fn fi_pingpong_once(carrier: &str, provider: &str, endpoint: &str, at: &str) -> [Outcome; 2] {
+    let half = |control: &str, port: u16| {
+        let mut half = command("fi_pingpong");
+        half.env("FAIRWAY_CARRIER", carrier).env("FAIRWAY_DEVICES", at);
+        // To notice memory that is unmapped, libfabric writes new instructions over those of
+        // `munmap` while other threads may be in that call, as threads that start may be.
+        half.env("FI_MR_CACHE_MONITOR", "disabled");
+        half.args(["-p", provider, "-e", endpoint, "-c", "-I", "5"]);
+        half.args([control, &port.to_string()]);
+        half
+    };
+    let port = common::free_port();
+    let server = Running::server(half("-B", port));
+    server.listens(&format!("tcp {port}"));
+    let mut client = half("-P", port);
+    client.arg(at);
+    let client = run(client);
+    [client, server.outcome()]
+}
+
 fn fi_pingpong(provider: &str, endpoint: &str, at: &str) {
     for carrier in CARRIERS {
-        let half = |control: &str, port: u16| {
-            let mut half = command("fi_pingpong");
-            half.env("FAIRWAY_CARRIER", carrier).env("FAIRWAY_DEVICES", at);
-            // To notice memory that is unmapped, libfabric writes new instructions over those of
-            // `munmap` while other threads may be in that call, as threads that start may be.
-            half.env("FI_MR_CACHE_MONITOR", "disabled");
-            half.args(["-p", provider, "-e", endpoint, "-c", "-I", "5"]);
-            half.args([control, &port.to_string()]);
-            half
-        };
-        let port = common::free_port();
-        let server = Running::server(half("-B", port));
-        server.listens(&format!("tcp {port}"));
-        let mut client = half("-P", port);
-        client.arg(at);
-        let text = run(client).succeeded();
-        server.outcome().succeeded();
+        let mut outcomes = fi_pingpong_once(carrier, provider, endpoint, at);
+        // When a peer ends, libfabric 1.17 destroys its queue pair before it polls the last
+        // completions (`vrb_ep_close`), so a success that came after its previous poll is lost
+        // (about 1 in 120 runs on two cores that six other processes use).
+        let was_lost = |outcome: &Outcome| outcome.output.contains("Work Request Flushed Error");
+        if provider.ends_with("ofi_rxm") && outcomes.iter().any(was_lost) {
+            outcomes = fi_pingpong_once(carrier, provider, endpoint, at);
+        }
+        let [text, _] = outcomes.map(Outcome::succeeded);
         // Of the sizes that it goes through, every service has this one.
         assert!(text.contains("\n1k "), "{carrier} {provider} {endpoint}: {text}");
     }
