@@ -152,6 +152,11 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
     let lost: u64 = at_fault.iter().map(|fault| faults[*fault as usize]).sum();
     let mut lost = lost + world.tally.unheard;
     let copies = faults[Fault::Duplicate as usize] + faults[Fault::LateDuplicate as usize];
+    for node in &world.nodes {
+        // What a NIC dropped before it crashed was lost, too.
+        let all: u64 = node.drops.iter().sum();
+        lost += all - node.drops[DropReason::Duplicate as usize];
+    }
     let mut sum = Counters::default();
     for nic in world.nodes.iter().filter_map(|node| node.nic()) {
         let counters = nic.counters();
