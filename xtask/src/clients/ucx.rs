@@ -156,7 +156,9 @@ fn storage(cases: &mut Vec<Case>) {
                 .variable("UCX_NET_DEVICES", "{device}:1")
                 .variable("UCX_TLS", transports)
                 .variable("UCX_SOCKADDR_TLS_PRIORITY", "rdmacm");
-            let main = half.clone().arguments("-i 50 {host}");
+            // One report at the end: by default there is one each second, with the total since the
+            // last.
+            let main = half.clone().arguments("-i 50 -P 600 {host}");
             let name = format!("io_demo by {way} {transports}");
             let server = (half, Ready::Listens);
             let proof = Proof::Texts(
