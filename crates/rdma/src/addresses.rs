@@ -1,8 +1,8 @@
-//! Numbers of network addresses, as carriers tell them to who is above.
+//! Numbers of network addresses, by which carriers name them to the verbs library.
 //!
 //! An IPv4 address is its own number, so nothing has to be kept of it. IPv6 addresses are counted;
-//! packets can come from more of them than anybody can keep, so those that only ever sent something
-//! get no more than half of the numbers.
+//! packets can come from more addresses than the table holds, so addresses that have only ever sent
+//! something get no more than half of the numbers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -101,7 +101,7 @@ mod tests {
         let known = (0..ADDRESSES_MAX as u128)
             .filter_map(|bits| addresses.number_of_sender(invented(bits)));
         assert_eq!(known.count(), STRANGERS_MAX - 1);
-        // Who is known stays so, and the program may name others.
+        // Addresses that have a number keep it, and the program may name others.
         assert_eq!(addresses.number_of_sender(invented(1 << 64)), Some(peer));
         assert!(addresses.number(invented(1 << 65)).is_some());
     }

@@ -1,8 +1,8 @@
 //! The devices a program finds: one for each network interface with an address.
 //!
-//! The interface of the default route comes first, so that who asks for no device in particular
-//! gets the one that leads out; the loopback interface comes last, and is there even where nothing
-//! else is.
+//! The interface of the default route comes first, so that a program that asks for no device in
+//! particular gets the one that leads out; the loopback interface comes last, and is there even
+//! where no other interface has an address.
 
 use std::ffi::CStr;
 use std::fmt;

@@ -11,7 +11,7 @@ pub(crate) const LETTER_BYTES_MAX: usize = 4096 + 256;
 /// Bytes of a management datagram.
 pub(crate) const MANAGEMENT_BYTES: usize = 256;
 
-/// Begins every letter, and no RoCE packet: an opcode that nobody has.
+/// Begins every letter, and no RoCE packet: an opcode that RoCE does not use.
 pub(crate) const PACKET: u8 = 0xf7;
 const MANAGEMENT: u8 = 0xf8;
 /// An address and a port.

@@ -7,11 +7,11 @@
 //!
 //! **Numbers.** Many processes of a host share its addresses. Each claims a *slot* (0 to 255) when
 //! it opens a carrier (another for each), and the upper 8 bits of its queue pairs' numbers are that
-//! slot ([`slot_of`]). So whoever knows address and queue pair number of a peer knows its process:
-//! on the same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by
-//! port 4791, and whichever process of the host gets them hands them on. A Fairway carrier listens
-//! at [`fairway_port()`]. Slots are claimed by an abstract Unix socket, so they belong to the
-//! network namespace and are free again when a process dies.
+//! slot ([`slot_of`]). So address and queue pair number of a peer say which process it is: on the
+//! same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by port 4791,
+//! and the process of the host that receives them hands them on. A Fairway carrier listens at
+//! [`fairway_port()`]. Slots are claimed by an abstract Unix socket, so they belong to the network
+//! namespace and are free again when a process dies.
 //!
 //! **May import:** `fairway-runtime`, `fairway-roce`, `fairway-engine` (and through it `wire` and
 //! `policy`), `fairway-device`, `fairway-port`, `fairway` (by its module `embed`),
@@ -118,7 +118,7 @@ impl ForeignMemory {
     /// # Safety
     ///
     /// While it is registered the bytes are the caller's (readable; writable too, if local or
-    /// remote writing was granted), and nobody has a Rust reference to them but as atomics. They
+    /// remote writing was granted), and there are no Rust references to them but as atomics. They
     /// may be unmapped before, if nothing else is mapped there instead: operations on them fail
     /// then.
     pub unsafe fn new(start: *mut u8, length: usize) -> ForeignMemory {
@@ -150,11 +150,11 @@ pub const MANAGEMENT_Q_KEY: u32 = 0x8001_0000;
 pub struct NetworkCounters {
     /// Packets that came with a wrong ICRC.
     pub damaged: u64,
-    /// Packets that are none of RoCE's, or for nobody here.
+    /// Packets that are none of RoCE's, or for no process of this host.
     pub malformed: u64,
     /// Packets and management datagrams that came for another process, and were handed on.
     pub handed_on: u64,
-    /// Those that it had no room for, or that nobody was there for.
+    /// Those that it had no room for, or whose process was gone.
     pub not_handed_on: u64,
     /// Packets and management datagrams that another process has handed on.
     pub handed_over: u64,
@@ -213,15 +213,15 @@ pub struct Management<'a> {
     pub from: IpAddr,
     /// Its bytes: 256.
     pub bytes: &'a [u8],
-    /// False if it was handed on to whom [`Routed`] said, and there is nobody: it is this
-    /// process's to refuse.
+    /// False if it was to be handed on as [`Routed`] said, and no such process was there: then
+    /// this process refuses it.
     pub deliverable: bool,
 }
 
 /// Whose a management datagram is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routed {
-    /// It was for this process, or for nobody.
+    /// It was for this process, or for no process of this host.
     Here,
     /// The process of this slot.
     Slot(u8),
@@ -229,8 +229,8 @@ pub enum Routed {
     Service(u64),
 }
 
-/// Who hears what happens on a carrier. Called by whichever thread drives it, without any lock of
-/// the carrier, so that the carrier may be called from within; it must not block.
+/// Receives the events of a carrier. Called by the thread that drives the carrier, without any lock
+/// of the carrier, so that the carrier may be called from within; must not block.
 pub trait Listener: Send + Sync {
     /// A completion came to a queue that was armed ([`Carrier::arm`]); it no longer is.
     fn completion(&self, queue: CompletionQueueId);
@@ -243,7 +243,7 @@ pub trait Listener: Send + Sync {
 /// A service of the connection manager that this process offers, until it is dropped.
 pub trait ServiceClaim: Send + Sync {}
 
-/// A NIC as the verbs see it. It makes progress by itself, also when nobody calls it.
+/// A NIC as the verbs see it. It makes progress by itself, also while the program does not call it.
 pub trait Carrier: Send + Sync {
     /// `roce` or `fairway`.
     fn name(&self) -> &'static str;

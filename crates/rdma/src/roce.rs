@@ -263,7 +263,7 @@ fn limits(slot: u8) -> Limits {
 /// `received`: bytes of a socket's receive buffer, as the kernel counts them.
 fn profile(options: &CarrierOptions, received: usize) -> Profile {
     // The kernel counts up to twice what a packet has. What is on its way to one peer should find
-    // room there even if somebody else's packets have half of it.
+    // room there even if packets of others have half of it.
     let window = received / 4 / (options.mtu as usize + 512);
     // A peer that takes packets out of order takes none that comes earlier than by its window.
     let most = OutOfOrder::default().window as usize;
@@ -323,7 +323,7 @@ impl Carrier for Roce {
             if let Some(start) = NonNull::new(memory.start()) {
                 // SAFETY: whatever made the `ForeignMemory` promised that the bytes are the
                 // program's until they are deregistered, which removes them from this table, and
-                // that nobody has references to them.
+                // that there are no references to them.
                 let memory = unsafe { Memory::from_raw(start, memory.len()) };
                 core.memories.insert(region.segment, Arc::new(memory));
             }

@@ -1,9 +1,9 @@
 //! Which process of its host this is, and what processes of one host hand each other.
 //!
 //! Slots are claimed per carrier: a process that opens several has several. A slot is the bound
-//! name of an abstract Unix datagram socket, so it belongs to the network namespace, nobody else
-//! can have it, and it is free again when its process dies. What arrives there comes from processes
-//! of this host, whoever's they are, and is judged as what comes from the network.
+//! name of an abstract Unix datagram socket, so it belongs to the network namespace, no other
+//! process can have it, and it is free again when its process dies. What arrives there comes from
+//! processes of this host, of any user, and is checked as strictly as what comes from the network.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,7 +30,7 @@ pub(crate) struct Slot {
     waiting: AtomicUsize,
 }
 
-/// To whom something is handed.
+/// The receiver of something that is handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Addressee {
     /// The process of this slot.
@@ -46,7 +46,7 @@ pub(crate) enum Handed {
     Over,
     /// That queue is full at the moment: it is tried again.
     Later,
-    /// Nobody is there.
+    /// No process is there.
     Nobody,
     /// Too much waits already: dropped, as a network would.
     Full,

@@ -40,7 +40,7 @@ impl Verbs {
         segment: SegmentId,
         generation: u32,
     ) -> bool {
-        // Somebody who registers meanwhile may have got its number.
+        // A later registration may have got its number.
         if !self.regions.is_latest(segment, generation) {
             return true;
         }
@@ -52,7 +52,7 @@ impl Verbs {
         true
     }
 
-    /// Nothing of a segment's memory is touched any more, whoever still names it.
+    /// Nothing of a segment's memory is touched any more, even if operations still name it.
     pub(super) fn take_away(&mut self, core: &mut Core, segment: SegmentId, generation: u32) {
         core.note_end();
         if self.regions.is_latest(segment, generation) {

@@ -24,7 +24,8 @@ impl Tenant for Verbs {
         if !self.unanswered.is_empty() {
             self.look_at_unanswered(core);
         }
-        // Each is looked at once: who has to wait again gets in line for the next time.
+        // Each queue pair is looked at once: one that has to wait again is in line for the next
+        // time.
         for _ in 0..self.waiting.len() {
             let Some(local) = self.waiting.pop() else { break };
             self.set(local, |pair| pair.is_waiting = false);

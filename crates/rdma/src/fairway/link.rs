@@ -12,7 +12,7 @@ use fairway_engine::wire::Instant;
 /// How long one is tried to be made, on behalf of a connection and of datagrams.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
-/// How long nobody tries again on behalf of datagrams, which are lost meanwhile.
+/// Time after a failed attempt during which datagrams start no other; they are lost meanwhile.
 const RESTS: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
 
 /// How long after the end of an attempt a question of the peer may be one from before it. The peer

@@ -1,7 +1,7 @@
 //! Links: the channel to every peer process, which all queue pairs to it share.
 //!
-//! A peer process is an address and a slot, and listens at [`fairway_port`]. Who needs a link
-//! first makes it, in the background; whoever is connected to uses the channel as well. If both
+//! A peer process is an address and a slot, and listens at [`fairway_port`]. The process that needs
+//! a link first makes it, in the background, and both processes use its channel. If both
 //! sides ask at the same time, the one with the lower address and slot gets its way: the other's
 //! question stays unanswered, and its asker finds itself connected. So does a copy of the question
 //! that was sent before that and arrives after it.

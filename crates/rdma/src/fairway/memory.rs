@@ -54,8 +54,9 @@ impl Regions {
         let start = NonNull::new(memory.start()).unwrap_or(NonNull::dangling());
         let atomics = (memory.start() as u64).wrapping_sub(request.address).is_multiple_of(8);
         let rights = if atomics { request.rights } else { without_atomics(request.rights) };
-        // SAFETY: who made the `ForeignMemory` promised that it stays mapped while it is
-        // registered, and that nobody has references to it; it is writable where that matters.
+        // SAFETY: the caller of `ForeignMemory::new` promised that the bytes stay mapped while
+        // they are registered, and are writable where that matters, and that there are no
+        // references to them.
         let memory = unsafe { Memory::from_raw(start, memory.len()) };
         // A key that a peer could foretell is none.
         let seed = crate::random()? as u32;
@@ -154,7 +155,7 @@ impl Regions {
         }
         let memory = Memory::zeroed(1 << class).map_err(|_| CarrierError::Limit("memory"))?;
         let (segment, _) = self.add(core, memory, (0, 1 << class, Rights::NONE), (u32::MAX, 0))?;
-        // It is nobody's to name.
+        // No request of a program or peer may name it.
         self.all[segment.index()].is_live = false;
         Ok(LocalRange { segment, offset: 0, length })
     }

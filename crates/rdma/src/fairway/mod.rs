@@ -1,16 +1,16 @@
 //! Verbs over Jetties and shared TP channels.
 //!
 //! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A
-//! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so who knows
-//! address and number of a queue pair knows where to connect and whom to send to. All queue pairs
-//! to one process share one channel ([`links`]), with its paths, windows and losses. A shared
-//! receive queue is a Jetty that nobody sends to and others draw from. A key is the segment's
-//! number and 12 bits that change with every registration, which peers send as the segment's
-//! secret. Everything lives behind the lock of the context ([`tables`]); [`digest`] turns what the
-//! engine has done into completions whenever that lock is about to be released, and the listener is
-//! called when it has been.
+//! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so the address and
+//! the number of a queue pair say where to connect, and to which Jetty to send. All queue pairs to
+//! one process share one channel ([`links`]), with its paths, windows and losses. A shared receive
+//! queue is a Jetty that no peer sends to and other Jetties take receives from. A key is the
+//! segment's number and 12 bits that change with every registration, which peers send as the
+//! segment's secret. Everything lives behind the lock of the context ([`tables`]); [`digest`] turns
+//! what the engine has done into completions whenever that lock is about to be released, and the
+//! listener is called when it has been.
 //!
-//! **The order** that a reliable connection promises, and who keeps it:
+//! **The order** that a reliable connection promises, and what keeps it:
 //!
 //! | promise | kept by |
 //! |---|---|
@@ -32,7 +32,8 @@
 //! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
 //!   with a length error: only the requester hears of it.
 //! * WRITEs, READs and atomics name the target's queue pair, whose state, rights and protection
-//!   domain they need, as in RoCE; but that it is connected to who sends them is not looked at.
+//!   domain they need, as in RoCE; but it is not checked that their sender is the queue pair that
+//!   the target is connected to.
 //!   (SENDs reach only the peer's queue pair, by a secret made of both numbers.) A READ that has
 //!   been let in is answered to its end, whatever becomes of the queue pair.
 //! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A
@@ -274,7 +275,7 @@ impl Carrier for Fairway {
                 .then_some(())
         });
         if released.is_err() {
-            // A peer that reads has stopped doing so. What it gets now are bytes of nobody.
+            // A peer that still reads has stopped acknowledging. From now on it gets zeros.
             self.with(|verbs, core| verbs.take_away(core, segment, generation));
         }
         Ok(())
@@ -310,7 +311,7 @@ impl Carrier for Fairway {
         let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
         shared.baton.touch();
         if taken > 0 || shared.poll_detector.is_driven() {
-            // What is there is handed out at once: whoever polls again drives again.
+            // Completions that are there are returned at once, without a turn.
             shared.unlock(locked);
             shared.poll_detector.polled(taken > 0);
             shared.make_way();
@@ -338,7 +339,7 @@ impl Carrier for Fairway {
 
     fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
         self.with(|verbs, _| verbs.arm(queue, solicited_only))?;
-        // Who arms is about to sleep, even if he has polled just now.
+        // A thread that arms a queue is about to sleep, even if it has polled just now.
         self.handle.shared.demand_background();
         Ok(())
     }

@@ -38,7 +38,7 @@ impl Armed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
     Quietly,
-    /// The owner, who has waited for it, is to be told.
+    /// The owner has waited for it, and is to be notified.
     Awaited,
     /// It is the first that found no room.
     Overrun,
@@ -63,7 +63,8 @@ impl CompletionQueue {
     /// Asks for the next completion that its owner waits for. True if one waits already that
     /// came after the last notification: its owner is notified at once, and the queue is not armed.
     pub(super) fn arm(&mut self, solicited_only: bool) -> bool {
-        // Who waits for any is not content with less because somebody else is.
+        // A thread that waits for any completion waits for any, although another one asks for
+        // solicited ones only.
         let armed = match (solicited_only, self.armed) {
             (true, Armed::No | Armed::Solicited) => Armed::Solicited,
             (true, Armed::Any) | (false, _) => Armed::Any,

@@ -171,7 +171,7 @@ impl Verbs {
 
     pub(super) fn free_receive(&mut self, core: &mut Core, index: u32) -> Receive {
         let receive = self.receives[index as usize];
-        // What comes late is no message for whoever gets the record next.
+        // A late completion is not taken for one of the receive that gets the record next.
         self.receives[index as usize].life = 0;
         if let Some(piece) = &receive.piece {
             core.memories.redirect(piece.segment, None);
@@ -304,7 +304,7 @@ impl Verbs {
         }
     }
 
-    /// Whom a datagram is from.
+    /// The sender of a datagram.
     fn sender(&mut self, core: &Core, ended: &fairway_engine::Completion) -> Peer {
         let Some(peer) = core.peer_of(ended.channel) else { return Peer::default() };
         let address = peer.address;

@@ -329,7 +329,7 @@ impl Verbs {
             Transport::Rc => status_of(ended.status),
             Transport::Uc | Transport::Ud => match ended.status {
                 fairway_engine::Status::LocalMemory => Status::LocalProtection,
-                // Nobody is told what became of it in the network.
+                // What became of it in the network is not reported.
                 _ => Status::Success,
             },
         };

@@ -1,5 +1,5 @@
-//! Shared receive queues. Each is a Jetty that nobody sends to, from which those of the queue pairs
-//! that share it take their receives.
+//! Shared receive queues. Each is a Jetty that no peer sends to; the Jetties of the queue pairs
+//! that share it take their receives from it.
 
 use std::collections::VecDeque;
 
@@ -89,7 +89,7 @@ impl Verbs {
         let receives = std::mem::take(&mut shared.receives);
         self.shared[id.index()] = None;
         let jetty = jetty_of(id.index() as u32);
-        // Nobody takes from it any more, so nothing is under way.
+        // No queue pair takes from it any more, so no message is on its way into its receives.
         let _ = core.nic.destroy_jetty(jetty);
         core.hear_events();
         for index in receives {

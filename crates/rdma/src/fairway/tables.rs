@@ -62,7 +62,7 @@ pub(crate) struct Verbs {
     pub(super) unanswered: Vec<Unanswered>,
 }
 
-/// What is to be told to whom, once the lock has been released.
+/// Calls of the listener that are due once the lock has been released.
 pub(crate) struct Calls {
     listener: Arc<dyn Listener>,
     calls: Vec<Call>,
@@ -327,7 +327,7 @@ impl Verbs {
         queues.any(|id| self.queue(id).is_ok_and(|queue| queue.holds(number)))
     }
 
-    /// Completions of a queue pair that nobody has polled are forgotten, as adapters do.
+    /// Forgets the completions of a queue pair that have not been polled, as adapters do.
     pub(super) fn forget_completions(&mut self, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
         let (number, config) = (pair.number, pair.config);

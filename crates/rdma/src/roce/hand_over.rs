@@ -79,7 +79,8 @@ impl Outside {
         let to = match self.listener.management(&datagram) {
             Routed::Here => return false,
             Routed::Slot(number) if number == self.slot.number() => return false,
-            // Once is enough: two who think it the other's would never stop.
+            // A datagram is handed on once: two processes that each take it for the other's would
+            // never stop.
             _ if handed => return false,
             Routed::Slot(number) => Addressee::Slot(number),
             Routed::Service(service) => Addressee::Service(service),

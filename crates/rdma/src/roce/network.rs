@@ -220,7 +220,8 @@ impl Network {
         for index in 0..self.services.len() {
             let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
             let Some(service) = service else { continue };
-            // What is left is reported again: who writes without end takes no more than his share.
+            // What is left is reported again, so a process that writes without end takes no more
+            // than its share.
             for _ in 0..LETTERS {
                 let Some(length) = service.take(&mut letter) else { break };
                 self.open_letter(&letter[..length]);
@@ -229,8 +230,8 @@ impl Network {
         self.letter = letter;
     }
 
-    /// A management datagram of whoever is on this host. Packets come by the carriers' own ports
-    /// only: any user may write here.
+    /// A management datagram of a process of this host. Packets are taken from the carriers' own
+    /// ports only, because any user may write to this socket.
     fn open_letter(&mut self, bytes: &[u8]) {
         match Letter::read(bytes) {
             Some(Letter::Management { from, bytes }) => {
@@ -280,7 +281,7 @@ impl Network {
         if !way.here {
             return self.send_away(io, now, to, bytes);
         }
-        // Whoever gets one says whose it is: so why not this process.
+        // The process that receives a datagram routes it, and this process may be the one.
         let from = way.from.ip();
         let source = self.routes.number(from).ok_or(CarrierError::Limit("addresses"))?;
         let (bytes, handed) = (Box::new(*bytes), false);

@@ -42,7 +42,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Nobody answers from another host if answers would go to somebody else here.
+    /// Fails if answers of another host would go to another process here.
     pub(super) fn reachable(&self, ip: IpAddr) -> Result<(), CarrierError> {
         if self.here || self.answers {
             return Ok(());

@@ -122,7 +122,7 @@ fn who_is_killed_is_given_up_and_who_is_started_again_is_somebody_else() {
     here.sent(0);
     other.process.kill().unwrap();
     other.process.wait().unwrap();
-    // Who has its slot now is not asked in its place, and is there at once.
+    // The process that has its slot now is not asked in its place, and is there at once.
     let mut again = Other::start(&address);
     assert_eq!(again.queue_pair.value() >> 16, other.queue_pair.value() >> 16);
     let mut failed = None;

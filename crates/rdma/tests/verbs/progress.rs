@@ -1,4 +1,4 @@
-//! Who drives a carrier: applications that poll, and otherwise the carrier itself.
+//! What drives a carrier: applications that poll, and otherwise its background thread.
 
 use crate::node::{Pair, content};
 use fairway_engine::wire::roce::Tail;

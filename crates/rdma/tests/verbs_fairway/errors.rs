@@ -104,7 +104,7 @@ fn a_peer_that_is_gone_is_noticed() {
     here.post(pairs[0], 1, write, here.local(0, 100));
     here.sent(1);
     here.receive(pairs[0], 9, 0, 8);
-    // It says farewell; whoever dies without is called dead after a while, and it ends the same.
+    // It sends a farewell; a peer that dies without one is declared dead later, with the same end.
     drop(there);
     let begun = std::time::Instant::now();
     here.post(pairs[0], 2, SEND, here.local(0, 8));
@@ -207,7 +207,7 @@ fn a_queue_pair_may_be_destroyed_in_the_middle() {
         }
         let destroyed = [here, there][round as usize % 2];
         destroyed.carrier.destroy_queue_pair(both[round as usize % 2]).unwrap();
-        // Nobody writes there now.
+        // No peer writes there now.
         let bytes = content(round, 600_000);
         destroyed.memory.write(0, &bytes);
         let other = [there, here][round as usize % 2];

@@ -195,7 +195,7 @@ fn datagrams_say_whom_they_are_from_and_need_the_key() {
         let header = there.memory.read(at + 20, 20);
         assert_eq!((header[0], &header[12..]), (0x45, &[127, 0, 0, 1, 127, 0, 0, 1][..]));
     }
-    // Too long, and to nobody.
+    // One that is too long, and one to a queue pair that does not exist.
     let request = |length| fairway_roce::WorkRequest {
         id: 1,
         work: Work::Datagram { to, q_key: Q_KEY, immediate: None },

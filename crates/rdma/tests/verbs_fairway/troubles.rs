@@ -1,4 +1,4 @@
-//! Peers that are not there, memory that is gone, strangers that lie: nobody else is to suffer.
+//! Peers that are not there, memory that is gone, strangers that lie: other queue pairs go on.
 
 use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
@@ -16,7 +16,7 @@ use fairway_roce::{
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
-/// A queue pair of a slot that nobody has.
+/// A queue pair of a slot that no process has.
 const NOBODY: Qpn = Qpn::new(255 << LOCAL_BITS | 7);
 
 #[test]
@@ -36,7 +36,7 @@ fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {
     };
     let requests: Vec<_> = (0..20).map(request).collect();
     assert_eq!(node.carrier.post_send(number, &requests), (20, None));
-    // When it is known that nobody is there, it is for all of them.
+    // Once it is known that no process is there, all of them end.
     node.sent(0);
     let mut rest = [Completion::EMPTY; 20];
     assert_eq!(node.carrier.poll(node.sends, &mut rest), 19);
@@ -47,7 +47,7 @@ fn who_has_waited_for_a_peer_and_does_no_more_is_not_told_that_it_is_gone() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let [number, _] = pair.pairs;
-    // It waits for somebody who is not there, and so does another.
+    // It waits for a process that is not there, and so does another queue pair.
     here.carrier.modify(number, &Change::Reset).unwrap();
     let nobody = here.peer(here.carrier.gids()[0], NOBODY);
     let other = here.queue_pair(Transport::Rc);
@@ -55,7 +55,7 @@ fn who_has_waited_for_a_peer_and_does_no_more_is_not_told_that_it_is_gone() {
         here.connect(waiting, nobody, Reliability::default());
         here.post(waiting, 1000, SEND, here.local(0, 8));
     }
-    // Then it starts over, with somebody who is there, and has as much under way as it may.
+    // Then it starts over with a peer that is there, and has as much under way as it may.
     here.carrier.modify(number, &Change::Reset).unwrap();
     let peer = here.peer(there.carrier.gids()[0], pair.pairs[1]);
     here.connect(number, peer, Reliability::default());

@@ -20,7 +20,7 @@ fn processes_of_one_host_share_the_port_of_roce() {
         let peer = spaces.inside(0, || here.peer(gid, other.queue_pair));
         here.connect(pair, peer, patient());
         other.connect([10, 77, 0, 1].into(), pair);
-        // The kernel gives all our packets to one of them, who hands the other's on.
+        // The kernel gives all our packets to one process, which hands on those of the other.
         write_and_read_back(&here, pair, other, seed as u64);
     }
     assert_ne!(others[0].queue_pair.value() >> 16, others[1].queue_pair.value() >> 16);

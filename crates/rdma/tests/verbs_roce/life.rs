@@ -66,7 +66,7 @@ fn a_destroyed_queue_pairs_memory_is_left_alone() {
     there.memory.write(0, &[0xaa; 1 << 16]);
     // All of them may have come by now; this one cannot.
     send(63);
-    // What is on its way comes to nobody.
+    // Packets that are on their way find no queue pair.
     while here.next(here.sends).status == Status::Success {}
     assert!(there.memory.read(0, 1 << 16).iter().all(|byte| *byte == 0xaa));
     assert_eq!(there.carrier.state(pair.pairs[1]), None);

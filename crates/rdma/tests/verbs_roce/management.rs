@@ -51,7 +51,7 @@ fn a_service_is_where_it_was_claimed() {
     drop(claim);
     send(&here, &there, 2);
     assert_eq!(heard(&here, 2), [(from, 2, true), (from, 2, false)], "nobody is there");
-    // It can be claimed anew, by anybody.
+    // Any process can claim it anew.
     let _claim = here.carrier.claim_service(service).unwrap();
 }
 
@@ -112,7 +112,7 @@ fn carriers_of_both_kinds_exchange_them() {
     here.ear.until(|heard| (heard.management == [(from, 2, true)]).then_some(()));
 }
 
-/// Whoever hears something may be the last to hold the carrier, and let go of it.
+/// A listener that is called may hold the last reference to the carrier, and drop it.
 #[test]
 fn a_carrier_may_go_while_it_tells_something() {
     struct Quitter {

@@ -50,7 +50,7 @@ fn damaged_packets_are_counted_and_ignored() {
     for port in [ROCE_PORT, roce_port(slot_of(pair))] {
         let to = SocketAddr::new(ip(&node), port);
         let good = datagram(from, to, pair, &content(1, 64));
-        // Not where the queue pair's number is: that would be somebody else's packet. Nor the bits
+        // Not the queue pair's number: that would be a packet for another queue pair. Nor the bits
         // that switches may change, nor where the identification's place in the CRC lies.
         for at in [0, 1, 2, 8, 9, 12, 20, 40, good.len() - 1] {
             let mut bad = good.clone();
@@ -75,7 +75,7 @@ fn garbage_does_no_harm() {
     for seed in 0..300 {
         let mut garbage = content(seed, (seed as usize * 7) % 1500);
         if seed % 3 == 0 && garbage.len() > 8 {
-            // As if it were for somebody who is there; letters, too.
+            // As if it were for a queue pair that is there; letters, too.
             garbage[0] = [0x64, 0xf7, 0xf8, 0x0a][seed as usize / 3 % 4];
             garbage[4..8].copy_from_slice(&pair.pairs[seed as usize % 2].value().to_be_bytes());
         }

@@ -51,7 +51,7 @@ fn one_queue_pair_sends_datagrams_to_several_addresses() {
         let completion = other.received(1);
         assert_eq!((completion.bytes, completion.tail), (740, Tail::Immediate(9)));
         assert_eq!(other.memory.read(40, 700), bytes);
-        // Who got it can answer.
+        // Its receiver can answer.
         assert_eq!(completion.from.queue_pair, pair);
         assert_eq!(other.carrier.gid_of(completion.from.address), Some(here.carrier.gids()[0]));
         here.receive(pair, 2, 5000, 1040);

@@ -49,8 +49,8 @@ impl Datapath for Sluice {
         }
         for index in 0..train.len() {
             let payload = train.payload(index);
-            // SAFETY: who pushed it promised that it stays in place until the train is cleared, and
-            // nobody writes there meanwhile.
+            // SAFETY: the caller of `push` promised that the payload stays in place, and is not
+            // written to, until the train is cleared.
             let bytes = unsafe { std::slice::from_raw_parts(payload.as_ptr(), payload.len()) };
             self.packets.lock().unwrap().push(bytes.to_vec());
         }
