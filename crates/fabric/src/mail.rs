@@ -105,6 +105,15 @@ pub(crate) struct Get {
     pub(crate) is_done: bool,
 }
 
+/// Where a letter goes.
+struct Address {
+    mailbox: RemoteMailbox,
+    offset: u64,
+    epoch: Option<u32>,
+    /// It names a key or an offset that is refused.
+    is_wrong: bool,
+}
+
 impl Mail {
     pub(crate) fn new(seed: u64, plan: &Plan) -> Mail {
         Mail {
@@ -287,37 +296,11 @@ impl Mail {
         if number >= self.plan.letters {
             return Ok(());
         }
-        let random = &mut self.random;
         let packets = plan.packets_max.min(PACKETS_MAX);
         let most = u64::from(self.plan.slot).min(packets * u64::from(link.mtu));
-        let length = random.range(HEAD as u64, most.max(HEAD as u64)) as u32;
-        let mut mailbox = RemoteMailbox { address: 1 + random.below(ADDRESSES), key: 7 };
-        let mut offset = number * u64::from(self.plan.slot);
+        let length = self.random.range(HEAD as u64, most.max(HEAD as u64)) as u32;
         let here = (peer, world.nodes[peer].incarnation);
-        let target = self.offices[peer]
-            .boxes
-            .iter()
-            .find(|other| other.config.address == Some(mailbox.address) && !other.is_closed);
-        let steering = target.map_or(Steering::Sender, |target| target.config.steering);
-        let current = target.and_then(|target| {
-            world.nodes[peer].nic().and_then(|nic| nic.mailbox_epoch(target.id))
-        });
-        let epoch = match current {
-            Some(epoch) if random.chance(self.plan.named) => {
-                Some((epoch + random.below(3)).saturating_sub(1) as u32)
-            }
-            _ => None,
-        };
-        let is_wrong = random.chance(self.plan.wrong);
-        if is_wrong {
-            match random.below(3) {
-                0 => mailbox.key ^= 1,
-                1 if target.is_some() && steering == Steering::Sender && self.plan.rough == 0 => {
-                    offset = u64::MAX - random.below(100);
-                }
-                _ => mailbox.key = random.number() as u32 | 8,
-            }
-        }
+        let Address { mailbox, offset, epoch, is_wrong } = self.draw_address(world, peer, number);
         let Some(at) = world.memory.reserve(paper, length as usize, 1) else { return Ok(()) };
         world.memory.write(paper, at, &text_of(number, length));
         let jetty = JettyId::new(self.random.below(u64::from(plan.jetties)) as u32);
@@ -352,6 +335,38 @@ impl Mail {
             }
         }
         Ok(())
+    }
+
+    /// Draws where in the mailboxes of a node a letter goes.
+    fn draw_address(&mut self, world: &mut World, peer: usize, number: u64) -> Address {
+        let random = &mut self.random;
+        let mut mailbox = RemoteMailbox { address: 1 + random.below(ADDRESSES), key: 7 };
+        let mut offset = number * u64::from(self.plan.slot);
+        let target = self.offices[peer]
+            .boxes
+            .iter()
+            .find(|other| other.config.address == Some(mailbox.address) && !other.is_closed);
+        let steering = target.map_or(Steering::Sender, |target| target.config.steering);
+        let current = target.and_then(|target| {
+            world.nodes[peer].nic().and_then(|nic| nic.mailbox_epoch(target.id))
+        });
+        let epoch = match current {
+            Some(epoch) if random.chance(self.plan.named) => {
+                Some((epoch + random.below(3)).saturating_sub(1) as u32)
+            }
+            _ => None,
+        };
+        let is_wrong = random.chance(self.plan.wrong);
+        if is_wrong {
+            match random.below(3) {
+                0 => mailbox.key ^= 1,
+                1 if target.is_some() && steering == Steering::Sender && self.plan.rough == 0 => {
+                    offset = u64::MAX - random.below(100);
+                }
+                _ => mailbox.key = random.number() as u32 | 8,
+            }
+        }
+        Address { mailbox, offset, epoch, is_wrong }
     }
 
     /// Asks for a part of the mailbox that a letter is for.

@@ -83,22 +83,25 @@ pub fn manager() -> Client {
         Ready::Prints("joining"),
         texts(&["sending"]),
     );
-    for case in &mut cases {
-        // Its server never ends.
-        if let (true, Some(server)) = (case.name.starts_with("cmtime"), &mut case.server) {
-            server.end = End::Ended;
-        }
-        // It has no such option.
-        for half in case.server.iter_mut().map(|server| &mut server.half).chain([&mut case.main]) {
-            if half.words.first().is_some_and(|program| program == "mckey") {
-                half.words.retain(|word| word != "-p" && word != "{port}");
-            }
-        }
-        case.lossy = case.name.starts_with("udaddy");
-        case.short = case.name.starts_with("rping -c -a HOST -v -V -C 20 -S 4096")
-            || case.name.starts_with("ucmatose -s HOST -c 20");
-    }
+    cases.iter_mut().for_each(fit_to_program);
     Client { name: "rdma-cm", install: "apt install rdmacm-utils".to_owned(), absent: None, cases }
+}
+
+/// Programs of the connection manager that differ from the others.
+fn fit_to_program(case: &mut Case) {
+    // Its server never ends.
+    if let (true, Some(server)) = (case.name.starts_with("cmtime"), &mut case.server) {
+        server.end = End::Ended;
+    }
+    // It has no such option.
+    for half in case.server.iter_mut().map(|server| &mut server.half).chain([&mut case.main]) {
+        if half.words.first().is_some_and(|program| program == "mckey") {
+            half.words.retain(|word| word != "-p" && word != "{port}");
+        }
+    }
+    case.lossy = case.name.starts_with("udaddy");
+    case.short = case.name.starts_with("rping -c -a HOST -v -V -C 20 -S 4096")
+        || case.name.starts_with("ucmatose -s HOST -c 20");
 }
 
 /// `fi_pingpong`, which compares its data with `-c`.

@@ -16,27 +16,8 @@ impl Workload {
         let target_jetty = JettyId::new(self.random.below(u64::from(plan.jetties)) as u32);
         let wrong = self.random.chance(plan.wrong);
         let succeeds = Statuses::of(&[Status::Success]);
-        let mut operation = Operation {
-            life: draft.life,
-            target_life: (draft.peer, world.nodes[draft.peer].incarnation),
-            channel: draft.channel,
-            jetty: draft.jetty,
-            target_jetty,
-            kind: draft.kind,
-            local: (0, 0),
-            remote: None,
-            length: draft.length,
-            signaled: draft.signaled,
-            allowed: succeeds,
-            state: State::Pending,
-            noticed: false,
-            order: draft.order,
-            affected: 0,
-            old: None,
-            counted: false,
-            hint: 0,
-            missed: Trouble::default(),
-        };
+        let target_life = (draft.peer, world.nodes[draft.peer].incarnation);
+        let mut operation = draft.begin(target_life, target_jetty);
         let receives =
             matches!(draft.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate);
         let in_sequence = receives && plan.extras.in_sequence;
@@ -44,18 +25,10 @@ impl Workload {
         if in_sequence {
             operation.target_jetty = draft.jetty;
         }
-        let target_jetty = operation.target_jetty;
         let group = !in_sequence && self.draw_group(plan, &mut operation);
-        let least = self.capacities.iter().min().copied();
-        let own = self.capacities[target_jetty.value() as usize];
-        let capacity = least.filter(|_| group).unwrap_or(own);
         let is_send = matches!(draft.kind, Kind::Send | Kind::SendImmediate);
-        if is_send && draft.length > capacity {
-            if wrong && !group {
-                operation.allowed = Statuses::of(&[Status::RemoteLength]);
-            } else {
-                operation.length = self.random.range(0, u64::from(capacity)) as u32;
-            }
+        if is_send {
+            self.fit_to_receives(&mut operation, group, wrong);
         }
         if draft.kind == Kind::Atomic {
             return self.compose_atomic(world, model, draft, operation, wrong);
@@ -89,16 +62,7 @@ impl Workload {
             operation.allowed = operation.allowed.with(Status::ReceiverNotReady);
         }
         let id = model.operation_id();
-        let target =
-            Target { jetty: operation.target_jetty, hint: operation.hint, ..Target::default() };
-        let work = match draft.kind {
-            Kind::Write => Work::Write { remote },
-            Kind::WriteImmediate => Work::WriteImmediate { remote, target, immediate: id },
-            Kind::Read => Work::Read { remote },
-            Kind::Send => Work::Send { target },
-            Kind::SendImmediate => Work::SendImmediate { target, immediate: id },
-            Kind::Atomic | Kind::Load | Kind::Store => return None,
-        };
+        let work = work_of(&operation, remote, id)?;
         let local = LocalRange {
             segment: local.id,
             offset: operation.local.1 as u64,
@@ -107,6 +71,22 @@ impl Workload {
         let (channel, signaled) = (draft.channel, draft.signaled);
         let order = operation.order;
         Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
+    }
+
+    /// Shortens a SEND to what receives take, unless it is to be refused.
+    fn fit_to_receives(&mut self, operation: &mut Operation, group: bool, wrong: bool) {
+        let capacity = match group {
+            true => self.capacities.iter().min().copied().unwrap_or_default(),
+            false => self.capacities[operation.target_jetty.value() as usize],
+        };
+        if operation.length <= capacity {
+            return;
+        }
+        if wrong && !group {
+            operation.allowed = Statuses::of(&[Status::RemoteLength]);
+        } else {
+            operation.length = self.random.range(0, u64::from(capacity)) as u32;
+        }
     }
 
     /// The near end: somewhere to read into, or something to send.
@@ -209,4 +189,45 @@ impl Workload {
         operation.allowed = Statuses::of(&[status]);
         Some(remote)
     }
+}
+
+impl Draft {
+    /// The operation, as far as it is drawn.
+    fn begin(&self, target_life: Life, target_jetty: JettyId) -> Operation {
+        Operation {
+            life: self.life,
+            target_life,
+            channel: self.channel,
+            jetty: self.jetty,
+            target_jetty,
+            kind: self.kind,
+            local: (0, 0),
+            remote: None,
+            length: self.length,
+            signaled: self.signaled,
+            allowed: Statuses::of(&[Status::Success]),
+            state: State::Pending,
+            noticed: false,
+            order: self.order,
+            affected: 0,
+            old: None,
+            counted: false,
+            hint: 0,
+            missed: Trouble::default(),
+        }
+    }
+}
+
+/// What the engine is asked for; none for operations that are composed elsewhere.
+fn work_of(operation: &Operation, remote: RemoteRange, immediate: u64) -> Option<Work> {
+    let target =
+        Target { jetty: operation.target_jetty, hint: operation.hint, ..Target::default() };
+    Some(match operation.kind {
+        Kind::Write => Work::Write { remote },
+        Kind::WriteImmediate => Work::WriteImmediate { remote, target, immediate },
+        Kind::Read => Work::Read { remote },
+        Kind::Send => Work::Send { target },
+        Kind::SendImmediate => Work::SendImmediate { target, immediate },
+        Kind::Atomic | Kind::Load | Kind::Store => return None,
+    })
 }
