@@ -120,7 +120,7 @@ pub enum Change {
     },
     /// It answers its peer.
     ReadyToReceive {
-        /// Whom it is connected to (RC, UC).
+        /// The queue pair that it is connected to (RC, UC).
         peer: Peer,
         /// Payload bytes of every packet but a message's last: 256, 512, 1024, 2048 or 4096.
         mtu: u32,
@@ -216,7 +216,7 @@ pub enum Work {
     },
     /// SEND of one packet (UD).
     Datagram {
-        /// Whom to.
+        /// The queue pair that it is sent to.
         to: Peer,
         /// Its secret.
         q_key: u32,
@@ -465,7 +465,7 @@ pub struct Completion {
     pub tail: Tail,
     /// The old value of the word (atomics only).
     pub value: u64,
-    /// Whom it is from (receives only).
+    /// The queue pair that sent it (receives only).
     pub from: Peer,
     /// The sender asks for an event (receives only).
     pub solicited: bool,

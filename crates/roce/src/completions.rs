@@ -17,7 +17,7 @@ pub(crate) struct Completions {
     overrun: bool,
 }
 
-/// What somebody who armed a queue waits for.
+/// What a thread that armed a queue waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Any,
@@ -36,7 +36,7 @@ impl Awaited {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     Quietly,
-    /// Somebody has waited for it. The queue is not armed any more.
+    /// A thread has waited for it. The queue is not armed any more.
     Awaited,
     /// It found no room, the first to do so.
     Overrun,

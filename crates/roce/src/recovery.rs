@@ -4,10 +4,10 @@
 //! RoCE's refusals name the first missing packet, so that alone is repaired. What the peer then
 //! acknowledges ends before the next one that is missing: of what was sent before the repair it is
 //! taken to be lost, and repaired without being asked for (the partial acknowledgements of RFC
-//! 6582). Packets at the end of all that was sent are missed by nobody but the requester, so it
-//! repairs the oldest one, too, when it has heard nothing for a few round trips (as RFC 8985 probes
-//! for lost tails), twice as late each time. The agreed time-out stays the judge of whether the
-//! peer lives.
+//! 6582). Only the requester can notice that packets at the end of all that was sent are missing,
+//! so it repairs the oldest one, too, when it has heard nothing for a few round trips (as RFC 8985
+//! probes for lost tails), twice as late each time. The agreed time-out stays the judge of whether
+//! the peer lives.
 
 use super::api::Transmit;
 use super::queue_pair::QueuePair;

@@ -426,7 +426,7 @@ impl QueuePair {
             }
             return;
         }
-        // Nobody answers: what has left is done.
+        // There are no acknowledgements: what has left is done.
         requester.leaving = taken;
         shared.leaving = Some(self.index);
     }

@@ -121,7 +121,7 @@ impl Resources {
         self.entries.iter().any(|entry| entry.packets > 0 && psn.is_before(entry.first))
     }
 
-    /// Nobody asks any more for what was answered long before `psn`.
+    /// Forgets answers from long before `psn`, for which no peer asks again.
     pub(crate) fn forget_old(&mut self, psn: Psn) {
         for entry in &mut self.entries {
             let age = psn.distance_from(entry.first);

@@ -51,7 +51,7 @@ impl QueuePair {
         Transmit { queue_pair: self.number, to: self.peer.address, packet, gather }
     }
 
-    /// A positive acknowledgement. A shared receive queue promises nobody anything (9.7.7.2).
+    /// A positive acknowledgement. A shared receive queue grants no credits (9.7.7.2).
     fn acknowledged(&self, shared: &Shared) -> Aeth {
         let credits = match self.shares_receives {
             true => Credits::UNLIMITED,

@@ -1,4 +1,4 @@
-//! What all queue pairs of a host share: pools, queues, memory, and who is to be asked next.
+//! What all queue pairs of a host share: pools, queues, memory, and the order of their turns.
 
 use super::api::{
     Completion, CompletionKind, Counters, DropReason, Event, Peer, ReceiveQueueId, RemoteAddress,
@@ -29,9 +29,9 @@ pub(crate) struct Shared {
     /// Where the bytes of each segment begin: segments may share bytes.
     pub(crate) places: Vec<u64>,
     pub(crate) queues: Vec<Option<Completions>>,
-    /// Queues that somebody waited for, and something came.
+    /// Queues that were armed, and received what was waited for.
     pub(crate) notifications: VecDeque<CompletionQueueId>,
-    /// Queues that somebody waits for.
+    /// Number of armed queues.
     pub(crate) armed: u32,
     /// Queues that lost a completion, and whose queue pairs have to be told.
     pub(crate) overruns: Vec<u32>,
@@ -244,8 +244,8 @@ impl Shared {
         self.push(queue, completion);
     }
 
-    /// Forgets the completions of a queue pair that nobody has polled, as adapters do when it is
-    /// reset or removed: its next life is not to be told of its last.
+    /// Forgets the completions of a queue pair that have not been polled, as adapters do when it is
+    /// reset or removed: they must not be taken for completions of its next life.
     pub(crate) fn forget_completions(&mut self, queue_pair: Qpn, queue: u32) {
         if let Some(queue) = &mut self.queues[queue as usize] {
             queue.forget(queue_pair);
@@ -261,7 +261,7 @@ impl Shared {
         Some(index)
     }
 
-    /// Says that few receives are left, if somebody wants to know.
+    /// Reports that few receives are left, if the program has set a limit.
     pub(crate) fn note_limit(&mut self, receives: u32) {
         let queue = &mut self.receive_queues[receives];
         if queue.posted < queue.limit {

@@ -62,7 +62,7 @@ pub enum CommandError {
     State(State),
     /// All of this kind are taken.
     Limit(&'static str),
-    /// Somebody listens for this service already.
+    /// There is a listener for this service already.
     ServiceTaken,
 }
 
@@ -71,9 +71,9 @@ pub enum CommandError {
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody wants to connect: accept, reject or close.
+    /// A peer requests a connection: accept, reject or close.
     Requested {
-        /// Who listens.
+        /// The listener for the requested service.
         listener: ListenerId,
         /// The new connection.
         connection: ConnectionId,
@@ -82,9 +82,9 @@ pub enum Event {
         /// What was asked for.
         request: Request,
     },
-    /// Somebody asks for a queue pair that takes datagrams: answer or close.
+    /// A peer asks for a queue pair that takes datagrams: answer or close.
     Queried {
-        /// Who listens.
+        /// The listener for the requested service.
         listener: ListenerId,
         /// The query.
         connection: ConnectionId,
@@ -185,7 +185,7 @@ pub enum DropReason {
     NoConnection,
     /// It doesn't fit the state of the connection: repeated, late, or wrong.
     State,
-    /// Nobody listens for the service; the peer is told.
+    /// There is no listener for the service; the request is rejected.
     NoListener,
     /// All places of the listener are taken; the peer will ask again.
     Backlog,

@@ -41,8 +41,8 @@ pub(super) struct Listener {
 }
 
 impl Manager {
-    /// A manager for the process of this slot. Whoever knows `seed` can tell the names of its
-    /// connections in advance.
+    /// A manager for the process of this slot. The names of its connections can be computed from
+    /// `seed`, which therefore has to be secret.
     ///
     /// # Panics
     ///
@@ -244,7 +244,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Nobody wants to hear of it any more: a request is withdrawn or refused, a connection ended.
+    /// Ends a connection without further events: a request is withdrawn or refused, an open
+    /// connection disconnected.
     pub fn close(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
         let index = self.find(id).ok_or(CommandError::Missing)?;
         self.records[index].is_orphan = true;
@@ -383,8 +384,8 @@ impl Manager {
         self.send_last(index);
     }
 
-    /// Sends what was sent last, unless the peer may be nobody who has asked for it: then it gets
-    /// as many datagrams as came from it.
+    /// Sends the last message. An address that has not shown that it receives gets no more
+    /// datagrams than came from it.
     pub(super) fn send_last(&mut self, index: u32) {
         let record = &mut self.records[index];
         if record.spend() {
@@ -454,7 +455,7 @@ impl Manager {
         let connection = self.records[index].id;
         match self.records[index].state {
             State::Disconnecting => return self.disconnected(now, index),
-            // 12.9.8.5: whoever gives up says so, since the peer may be there after all.
+            // 12.9.8.5: the side that gives up says so, since the peer may be there after all.
             State::Requesting => self.give_up(index, Refused::Request),
             State::Accepting => self.give_up(index, Refused::Reply),
             _ => {}

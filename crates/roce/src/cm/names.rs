@@ -7,9 +7,9 @@ use super::route::LOCAL_BITS;
 use core::hash::{Hasher, SipHasher};
 use fairway_wire::roce::cm::CommunicationId;
 
-/// Draws names: eight bits of the process's slot, by which datagrams find it, and 24 that only
-/// someone with the key can foretell (SipHash-2-4 of a counter). A message with the right name
-/// shows that its sender has received what was sent to its address.
+/// Draws names: eight bits of the process's slot, by which datagrams find it, and 24 that cannot be
+/// predicted without the key (SipHash-2-4 of a counter). A message with the right name shows that
+/// its sender has received what was sent to its address.
 pub(super) struct Names {
     slot: u8,
     key: SipHasher,

@@ -167,7 +167,7 @@ impl Manager {
             State::Accepting => Refused::Reply,
             _ => return Err(DropReason::State),
         };
-        // Once for every repetition: nobody is kept waiting for ever.
+        // One extension for each repetition: so no message extends the wait for ever.
         if record.peer != from || message.received != expected || record.extended_until.is_some() {
             return Err(DropReason::State);
         }
@@ -283,7 +283,7 @@ impl Manager {
         Ok(())
     }
 
-    /// The peer accepted and ended it, and its DREQ overtook its REP: that must find nobody.
+    /// The peer accepted and ended it, and its DREQ overtook its REP: the REP must find no record.
     fn end_unreplied(&mut self, from: u64, names: Names) {
         let Some(index) = self.find(names.remote) else { return };
         let record = &self.records[index];

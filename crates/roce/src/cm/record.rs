@@ -19,13 +19,13 @@ pub(super) struct Record {
     pub remote: CommunicationId,
     /// The peer's queue pair.
     pub queue_pair: Qpn,
-    /// Who was asked; `None` at the end that asks.
+    /// The listener that received the request; `None` at the end that sent it.
     pub listener: Option<ListenerId>,
     /// Whose it is, if another host has asked for it.
     pub holder: Option<Holder>,
     /// It is a query (SIDR), not a connection.
     pub is_query: bool,
-    /// Nobody wants to hear of it any more.
+    /// The program has closed it, so it has no more events.
     pub is_orphan: bool,
     /// It was connected, so that its queue pair has to wait.
     pub was_connected: bool,
@@ -88,7 +88,7 @@ impl Record {
         }
     }
 
-    /// The record of somebody who has asked this end.
+    /// The record of a peer that has sent a request to this end.
     pub(super) fn asked(
         from: &Sender,
         state: State,

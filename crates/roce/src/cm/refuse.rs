@@ -1,4 +1,4 @@
-//! What is said in the place of somebody who is not there.
+//! Answers to datagrams for processes and services that do not exist.
 
 use fairway_wire::roce::cm::{
     self, CommunicationId, Datagram, Disconnected, Message, Names, Reason, Refused, Reject,
@@ -8,10 +8,10 @@ use fairway_wire::roce::cm::{
 /// As many requests are remembered.
 const UNHEARD_MAX: usize = 64;
 
-/// Refuses what nobody takes, and remembers which requests it has let come again.
+/// Refuses datagrams without a receiver, and remembers which requests it has let come again.
 #[derive(Clone, Debug)]
 pub struct Refuser {
-    /// Who asked, and by which name. A ring.
+    /// Sender and name of each such request. A ring.
     unheard: [Option<(u64, CommunicationId)>; UNHEARD_MAX],
     next: usize,
 }
@@ -28,13 +28,13 @@ impl Refuser {
         Refuser { unheard: [None; UNHEARD_MAX], next: 0 }
     }
 
-    /// The answer to a datagram that nobody takes, if it deserves one now. `from` is the network
+    /// The answer to a datagram without a receiver, if it gets one now. `from` is the network
     /// address that it is from, in the caller's own numbers; `is_local` says that this is an
     /// address of this host.
     ///
     /// A request of this host is left unanswered the first time, and comes again soon: a program
-    /// that listens anew, as perftest's does between its two connections, would lose to a peer on
-    /// the same host for whom the way is no distance.
+    /// that listens anew, as perftest's does between its two connections, would be too late for
+    /// a peer on the same host, whose request arrives at once.
     pub fn handle_datagram(
         &mut self,
         from: u64,
@@ -61,11 +61,11 @@ impl Refuser {
     }
 }
 
-/// The answer to a datagram that nobody takes, if it deserves one.
+/// The answer to a datagram without a receiver, if it gets one.
 pub(super) fn refuse(bytes: &[u8]) -> Option<[u8; cm::MAD_LEN]> {
     let Datagram { transaction, message } = cm::parse(bytes).ok()?;
     let message = match message {
-        // 12.9.8.3: nobody listens.
+        // 12.9.8.3: there is no listener.
         Message::Request(request) => {
             let names = Names { local: CommunicationId(0), remote: request.local };
             rejection(names, Refused::Request, Reason::INVALID_SERVICE)

@@ -13,7 +13,7 @@ pub enum Route {
     Slot(u8),
     /// The process that offers this service.
     Service(u64),
-    /// Any process's, or nobody's: it names nothing.
+    /// Any process: the datagram names none.
     Anyone,
 }
 
@@ -36,7 +36,7 @@ pub fn route(bytes: &[u8]) -> Route {
 
 fn by_name(id: CommunicationId) -> Route {
     match id {
-        // A REJ of who gave up before it heard from us.
+        // A REJ of a peer that gave up before it received a message of ours.
         CommunicationId(0) => Route::Anyone,
         CommunicationId(id) => Route::Slot((id >> LOCAL_BITS) as u8),
     }

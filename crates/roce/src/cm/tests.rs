@@ -91,7 +91,7 @@ struct Pair {
     now: Instant,
     managers: [Manager; 2],
     events: [Vec<Event>; 2],
-    /// What is said, by whom: `0 REQ`.
+    /// Messages that were sent, each with the side that sent it: `0 REQ`.
     said: Vec<(usize, &'static str)>,
     /// Messages of these kinds are lost, so many times.
     lose: Vec<(&'static str, u32)>,

@@ -388,7 +388,7 @@ impl QueuePair {
         true
     }
 
-    /// Tells of what is missing now, where nobody else would.
+    /// Reports what is missing now, where no other packet would cause a report.
     fn look_behind(&mut self, shared: &mut Shared) {
         let Some(option) = shared.profile.out_of_order else { return };
         let expected = self.responder.expected;

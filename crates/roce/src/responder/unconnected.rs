@@ -1,5 +1,5 @@
-//! The receiving side of the unreliable services. Nobody is told of anything: a UC message that is
-//! not whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
+//! The receiving side of the unreliable services. Senders get no answers: a UC message that is not
+//! whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
 
 use super::judge::ends;
 use super::{Incoming, Refusal, Taken};

@@ -212,7 +212,7 @@ fn a_read_gets_the_bytes_of_its_turn_also_if_the_requester_does_not_wait() {
     assert!(refused > 50 && refused * 10 < sent, "{refused} refused of {sent}");
 }
 
-/// What a run finds out of order if everybody allows that.
+/// What runs find out of order if both sides allow that.
 fn violations(seeds: std::ops::Range<u64>, traffic: Traffic) -> Vec<String> {
     let traffic = Traffic { relaxed: Relaxed::Both, ..traffic };
     let worlds = seeds.map(|seed| {

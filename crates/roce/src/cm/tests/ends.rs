@@ -97,7 +97,7 @@ fn a_withdrawal_that_is_lost_makes_no_half_connection() {
     pair.managers[0].close(pair.now, active).unwrap();
     pair.settle();
     pair.accept(passive, 6);
-    // REP finds nobody, and is refused.
+    // REP finds no record, and is refused.
     assert_eq!(rejects(&pair.events(1)), [(passive, Reason::INVALID_ID.0)]);
     pair.finish([active, passive]);
 }

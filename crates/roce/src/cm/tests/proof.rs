@@ -3,7 +3,7 @@
 use super::*;
 use fairway_wire::roce::cm::Reject;
 
-/// The datagram of a request, whose sender may be anybody.
+/// The datagram of a request, whose source address may be forged.
 fn asked(number: u32) -> [u8; cm::MAD_LEN] {
     let message = Message::Request(Request { local: CommunicationId(number), ..request(number) });
     cm::emit(&Datagram { transaction: 1, message })

@@ -23,7 +23,7 @@ struct Storm {
     now: Instant,
     managers: [Manager; 2],
     beliefs: [Vec<Belief>; 2],
-    /// Datagrams under way: when they come, to whom, from whom.
+    /// Datagrams under way: time of arrival, receiver, sender.
     wire: VecDeque<(Instant, usize, u64, [u8; cm::MAD_LEN])>,
     /// Out of a hundred.
     loss: u64,
@@ -171,7 +171,7 @@ impl Storm {
         self.drain(side);
     }
 
-    /// Who is connected is connected to somebody.
+    /// Demands that each connected end has a peer that is connected to it.
     fn demand_agreement(&self) {
         for side in 0..2 {
             for belief in self.beliefs[side].iter().filter(|belief| !belief.closed) {
