@@ -88,7 +88,7 @@ impl Guards {
     pub fn check_domain(&self, via: u32, segment: u32) -> Result<(), Refusal> {
         match (self.grants[via as usize].grant, self.domains.get(segment as usize)) {
             (Grant::Access { domain, .. }, Some(&of)) if of == domain => Ok(()),
-            // As for a segment that is not there: who is outside learns nothing.
+            // As for a segment that is not there: a stranger learns nothing.
             _ => Err(Refusal::Access),
         }
     }

@@ -1,4 +1,4 @@
-//! What memory a side has, who may write where, and which operations are not over.
+//! What memory a side has, which operations may write where, and which are not over.
 
 use fairway_engine::{LocalRange, SegmentId};
 

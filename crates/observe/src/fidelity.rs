@@ -9,7 +9,7 @@
 //!
 //! Each begins twice: when the kernel received the packets (`SO_TIMESTAMPNS`; over loopback that is
 //! within the sender's system call), and when our receive call had returned. All times are read
-//! from the real-time clock, as that is the kernel's; a delay during which somebody set it back
+//! from the real-time clock, as that is the kernel's; a delay during which it was set back
 //! counts as zero.
 //!
 //! A decision is attributed exactly. In line with the data path it is made while the engine handles

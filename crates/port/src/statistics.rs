@@ -1,4 +1,4 @@
-//! What the drivers of a host's interfaces count, as `ethtool -S` shows it. Linux tells anybody.
+//! What the drivers of a host's interfaces count, as `ethtool -S` shows it. Every user may read it.
 
 use std::ffi::CStr;
 use std::io;

@@ -41,7 +41,7 @@ impl Tun {
             rest: [0; 22],
         };
         request.name[..name.len()].copy_from_slice(name.as_bytes());
-        // A thread of its own goes there, so that nobody else is moved.
+        // A thread of its own goes there, so that no other thread is moved.
         let made = std::thread::spawn(move || enter_and_make(&namespace, &request)).join();
         made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes it has panicked")))
     }

@@ -1,4 +1,4 @@
-//! An ICMP message "fragmentation needed", which anybody can send, makes no packet shorter.
+//! An ICMP message "fragmentation needed", which any host can send, makes no packet shorter.
 //!
 //! The test needs the superuser: it runs in a network namespace of its own, because the kernel
 //! believes the message for ten minutes.

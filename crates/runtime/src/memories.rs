@@ -91,8 +91,8 @@ impl Memories {
         self.released.extend(self.live.get_mut(id.index()).and_then(Option::take));
     }
 
-    /// What a segment's memory was is its owner's again: what still names it finds as much that is
-    /// nobody's.
+    /// Gives the memory of a segment back to its owner: operations that still name the segment find
+    /// as many zeros, which belong to no program.
     pub fn blind(&mut self, id: SegmentId) {
         if let Some(Some(memory)) = self.live.get_mut(id.index()) {
             // Memory that is never touched costs nothing; without it, nothing is found.

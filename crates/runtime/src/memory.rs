@@ -42,7 +42,7 @@ enum Backing {
     Shared { file: i32 },
     /// A vector, of this capacity.
     Vector { capacity: usize },
-    /// Somebody else's.
+    /// Memory of another owner.
     Borrowed,
     /// Nothing to give back.
     Empty,
@@ -93,7 +93,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Is it a file in memory that nobody can cut short, so that touching it ends no process?
+    /// Is it a file in memory that cannot be truncated, so that touching it ends no process?
     pub fn has_fixed_length(file: &File) -> bool {
         // SAFETY: has no conditions.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
@@ -142,12 +142,12 @@ impl Memory {
         map(length, protection, libc::MAP_SHARED, file.as_raw_fd())
     }
 
-    /// Memory that somebody else provides.
+    /// Memory that the caller provides.
     ///
     /// # Safety
     /// `length` bytes from `start` must be the caller's, readable and writable, until the value has
     /// been dropped (for registered memory: until `Segment::into_memory` returned it),
-    /// and nobody may hold Rust references to them that far. They may be unmapped before, if
+    /// and there may be no Rust references to them until then. They may be unmapped before, if
     /// nothing else is mapped there instead: operations on them fail then.
     pub unsafe fn from_raw(start: NonNull<u8>, length: usize) -> Memory {
         guard::install();

@@ -32,7 +32,7 @@ pub enum Placing {
 /// What of arrivals goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eagerness {
-    /// A lone small packet is answered before anything else is looked for: somebody waits for it.
+    /// A lone small packet is answered before anything else is looked for: its sender may wait.
     AnswerFirst,
     /// Each socket is asked once, and asked again in the next turn, which comes soon.
     OnceEach,

@@ -10,7 +10,7 @@ use crate::io::{Companion, Io};
 use crate::memory::Gone;
 use crate::protocol::{Eagerness, Parsed, Placing, Protocol};
 
-/// Arrivals up to this many bytes are somebody's question or answer, and not part of a flood.
+/// Arrivals up to this many bytes are a question or an answer, and not part of a bulk transfer.
 const SMALL: usize = 1024;
 
 /// What one receive call brought.

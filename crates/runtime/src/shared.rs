@@ -18,7 +18,7 @@ use crate::poll_detector::{self, PollDetector};
 use crate::protocol::{Eagerness, Protocol};
 use crate::turn::turn;
 
-/// How long the background thread leaves those alone who poll, before it looks again.
+/// How long the background thread leaves the sockets to threads that poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
 
 /// Most threads that sleep on the sockets.
@@ -27,7 +27,7 @@ const SLEEPERS_MAX: usize = u32::BITS as usize;
 /// The place of the background thread among the sleepers.
 pub const BACKGROUND: usize = 0;
 
-/// The protocol behind its lock, and who drives it.
+/// The protocol behind its lock, and the threads that drive it.
 pub struct Shared<P: Protocol> {
     locked: Mutex<Locked<P>>,
     /// Threads that wait for the lock. One that polls makes way for them.

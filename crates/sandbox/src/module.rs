@@ -190,7 +190,7 @@ fn exported(module: &wasmi::Module, hook: Hook) -> Result<bool, LoadError> {
 /// Reads a regular file, as far as it is not too large.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |error: std::io::Error| LoadError::Io(format!("{}: {error}", path.display()));
-    // Of a pipe nobody knows when it ends.
+    // A pipe may never end.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(LoadError::Io(format!("{}: this is no file", path.display())));
     }

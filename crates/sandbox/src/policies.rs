@@ -61,7 +61,7 @@ impl fmt::Display for PoliciesError {
 
 impl std::error::Error for PoliciesError {}
 
-/// What has happened to a module since somebody last looked.
+/// What has happened to a module since the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// Its file has changed, and the new one decides from the next event on.

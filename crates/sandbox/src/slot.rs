@@ -72,7 +72,7 @@ pub struct Report {
     /// Instances that were taken out of use: their channels have the built-in default since.
     pub faults: u64,
     /// The earliest fault, and when it was. (At one instant the least, so that it does not
-    /// depend on who came first.)
+    /// depend on which came first.)
     pub first_fault: Option<(Instant, Fault)>,
 }
 

@@ -54,7 +54,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // What it tells may have panicked; that is no business of whoever drops this.
+            // What it calls may have panicked; the thread that drops this is not to panic for it.
             let _ended = thread.join();
         }
     }

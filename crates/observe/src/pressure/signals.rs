@@ -44,7 +44,7 @@ impl HostResource {
         }
     }
 
-    /// From which percentage on the host is short of it, unless somebody says otherwise.
+    /// From which percentage on the host is short of it, unless an option says otherwise.
     const fn usual(self) -> u8 {
         match self {
             HostResource::Cpu | HostResource::ReceiveQueue => 50,
@@ -235,7 +235,7 @@ pub struct HostSignals {
 }
 
 impl HostSignals {
-    /// What was seen of something; `None` if nobody looks at it.
+    /// The reading of a resource; `None` if it is not observed.
     pub fn get(&self, resource: HostResource) -> Option<HostReading> {
         self.readings[resource as usize]
     }
@@ -244,7 +244,7 @@ impl HostSignals {
         self.readings[resource as usize] = Some(reading);
     }
 
-    /// What somebody looks at.
+    /// The resources that are observed, with their readings.
     pub fn all(&self) -> impl Iterator<Item = (HostResource, HostReading)> {
         let readings = self.readings;
         HostResource::ALL.into_iter().filter_map(move |resource| {

@@ -27,7 +27,7 @@ impl Host {
 
     fn wait(&self, resource: &str, total_us: u64) {
         let text = format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total_us}\n");
-        // In one step: who reads meanwhile finds the old or the new.
+        // In one step: a reader finds the old text or the new one.
         let file = self.0.join("pressure").join(resource);
         fs::write(file.with_extension("new"), text).unwrap();
         fs::rename(file.with_extension("new"), file).unwrap();
@@ -176,7 +176,7 @@ fn what_a_receive_queue_drops_counts_as_a_full_queue_once() {
     }
     let (receiver, mut buffer) = (socket(&port), [0; 2048]);
     while receiver.recv(&mut buffer).is_ok() {}
-    // Nobody looked while it was full.
+    // It was not sampled while it was full.
     let dropped = sampled(&mut gauges, 1);
     assert_eq!(percent(&dropped, HostResource::ReceiveQueue), 100);
     assert!(dropped.concerns_peers());
@@ -233,7 +233,7 @@ fn a_thread_tells_of_each_period() {
     host.wait("cpu", 0);
     let options = HostPressure { period: Duration::from_millis(1), ..time_only(Some(50), None) };
     let (tell, told) = mpsc::channel();
-    // Nobody may listen any more.
+    // The receiving end may be gone.
     let tell = move |signals: HostSignals| _ = tell.send(signals.concerns_peers());
     let watch = PressureWatch::start(&host.0, Vec::new(), &options, tell).unwrap();
     let patience = Duration::from_secs(60);

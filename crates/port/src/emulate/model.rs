@@ -169,7 +169,8 @@ impl PathModel {
         decision.deliver_at_ns = decision.deliver_at_ns.max(self.latest_ns);
         self.latest_ns = decision.deliver_at_ns;
         if conditions.reorder > 0 && self.random.below(HELD_ONE_IN) == 0 {
-            // Up to half the bound; the other half is for whoever sends it to find room in a train.
+            // Up to half the bound; the other half is left for the sender, which has to find room
+            // for it in a train.
             let most = u64::from(conditions.reorder.div_ceil(2));
             decision.behind = 1 + self.random.below(most) as u32;
             self.counters.displaced += 1;

@@ -21,7 +21,7 @@ pub(super) struct Parcel {
     pub(super) route: Route,
 }
 
-/// From which socket, to whom, and with which congestion bits a packet is sent.
+/// The socket, the destination and the congestion bits of a packet that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     pub(super) socket: usize,

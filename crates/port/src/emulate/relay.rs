@@ -46,7 +46,7 @@ pub struct RelayCounters {
     pub forward: u64,
     /// Packets from targets.
     pub backward: u64,
-    /// Packets from somebody else than a flow's target, dropped.
+    /// Packets from another address than a flow's target, dropped.
     pub strays: u64,
     /// Packets dropped because there were [`RelayConfig::flows_max`] flows, none of them idle.
     pub turned_away: u64,
@@ -85,7 +85,7 @@ struct Flow {
     used_ns: u64,
 }
 
-/// How often the relay looks whether it is to stop, if nobody rings.
+/// How often the relay looks whether it is to stop, if its doorbell is not rung.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
 /// Arrivals taken from one socket before the others have their turn.

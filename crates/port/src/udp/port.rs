@@ -76,7 +76,7 @@ pub struct UdpPort {
 
 /// The MTU, in bytes, of the link from the address `local` towards `remote`: IP and UDP headers
 /// included. It is that of the routing table: what ICMP messages say of the path has no part in it,
-/// because anybody can send those.
+/// because any host can send those.
 ///
 /// # Errors
 /// There is no route.
@@ -173,7 +173,7 @@ impl UdpPort {
         Ok(index)
     }
 
-    /// Opens one more socket, that hears nobody but `remote` and sends to nobody else. Such sockets
+    /// Opens one more socket, which receives from `remote` and sends to it only. Such sockets
     /// may share a local address. Its index.
     ///
     /// # Errors
@@ -340,7 +340,7 @@ impl UdpPort {
             [(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE)]
         {
             set(socket, libc::SOL_SOCKET, plain, wanted)?;
-            // Past the system's limit for those who may; for others the limit stands.
+            // Past the system's limit, for users with the privilege; for others the limit stands.
             let _ = set(socket, libc::SOL_SOCKET, force, wanted);
         }
         if self.sockets.is_empty() {

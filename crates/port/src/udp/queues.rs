@@ -54,7 +54,7 @@ pub struct QueueWatch {
 }
 
 impl UdpPort {
-    /// Somebody who looks at the queues of the sockets that there are now.
+    /// A reader of the queues of the sockets that there are now.
     ///
     /// # Errors
     /// The system has no more descriptors.

@@ -232,7 +232,7 @@ fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let config = UdpConfig { bind: any, first_port: 0, sockets: 1, buffer_bytes: 1 << 20 };
     let mut port = UdpPort::bind(&config).expect("bind");
-    // A documentation address (RFC 5737): routed, if at all, over a real link; nobody answers.
+    // A documentation address (RFC 5737): routed, if at all, over a real link; there is no answer.
     let remote: SocketAddr = "198.51.100.1:9".parse().expect("address");
     let Ok(mtu) = port.mtu_towards(&remote) else {
         return;

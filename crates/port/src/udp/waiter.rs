@@ -168,7 +168,7 @@ impl Waiter {
 }
 
 impl Doorbell {
-    /// Ends the current wait, or the next one if nobody waits.
+    /// Ends the current wait, or the next one if no thread waits.
     pub fn ring(&self) {
         let one: u64 = 1;
         // SAFETY: eight bytes of `one` are read. The write can only fail when the bell's counter is
@@ -178,8 +178,8 @@ impl Doorbell {
 
     fn reset(&self) {
         let mut rings: u64 = 0;
-        // SAFETY: eight bytes are written to `rings`. The read can only fail when somebody else who
-        // waits on the same bell was faster.
+        // SAFETY: eight bytes are written to `rings`. The read can only fail when another thread
+        // that waits on the same bell was faster.
         unsafe { libc::read(self.event.as_raw_fd(), (&raw mut rings).cast(), size_of::<u64>()) };
     }
 }

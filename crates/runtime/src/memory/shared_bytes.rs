@@ -1,12 +1,12 @@
-//! Bytes that somebody else may read or write at any time, or unmap, and how to copy them anyway.
+//! Bytes that other threads may read, write or unmap at any time, and how to copy them anyway.
 //!
 //! The NIC places payload into an application's memory while the application looks at it. Plain
 //! Rust accesses would be data races; here every access is made by assembly ([`guard`]), 8 bytes or
 //! more at a time where the shared side is aligned, so the outcome is at worst a mixture of old and
 //! new bytes. Where the memory is not there any more, the access fails and nothing else happens.
 //!
-//! An aligned word of 1, 2, 4 or 8 bytes is read and written whole. Whoever sees what was written
-//! sees what was written before it: a flag that follows its data can be trusted.
+//! An aligned word of 1, 2, 4 or 8 bytes is read and written whole. A thread that sees what was
+//! written sees what was written before it: a flag that follows its data can be trusted.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -27,7 +27,7 @@ const WORD: usize = size_of::<u64>();
 /// Bytes that are compared at a time.
 const CHUNK: usize = 256;
 
-/// A range of shared bytes. Whoever holds one vouches that it has not become anything else.
+/// A range of shared bytes. The holder vouches that they have not become anything else.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedBytes<'a> {
     start: NonNull<u8>,
@@ -41,7 +41,7 @@ unsafe impl Send for SharedBytes<'_> {}
 impl<'a> SharedBytes<'a> {
     /// # Safety
     /// `length` bytes from `start` must stay the application's while the value is used, mapped or
-    /// not, and nobody in this process may hold a Rust reference to any of them. To write, they
+    /// not, and there may be no Rust reference to any of them in this process. To write, they
     /// must be writable if they are mapped.
     pub unsafe fn new(start: NonNull<u8>, length: usize) -> Self {
         SharedBytes { start, length, memory: PhantomData }
@@ -82,7 +82,7 @@ impl<'a> SharedBytes<'a> {
         if self.is_word() {
             return self.write_word(data);
         }
-        // Up to the last word, and then that: who sees the last byte sees them all.
+        // Up to the last word, and then that: a thread that sees the last byte sees them all.
         let end = self.start.as_ptr() as usize + self.length;
         let tail = if end.is_multiple_of(WORD) { WORD } else { end % WORD }.min(self.length);
         let head = self.length - tail;

@@ -55,7 +55,7 @@ impl Start for Aimd {
         }
         aimd.min = aimd.min.max(2 * u64::from(beginning.mtu_bytes));
         aimd.max = aimd.max.max(aimd.min);
-        // Whoever comes in place of another policy goes on from its window.
+        // A policy that replaces another one goes on from its window.
         let window = beginning.window_bytes.unwrap_or(aimd.window);
         aimd.window = window.clamp(aimd.min, aimd.max);
         Ok(aimd)

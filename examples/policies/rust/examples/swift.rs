@@ -30,7 +30,7 @@ impl Start for Swift {
                 _ => return Err(HELP),
             }
         }
-        // Whoever comes in place of another policy goes on from its window.
+        // A policy that replaces another one goes on from its window.
         if let Some(window) = beginning.window_bytes {
             parameters.initial_bytes = window;
         }

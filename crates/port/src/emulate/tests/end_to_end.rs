@@ -142,7 +142,7 @@ fn reordering_keeps_its_bound_and_every_packet_and_few_calls() {
         bench.send(u64::from(round), round * 40, 40);
         bench.catch_up();
     }
-    // The last ones have nobody to overtake them, and are let go by time.
+    // No packet overtakes the last ones, so they are let go by time.
     let due = bench.sender.next_release_ns().expect("some are held");
     assert!(due >= REORDER_HOLD_NS);
     bench.sender.release_due(due + 1000).expect("release");
@@ -293,7 +293,7 @@ fn a_relay_carries_trains_and_congestion_bits_both_ways() {
         train.set_ecn(ecn);
         client.port.send(0, &addresses[0].into(), &train).expect("send");
         server.await_count(40 * (round + 1));
-        // And back, to whom it came from.
+        // And back, to its sender.
         let back = server.from.expect("a sender");
         server.port.send(0, &back, &train).expect("answer");
         client.await_count(40 * (round + 1));
