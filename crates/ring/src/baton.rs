@@ -1,11 +1,11 @@
-//! The progress baton: who drives a NIC.
+//! The progress baton: which thread drives a NIC.
 //!
-//! A NIC in software moves only when somebody runs its turn. Application threads that poll do it
-//! themselves, which is fastest. A background thread stands by for the time when they don't, and
-//! must stay out of the way while they do. What it does next depends on three facts and nothing
+//! A NIC in software makes progress only when a thread runs its turn. Application threads that poll
+//! do it themselves, which is fastest. A background thread stands by for the time when they don't,
+//! and must stay out of the way while they do. What it does next depends on three facts and nothing
 //! else ([`next_role`]):
 //!
-//! | an application thread sleeps on the sockets | somebody asked for the background | application threads polled since the last look | the background thread |
+//! | an application thread sleeps on the sockets | the background was asked for | application threads polled since the last look | the background thread |
 //! |---|---|---|---|
 //! | yes | any | any | [`Role::Parked`]: asleep until the sleeper resigns |
 //! | no | yes | any | [`Role::Driving`]: asleep on the sockets and timers |
@@ -43,7 +43,7 @@ pub enum Role {
 const ROLE: u32 = 0b11;
 /// An application thread sleeps on the sockets, and drives.
 const LEADER: u32 = 0b100;
-/// The background should drive now, even if somebody polled lately.
+/// The background should drive now, even if an application thread polled lately.
 const DEMAND: u32 = 0b1000;
 
 /// What the background thread does next. Total: this is the table at the top of the module.
@@ -57,7 +57,7 @@ pub const fn next_role(leader: bool, demand: bool, polled: bool) -> Role {
 }
 
 impl Baton {
-    /// Nobody polls: the background drives.
+    /// No application thread polls: the background drives.
     pub fn new() -> Self {
         Baton { word: AtomicU32::new(Role::Driving as u32), polls: AtomicU32::new(0) }
     }

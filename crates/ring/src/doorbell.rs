@@ -9,11 +9,11 @@ use crate::sync::{AtomicU32, Ordering, fence};
 ///
 /// To sleep until a condition holds: [`Doorbell::listen`], look at the condition, and if it does
 /// not hold yet, [`Doorbell::wait`]. To wake: make the condition hold, then [`Doorbell::ring`],
-/// which costs a fence and a load when nobody sleeps.
+/// which costs a fence and a load when no thread sleeps.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Doorbell {
-    /// Bit 0: somebody may be asleep. The others count rings.
+    /// Bit 0: a thread may be asleep. The others count rings.
     word: AtomicU32,
 }
 
@@ -40,19 +40,19 @@ impl Doorbell {
         Ticket(seen)
     }
 
-    /// Sleeps until somebody rings after `ticket` was taken, for at most `timeout`. Returns true
-    /// if somebody rang. May return false early: look at the condition again.
+    /// Sleeps until the bell is rung after `ticket` was taken, for at most `timeout`. Returns true
+    /// if it was. May return false early: look at the condition again.
     pub fn wait(&self, ticket: Ticket, timeout: Option<Duration>) -> bool {
         futex::wait(&self.word, ticket.0, timeout);
         self.rung(ticket)
     }
 
-    /// True if somebody rang since `ticket` was taken.
+    /// True if the bell was rung since `ticket` was taken.
     pub fn rung(&self, ticket: Ticket) -> bool {
         self.word.load(Ordering::Acquire) & !SLEEPER != ticket.0 & !SLEEPER
     }
 
-    /// Wakes everybody who listened. Returns false if nobody had: then it cost no system call.
+    /// Wakes every thread that listened. Returns false if none had: then it cost no system call.
     pub fn ring(&self) -> bool {
         fence(Ordering::SeqCst);
         let mut seen = self.word.load(Ordering::Relaxed);

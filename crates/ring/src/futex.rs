@@ -1,4 +1,4 @@
-//! Sleeping on a word of memory, and waking who sleeps there.
+//! Sleeping on a word of memory, and waking the threads that sleep there.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     unsafe { syscall(SYS_FUTEX, word.as_ptr(), FUTEX_WAIT, expected, span) };
 }
 
-/// Wakes everybody who sleeps on `word`, in this process or another.
+/// Wakes every thread that sleeps on `word`, in this process or another.
 #[cfg(not(all(loom, test)))]
 pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: FUTEX_WAKE only uses the address as a key.

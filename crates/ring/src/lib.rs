@@ -2,15 +2,15 @@
 //!
 //! **What it is.** The few pieces that threads or processes share without a lock: [`Spsc`], a
 //! bounded ring from one producer to one consumer; [`Doorbell`], a word to sleep on and to ring;
-//! [`Baton`], the word that says who drives a NIC. The first two work between processes, over
-//! memory both have mapped: they hold offsets and no pointers, and nothing the other side writes
-//! can make them touch memory outside their area.
+//! [`Baton`], the word that says which thread drives a NIC. The first two work between processes,
+//! over memory both have mapped: they hold offsets and no pointers, and nothing the other side
+//! writes can make them touch memory outside their area.
 //!
 //! **May import:** nothing.
 //!
 //! **Invariants.** Every shared word is an atomic. What a counterpart in shared memory writes is
-//! never trusted: a nonsensical index reads as "empty" or "full". No wake-up is lost: whoever rings
-//! after publishing wakes whoever listened before looking.
+//! never trusted: a nonsensical index reads as "empty" or "full". No wake-up is lost: a thread
+//! that rings after publishing wakes all threads that listened before looking.
 //!
 //! **How to test:** `cargo test -p fairway-ring`, and every interleaving with
 //! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --lib`.

@@ -85,7 +85,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
         Ok((Producer { area, tail: 0, head_seen: 0 }, consumer))
     }
 
-    /// Makes a ring in memory that is shared, before anybody attaches to it.
+    /// Makes a ring in memory that is shared, before the other side attaches to it.
     ///
     /// # Safety
     /// `area` must point at `area_words(capacity)` or more words (`length` of them) that stay
@@ -237,7 +237,7 @@ struct Area {
     _owner: Option<Arc<Vec<AtomicU64>>>,
 }
 
-// SAFETY: the words are atomics, and whoever made the area promised that they stay mapped.
+// SAFETY: the words are atomics, and the maker of the area promised that they stay mapped.
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}

@@ -6,7 +6,7 @@ mod news;
 
 pub use news::{CREDIT_MAX, Credit, Demand, Probe};
 
-/// Who sends to whom, and along which path: the NTH and the channel numbers of RTPH.
+/// Source, destination and path of a packet: the NTH and the channel numbers of RTPH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     /// The sender's node address (SCNA).
@@ -75,7 +75,7 @@ pub struct Data {
     pub operation: Operation,
 }
 
-/// Who orders transactions that ask for order (UB §7.3).
+/// The side that orders transactions which ask for order (UB §7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ServiceMode {
@@ -110,7 +110,7 @@ pub enum Tag {
 /// The ordering fields of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Who orders; never [`ServiceMode::Uno`] in a data packet.
+    /// The side that orders; never [`ServiceMode::Uno`] in a data packet.
     pub mode: ServiceMode,
     /// What it asks for.
     pub tag: Tag,
@@ -220,8 +220,8 @@ pub enum Operation {
     Put(Put),
     /// Ask for bytes of a mailbox's current buffer; answered by `ReadResponse`.
     Get(Get),
-    /// A transaction was given up after it took its place in an order: whoever waits for the
-    /// numbers in `order` need not. One packet without payload.
+    /// A transaction was given up after it took its place in an order: the target no longer waits
+    /// for the numbers in `order`. One packet without payload.
     Abandon,
     /// All puts of this Jetty to this mailbox up to a number are over.
     AbandonPut {
@@ -311,7 +311,7 @@ pub struct Put {
     pub epoch: u32,
     /// It belongs to `epoch` and to no other.
     pub named: bool,
-    /// Every earlier put of this Jetty to this mailbox is over: nobody need wait for one.
+    /// Every earlier put of this Jetty to this mailbox is over, so the target waits for none.
     pub oldest: bool,
     /// An earlier one may be waiting for other operations, or for its epoch: no room is to be kept
     /// for it.

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   client                                   server
-//!     | HELLO    who I am, what I want         |   keeps nothing
+//!     | HELLO    identity, request             |   keeps nothing
 //!     |--------------------------------------->|
 //!     |   WELCOME  cookie, my offer            |
 //!     |<---------------------------------------|
 //!     | CONFIRM  HELLO again, cookie, agreed   |   cookie proves the address: state from here
 //!     |--------------------------------------->|
-//!     |   ACCEPT   who I am: it is open        |
+//!     |   ACCEPT   identity: it is open        |
 //!     |<---------------------------------------|
 //! ```
 //!
@@ -43,7 +43,7 @@ pub const SETUP_LEN: usize = 192;
 /// Length of a public key in bytes (X25519, RFC 7748).
 pub const KEY_LEN: usize = 32;
 
-/// A set-up message and whom it is between.
+/// A set-up message and the nodes that it is between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// The sender's node address (SCNA); in WELCOME and REJECT one for set-up alone.

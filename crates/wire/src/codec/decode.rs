@@ -23,7 +23,7 @@ pub(super) mod transaction;
 pub enum Decoded {
     /// A packet of a TP channel.
     Packet {
-        /// Who sends to whom.
+        /// Source, destination and path.
         route: Route,
         /// The packet.
         packet: Packet,

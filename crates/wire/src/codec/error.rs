@@ -24,13 +24,13 @@ pub enum DecodeError {
     NoKey(Tpn),
     /// TPVer, TAver or a set-up message's version is one we do not speak.
     UnsupportedVersion(u8),
-    /// NTH names a next layer nobody has defined.
+    /// NTH names a next layer that is not defined.
     UnknownNextLayer(u8),
-    /// RTPH has an opcode nobody has defined.
+    /// RTPH has an opcode that is not defined.
     UnknownTpOpcode(u8),
-    /// BTAH or ATAH has an opcode nobody has defined.
+    /// BTAH or ATAH has an opcode that is not defined.
     UnknownTaOpcode(u8),
-    /// A set-up message of a kind nobody has defined.
+    /// A set-up message of a kind that is not defined.
     UnknownSetup(u8),
     /// Well defined, but we do not offer it.
     NotSupported(Unsupported),

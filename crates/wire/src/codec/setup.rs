@@ -256,7 +256,7 @@ fn parameters(message: &Header, first: usize) -> Result<Parameters, DecodeError>
         message_slots: low(first + 1),
         read_slots: high(first + 2),
         keep_alive_ms: low(first + 2),
-        // As many as there are beside the first: who knows of no groups sends 0.
+        // As many as there are beside the first: a sender without groups of channels sends 0.
         channels: high(first + 3).saturating_add(1),
         capabilities: low(first + 3),
     };

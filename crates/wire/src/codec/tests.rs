@@ -22,7 +22,7 @@ fn packet_in(bytes: &[u8]) -> Packet {
     }
 }
 
-/// What `header` becomes when somebody who knows the check changes it.
+/// What `header` becomes when a sender that knows the check changes it.
 fn resealed(mut header: Vec<u8>, payload_len: usize) -> Vec<u8> {
     let check = crate::check::header_check(PROTOCOL_VERSION, &header[4..], payload_len);
     header[..4].copy_from_slice(&check.to_be_bytes());

@@ -1,4 +1,4 @@
-//! The invariant CRC: over everything of a packet that nobody may change on its way
+//! The invariant CRC: over everything of a packet that may not change on its way
 //! (IBTA vol 1, 7.8.1 and Annex A17).
 
 use super::codec::padding;

@@ -26,9 +26,9 @@ pub struct Outer {
 pub enum Network {
     /// Without options.
     V4 {
-        /// Whom it is from.
+        /// The sender's address.
         source: [u8; 4],
-        /// Whom it is for.
+        /// The receiver's address.
         destination: [u8; 4],
         /// The identification field: covered by the ICRC, although UDP sockets do not show it.
         identification: u16,
@@ -37,9 +37,9 @@ pub enum Network {
     },
     /// Without extension headers.
     V6 {
-        /// Whom it is from.
+        /// The sender's address.
         source: [u8; 16],
-        /// Whom it is for.
+        /// The receiver's address.
         destination: [u8; 16],
     },
 }

@@ -96,7 +96,7 @@ pub enum Operation {
     FetchAdd(AtomicEth),
     /// A datagram (UD).
     Datagram {
-        /// Whom it is from, and whether it may.
+        /// The queue pair that sent it, and the key that has to be the receiver's.
         deth: Deth,
         /// Immediate data.
         immediate: Option<u32>,

@@ -1,4 +1,4 @@
-//! The files in `vectors/`: one datagram each, for this codec and for anybody else's.
+//! The files in `vectors/`: one datagram each, for this codec and for others.
 //!
 //! A file holds lines `name: …`, `about: …` and `hex: …` (several, joined). What each stands for
 //! is built here, so that the two are compared in both directions.

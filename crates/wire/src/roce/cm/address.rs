@@ -36,14 +36,15 @@ pub const fn port_of_service(service: u64) -> Option<(PortSpace, u16)> {
     }
 }
 
-/// What the private data of REQ and SIDR_REQ begin with (A11.5): who asks whom, as IP has it.
+/// What the private data of REQ and SIDR_REQ begin with (A11.5): the addresses of both ends, as IP
+/// has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
-    /// The port of whoever asks.
+    /// The port of the end that asks.
     pub source_port: u16,
-    /// His address.
+    /// The address of the end that asks.
     pub source: IpAddr,
-    /// Whom he asks. Of the same family.
+    /// The address of the end that is asked, of the same family.
     pub destination: IpAddr,
 }
 

@@ -47,7 +47,7 @@ pub enum Message {
     ServiceRequest(ServiceRequest),
     /// SIDR_REP: says so.
     ServiceReply(ServiceReply),
-    /// LAP or APR, about alternate paths: who is meant, and nothing else is kept.
+    /// LAP or APR, about alternate paths: only the names of the connection are kept.
     Path(PathRequest),
 }
 
@@ -82,7 +82,7 @@ pub struct Path {
 pub struct Request {
     /// The connection's name at the sender.
     pub local: CommunicationId,
-    /// Whom it is for.
+    /// The service that is asked for.
     pub service: u64,
     /// The sender's adapter.
     pub ca_guid: u64,
@@ -216,7 +216,7 @@ impl Reason {
     pub const INVALID_ID: Reason = Reason(6);
     /// The message doesn't fit the state of the connection.
     pub const INVALID_INSTANCE: Reason = Reason(7);
-    /// Nobody offers the service.
+    /// The service is not offered.
     pub const INVALID_SERVICE: Reason = Reason(8);
     /// The transport service is not offered.
     pub const INVALID_TRANSPORT: Reason = Reason(9);
@@ -365,7 +365,7 @@ pub struct ServiceStatus(pub u8);
 impl ServiceStatus {
     /// There is a queue pair.
     pub const SUCCESS: ServiceStatus = ServiceStatus(0);
-    /// Nobody offers the service.
+    /// The service is not offered.
     pub const UNSUPPORTED: ServiceStatus = ServiceStatus(1);
     /// The application refused.
     pub const REJECTED: ServiceStatus = ServiceStatus(2);
