@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Who may import whom, directly. Rooms that do not exist yet stand here too, so that the day they
-/// come the arrows are already drawn.
+/// Which rooms may import which, directly. Rooms that do not exist yet stand here too, so that the
+/// day they come the arrows are already drawn.
 const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-wire", &[]),
     ("fairway-policy", &["fairway-wire"]),

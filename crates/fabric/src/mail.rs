@@ -22,7 +22,7 @@ pub(crate) const GET: u64 = 1 << 61;
 pub(crate) const HEAD: usize = 12;
 /// What a buffer is filled with before it is posted.
 pub(crate) const BLANK: u8 = 0xEE;
-/// Addresses of mailboxes: one of them is nobody's but the catch-all's.
+/// Addresses of mailboxes. Letters to one of them are taken by the catch-all mailbox only.
 const ADDRESSES: u64 = 4;
 /// Packets of a letter at most.
 const PACKETS_MAX: u64 = 40;
@@ -262,7 +262,8 @@ impl Mail {
         };
         let gap = self.random.below(40) as usize;
         let Some(start) = world.memory.reserve(key, length as usize, gap) else {
-            // The shelf is full, and buffers are not used again: those who write may be told.
+            // The shelf is full, and buffers are not used again: writers may be refused from now
+            // on.
             return false;
         };
         world.memory.write(key, start, &vec![BLANK; length as usize]);

@@ -56,7 +56,7 @@ impl Mail {
             return Err(format!("node {node}: no letter is for this address: {done:?}").into());
         }
         self.offices[node].boxes[at].epochs[done.id as usize].done = Some(*done);
-        // Nobody writes there any more.
+        // No peer writes there any more.
         world.memory.accept(key, posted.at, posted.length as usize);
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Mail {
     }
 
     /// The letters in a buffer. What was cut off because its sender is gone may be there in part,
-    /// or whole: the last of it may be put in place when nobody counts it any more.
+    /// or whole: the last of it may be put in place when it is no longer counted.
     fn letters_in(
         &self,
         mailbox: &Mailbox,

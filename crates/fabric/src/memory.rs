@@ -119,7 +119,7 @@ impl Memory {
         self.keys[node].get(segment.index()).copied().filter(|&key| key != NOTHING)
     }
 
-    /// The memory may be freed: nobody may touch it from now on.
+    /// The memory may be freed: no access to it is allowed from now on.
     pub(crate) fn release(&mut self, key: usize) {
         let piece = &mut self.pieces[key];
         piece.released = true;
@@ -173,7 +173,7 @@ impl Memory {
         gone.map(|gone| gone.start.saturating_sub(start)).min()
     }
 
-    /// A range that no other operation uses, after a gap that nobody may touch.
+    /// A range that no other operation uses, after a gap that no operation may touch.
     pub(crate) fn reserve(&mut self, key: usize, length: usize, gap: usize) -> Option<usize> {
         let piece = &mut self.pieces[key];
         let start = piece.used + gap;

@@ -527,7 +527,7 @@ impl Storm {
         })
     }
 
-    /// Nobody wants anything for so long that only keep-alives keep the channels.
+    /// Posts nothing for so long that only keep-alives keep the channels open.
     fn idle(&mut self) -> Result<(), Finding> {
         let span = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(3));
         self.run_for(span.fold(Duration::ZERO, Duration::max))

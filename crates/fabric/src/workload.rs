@@ -34,7 +34,7 @@ const WORDS: u64 = 8;
 const CELLS: u64 = BYPASS_BYTES as u64 + 10;
 /// Bytes to store, on each node: each is stored once.
 const INK: u64 = 8_000;
-/// Bytes between two ranges at most, which nobody may touch.
+/// Bytes between two ranges at most, which no operation may touch.
 const GAP_MAX: u64 = 40;
 
 impl Workload {
@@ -107,7 +107,7 @@ impl Workload {
         let Ok(id) = nic.register(&request) else { return };
         nic.set_stash(id, mtu).expect("the segment is as long as it has to be");
         let key = world.memory.add(node, id, length as usize, &mut self.random);
-        // What lies there for a moment is nobody's business.
+        // The oracles do not look at what lies there for a moment.
         world.memory.unsettle(key, 0, length as usize);
         world.memory.pieces[key].is_stash = true;
         self.applications[node].stash = Some(id);

@@ -4,8 +4,8 @@
 //! Whatever contradicts the engine's contract ends the run: [`World::step`] gives the error.
 //!
 //! What the world owes the engine as its caller: a placement that is still under way when its
-//! channel ends, or when its memory is deregistered, is dropped or finished *before* anybody is
-//! told, as a NIC waits for its DMA. [`World::deregister`] does that.
+//! channel ends, or when its memory is deregistered, is dropped or finished *before* it is
+//! reported, as a NIC waits for its DMA. [`World::deregister`] does that.
 
 use crate::adversary::{Adversary, Delivery, Fault};
 use crate::agenda::Agenda;

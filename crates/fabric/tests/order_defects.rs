@@ -110,7 +110,7 @@ fn d15_without_a_record_for_order_the_post_says_so() {
     let request = write(&pair, 1, strict);
     let posted = pair.nics[0].post(pair.now, pair.jetties[0], &request);
     assert_eq!(posted, Err(PostError::TooManyOrders));
-    // Who asks for nothing needs no record.
+    // An operation that asks for no order needs no record.
     let request = write(&pair, 2, OrderRequest::default());
     pair.nics[0].post(pair.now, pair.jetties[0], &request).unwrap();
 }

@@ -294,7 +294,7 @@ fn where_nothing_is_lost_nothing_is_probed() {
     for (id, length) in [1, 64 << 10, 64, 1 << 19, 4096].into_iter().enumerate() {
         pair.post(0, id as u64, Work::Write { remote }, length);
         pair.complete(0, LONG, &mut fine);
-        // Nobody waits for the acknowledgement of an answer: it takes its time.
+        // No operation waits for the acknowledgement of an answer, so it may come late.
         pair.post(1, id as u64, Work::Read { remote: pair.remote(1, 0) }, length);
         pair.complete(1, LONG, &mut fine);
         // Long enough for every timer.

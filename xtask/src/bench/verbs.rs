@@ -301,7 +301,7 @@ fn run_pair(server: &mut Command, client: &mut Command, port: &str) -> io::Resul
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Waits until somebody listens at this TCP port.
+/// Waits until the server listens at this TCP port.
 fn wait_for_listener(server: &mut Child, port: &str) -> io::Result<()> {
     let number: u16 = port.parse().map_err(io::Error::other)?;
     let wanted = format!(":{number:04X} ");

@@ -282,11 +282,11 @@ impl Count {
     }
 }
 
-/// Ends a busy loop that nobody talks to any more. Looks at the clock now and then only.
+/// Ends a busy loop whose peer is silent. Looks at the clock now and then only.
 struct Patience {
     calls: u32,
     start: Instant,
-    /// Somebody talked since the clock was last looked at.
+    /// The peer has sent something since the clock was last looked at.
     renewed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where nobody asks for order, nobody is made to wait.
+//! Where no order is asked for, no operation waits.
 //!
 //! That nothing comes too early is seen in each run; that nothing waits without a reason is seen
 //! only in all of them together: for every two operations between which no rule demands an order,

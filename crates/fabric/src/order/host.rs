@@ -23,7 +23,7 @@ const RECEIVER: u32 = 9;
 pub(super) const SLOT: usize = 64;
 /// Where the receive buffers begin.
 pub(super) const RECEIVES: usize = OPERATIONS_MAX * SLOT;
-/// Receives to spare, for sends that come twice where nobody promised that they do not.
+/// Receives to spare, for sends that may come twice because no order rules that out.
 const SPARE: usize = 2;
 /// The ids of receives begin here.
 pub(super) const RECEIVE_ID: u64 = 1000;

@@ -432,7 +432,7 @@ impl World<'_> {
         let to = node_of(transmit.route.destination);
         let silent = self.program.dead.is_some_and(|dead| dead == node || dead == to);
         let mut copies = usize::from(!silent);
-        // Datagrams are not duplicated: nobody could tell, and nobody promises anything.
+        // Datagrams are not duplicated: nothing is promised of copies, so none could be wrong.
         let twice = self.left.duplicates > 0 && !matches!(transmit.packet, Packet::Datagram(_));
         if !slow && !silent && (self.left.losses > 0 || twice) {
             let fates = 1 + usize::from(self.left.losses > 0) + usize::from(twice);

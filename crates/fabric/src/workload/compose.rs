@@ -51,7 +51,7 @@ impl Workload {
             }
         };
         if operation.is_unreliable() && operation.allowed != succeeds {
-            // Nobody is told that it was refused, but nothing may be written.
+            // The refusal is not reported, but nothing may be written.
             operation.allowed = succeeds;
             operation.remote = None;
         }

@@ -112,7 +112,7 @@ impl World {
         self.absence.start_of(&name)
     }
 
-    /// What a packet's payload is of, should its place be missing; none if nobody is told of that.
+    /// What a packet's payload is of, should its place be missing; none if that is not reported.
     pub(super) fn missed_by(&self, node: usize, received: &Received) -> Option<Missed> {
         let data = match received.packet {
             Packet::Data(data) if data.operation != Operation::ReadResponse => data,

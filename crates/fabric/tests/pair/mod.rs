@@ -45,7 +45,7 @@ impl Default for Settings {
     }
 }
 
-/// A packet on its way: to whom, what it is, and its payload, unless that was cut off.
+/// A packet on its way: its receiver, the packet, and its payload, unless that was cut off.
 type InFlight = (usize, Received, Option<Vec<u8>>);
 
 pub struct Pair {
@@ -55,7 +55,7 @@ pub struct Pair {
     pub channels: [ChannelId; 2],
     pub segments: [SegmentId; 2],
     pub jetties: [JettyId; 2],
-    /// Every packet that was sent: by whom, and what.
+    /// Every packet that was sent, with its sender.
     pub log: Vec<(usize, Packet)>,
     queues: [CompletionQueueId; 2],
     wire: BTreeMap<(u64, u64), InFlight>,

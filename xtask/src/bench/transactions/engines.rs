@@ -47,7 +47,7 @@ pub(super) fn run(repeats: usize, slice: Duration) -> io::Result<Section> {
     Ok(Section { name: "engines", markdown: text, json: list.into() })
 }
 
-/// Thousands of operations per second. Nobody is pinned: there are more threads than one.
+/// Thousands of operations per second. No thread is pinned, because each side has several.
 fn measure(engines: usize, bytes: u64, depth: u64, slice: Duration) -> io::Result<f64> {
     let pair = Pair::with_engines(&LOOPBACK, engines)?;
     let target = segment(&pair.server, depth * bytes, Rights::READ_WRITE)?;

@@ -101,7 +101,7 @@ fn measure(does: Does, stall: &Stalled, slice: Duration, rates: &mut Rates) -> i
             if u64::from(stalled.outstanding()) != 1 + stall.behind {
                 return Err(io::Error::other("the stalled Jetty was not stalled"));
             }
-            // Now somebody is there, and everything ends.
+            // Now there is a receive, and everything ends.
             deaf.post_receive(target.slice(0..BYTES), 0).map_err(failed)?;
             stalled.drain(PATIENCE).map_err(failed)?;
         }
@@ -110,7 +110,7 @@ fn measure(does: Does, stall: &Stalled, slice: Duration, rates: &mut Rates) -> i
 }
 
 impl Stalled {
-    /// Posts what nobody takes, and what has to come after it.
+    /// Posts a message without a receive, and what has to come after it.
     fn post(
         &self,
         pair: &Pair,

@@ -96,7 +96,7 @@ impl Mesh {
                 let (over, idle) = (&over, &idle);
                 scope.spawn(move || {
                     let result = pin(core).and_then(|()| self.drive(core, over, idle));
-                    // Nobody waits for one that has failed.
+                    // No thread waits for one that has failed.
                     over.store(true, Ordering::Relaxed);
                     idle.store(CORES.len(), Ordering::Release);
                     result

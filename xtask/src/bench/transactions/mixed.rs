@@ -152,7 +152,7 @@ impl<'a> Load<'a> {
         'a: 'b,
     {
         let (kind, place) = (kind(number), number % DEPTH * self.size);
-        // READs fetch what nobody writes, to where nothing is read.
+        // READs fetch bytes that no operation writes, to where nothing is read.
         let half = DEPTH * self.size;
         let place = if kind == Kind::Fetch { half + place } else { place };
         let local = self.source.slice(place..place + self.size);

@@ -14,7 +14,7 @@ use fairway::{
 use super::failed;
 use crate::peers::sockets::pin;
 
-/// Whoever runs into it has hung.
+/// An operation that takes longer has hung.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The core of the side that serves, and of the side that drives.
@@ -132,7 +132,7 @@ pub struct Flow<'a> {
     posted: u64,
     pub done: u64,
     completions: Vec<Completion>,
-    /// When each operation in flight was posted, if anybody wants to know.
+    /// When each operation in flight was posted, if latency is measured.
     starts: Vec<Instant>,
     /// Operation and nanoseconds.
     pub times: Vec<(u64, u32)>,

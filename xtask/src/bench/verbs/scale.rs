@@ -31,7 +31,7 @@ const BYTES: u32 = 4096;
 const DEPTH: u32 = 64;
 const ADDRESS: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// Nobody waits.
+/// A listener that ignores events, because no thread waits.
 struct Deaf;
 
 impl Listener for Deaf {
@@ -111,7 +111,7 @@ fn end(kind: CarrierKind) -> io::Result<End> {
     let options = CarrierOptions::new(vec![ADDRESS], 4096);
     let carrier = open(kind, &options, Arc::new(Deaf)).map_err(io::Error::other)?;
     let mut memory: Vec<u8> = (0..DEPTH * BYTES).map(|i| (i % 251) as u8).collect();
-    // SAFETY: it is deregistered before it is dropped, and while WRITEs go on nobody looks at it.
+    // SAFETY: it is deregistered before it is dropped, and it is not read while WRITEs go on.
     let foreign = unsafe { ForeignMemory::new(memory.as_mut_ptr(), memory.len()) };
     let address = memory.as_ptr() as u64;
     let length = memory.len() as u64;
