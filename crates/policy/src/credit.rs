@@ -38,7 +38,7 @@ impl SourceId {
 /// What a receiver tells a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
-    /// To whom.
+    /// The sender that it is granted to.
     pub source: SourceId,
     /// Bytes more than it has been granted so far. Zero repeats the running total, for a sender
     /// that seems to have missed some of it.

@@ -1,5 +1,5 @@
-//! The rate of a flow under DCQCN, whoever it is that notifies it: a RoCE queue pair by packets of
-//! their own, or a channel by the marks that acknowledgements echo.
+//! The rate of a flow under DCQCN, whatever notifies it: notification packets for a RoCE queue
+//! pair, or the marks that acknowledgements echo for a channel.
 //!
 //! **Control law**, with the current rate `Rc`, the target rate `Rt` and the share of marks `α`:
 //!

@@ -10,8 +10,8 @@
 //!
 //! A path has room while fewer packets than its window are in flight on it. A chunk takes the next
 //! path with room, or (`pick=p2c`) the one of two random ones with room that has the lower round
-//! trip; if none has room, nothing leaves. So a congested path carries little, and its state is
-//! nobody else's.
+//! trip; if none has room, nothing leaves. So a congested path carries little, and no other
+//! path shares its state.
 //!
 //! **Source:** Lu et al., *Multi-Path Transport for RDMA in Datacenters* (MP-RDMA), NSDI 2018,
 //! §3.2; UCCL §4.1 has per-path beside global congestion state.

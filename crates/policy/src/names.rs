@@ -176,8 +176,8 @@ impl PolicySpec {
         }
     }
 
-    /// Who grants credit at the receiver, for a NIC of so many channels; `None` if the congestion
-    /// control needs none.
+    /// The policy that grants credit at the receiver, for a NIC of so many channels; `None` if the
+    /// congestion control needs none.
     pub fn build_credit(&self, sources: u32) -> Option<Box<dyn CreditPolicy>> {
         match self.congestion {
             CongestionSpec::Eqds(parameters) => Some(Box::new(Eqds::new(parameters, sources))),

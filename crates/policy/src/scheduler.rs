@@ -37,7 +37,7 @@ impl FlowId {
     }
 }
 
-/// To whom a flow belongs and what it is worth.
+/// The tenant that a flow belongs to, and its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// The tenant, by number.
@@ -45,7 +45,7 @@ pub struct Share {
     /// The flow's weight among those of its tenant; 1 is the usual one.
     pub weight: u16,
     /// The tenant's weight among tenants; zero if tenants do not count, and flows are compared with
-    /// each other whoever they belong to.
+    /// each other whatever tenant they belong to.
     pub tenant_weight: u16,
 }
 
@@ -70,7 +70,7 @@ pub struct TransmitSample {
 }
 
 /// The dequeue rates of all flows, in bytes per second, and what each may send in its turn. The
-/// engine reads them before it sends; who writes may be another thread.
+/// engine reads them before it sends; another thread may write them.
 #[derive(Debug)]
 pub struct RateRegisters {
     rates: Box<[AtomicU64]>,
@@ -107,7 +107,7 @@ impl RateRegisters {
         (quantum > 0).then_some(quantum)
     }
 
-    /// Sets what a flow may send in its turn. Whoever runs a scheduler does, when a flow has
+    /// Sets what a flow may send in its turn. Called by what runs a scheduler, when a flow has
     /// started or its share was changed.
     pub fn set_quantum(&self, flow: FlowId, bytes: Option<u32>) {
         if let Some(quantum) = self.quanta.get(flow.index()) {

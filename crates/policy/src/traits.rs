@@ -7,7 +7,7 @@
 //! ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the receiver
 //! ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]), credit
 //! ([`CongestionControl::on_credit`], with [`CongestionControl::on_sent`],
-//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::demand`] for those who spend
+//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::demand`] for laws that spend
 //! it).
 
 use fairway_wire::{Duration, Instant};

@@ -2,8 +2,8 @@
 //!
 //! **Control law.** A pacer grants one quantum at a time, and the next one after as long as the
 //! last takes on the line, and a sixty-fourth more so that queues drain. Senders are in three
-//! lists, the first that is not empty is served, from its front, and who wants more goes to the
-//! end:
+//! lists, the first that is not empty is served, from its front, and a sender that wants more goes
+//! to the end:
 //!
 //! ```text
 //! resend   something was lost, or it waits although it was granted everything: one quantum (or, to
@@ -154,7 +154,7 @@ impl Eqds {
         }
     }
 
-    /// Nobody is on a list.
+    /// No sender is on a list.
     fn is_empty(&self) -> bool {
         (RESEND..=IDLE).all(|list| self.lists.first(list).is_none())
     }
@@ -211,7 +211,7 @@ impl CreditPolicy for Eqds {
         self.loops[source.index()].is_new |= had_none && account.remaining() > 0;
         self.sort(source, demand.resend);
         if was_empty {
-            // No time is made up for that nobody wanted.
+            // No time is made up for in which no sender wanted credit.
             self.next_at = Some(self.free_at(now));
         }
     }

@@ -1,4 +1,4 @@
-//! Homa: the receiver grants to those first who have least left to send.
+//! Homa: the receiver grants first to the senders that have least left to send.
 //!
 //! **Control law.** Of all senders that want more than they were granted, the `overcommit` with the
 //! fewest bytes left may have one window of credit each that has not been used. Data that arrives
@@ -24,7 +24,7 @@ use super::account::Account;
 use super::lists::Lists;
 use super::{Credit, CreditPolicy, CreditSenderParameters, Demand, SourceId};
 
-/// The list of those who want more.
+/// The list of senders that want more.
 const WANTING: usize = 0;
 /// One grant in so many goes to the one that has waited longest.
 const GRANTS_PER_OLDEST: u32 = 20;
@@ -77,7 +77,7 @@ impl HomaParameters {
 pub struct Homa {
     parameters: HomaParameters,
     accounts: Box<[Account]>,
-    /// Those who want more, the one first that has wanted longest.
+    /// The senders that want more, the one first that has wanted longest.
     lists: Lists<1>,
     /// Something has happened since nothing could be granted.
     changed: bool,
@@ -154,7 +154,7 @@ impl CreditPolicy for Homa {
     fn on_data(&mut self, _now: Instant, source: SourceId, bytes: u32) {
         if let Some(account) = self.accounts.get_mut(source.index()) {
             account.arrived(bytes);
-            // What is left has changed, and with it perhaps who has least.
+            // What is left has changed, and with it perhaps which sender has least.
             self.changed = true;
         }
     }

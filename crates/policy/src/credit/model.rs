@@ -1,5 +1,5 @@
-//! Senders and their receiver, for tests: everybody's line has one rate, packets have one size, and
-//! the only queue is the one before the receiver, with an end.
+//! Senders and their receiver, for tests: all lines have one rate, packets have one size, and the
+//! only queue is the one before the receiver, with an end.
 //!
 //! Time goes in slots, in each of which a line carries one packet. The engine's part is played
 //! here: running totals on the wire, retransmission after four round trips, one packet at a time.
@@ -15,7 +15,7 @@ use crate::{AckSample, CongestionControl, LossSample};
 pub(super) const PACKET: u32 = 4096;
 /// 4096 bytes at 10 Gb/s.
 const SLOT: Duration = Duration::from_ps(3_276_800);
-/// The line of everybody, in bits per second.
+/// The rate of each line, in bits per second.
 pub(super) const LINE: u64 = 10_000_000_000;
 /// Slots to the receiver, or back: a round trip is 32, 105 us, and its product 128 KiB.
 const WAY: u64 = 16;

@@ -33,8 +33,8 @@
 //! **Where this differs:**
 //! * EQDS has a window of its own against congestion inside the fabric, steered by marks and
 //!   trimmed packets; this one needs neither.
-//! * Credit is the channel's and not a message's: who shares a channel shares its credit, in the
-//!   order of the scheduler.
+//! * Credit is the channel's and not a message's: messages that share a channel share its credit,
+//!   in the order of the scheduler.
 //! * SCR's senders go on at their rate until a credit changes it (§A.8), because its NIC has only
 //!   rates; these stop when their credit is spent.
 

@@ -57,7 +57,7 @@ impl Scheduler for HintedWeights {
     }
 
     fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
-        // A hint belongs to a flow's life: whoever has its number next asks for itself.
+        // A hint belongs to a flow's life: the next flow with its number has hints of its own.
         if let Some(asked) = self.flows.get_mut(flow.index()) {
             *asked = Asked { share, hint: 0 };
         }
@@ -82,7 +82,7 @@ impl Scheduler for HintedWeights {
         let Some(asked) = self.flows.get_mut(flow.index()) else { return };
         let before = asked.share();
         asked.hint = u16::try_from(hint).unwrap_or(u16::MAX);
-        // Whoever stores the same again and again is not to have everything divided anew.
+        // The same hint again and again does not have everything divided anew.
         if asked.share() != before {
             self.scheduler.share_changed(now, flow, asked.share(), rates);
         }

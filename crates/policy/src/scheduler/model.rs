@@ -39,7 +39,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Nobody sends yet. `line` is in bytes per second.
+    /// A model in which no flow sends yet. `line` is in bytes per second.
     pub(super) fn new(scheduler: Box<dyn Scheduler>, line: u64, flows: u32) -> Model {
         let source = Source { demand: 0, greed: 1, waiting: 0, tokens: 0, started: false, sent: 0 };
         Model {

@@ -1,4 +1,4 @@
-//! Who shares a NIC, and what part of it each flow is due, shared by the schedulers.
+//! The flows that share a NIC, and the part of it that each is due, shared by the schedulers.
 //!
 //! Flows of a tenant that has a weight form a group: groups divide the line by the tenants'
 //! weights, flows divide what their group has by their own. Flows without a tenant's weight are one

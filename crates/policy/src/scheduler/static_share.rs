@@ -12,7 +12,7 @@
 //! **Source:** the static allocation of SCR §5.1, `Link_Capacity / Num_Of_Flow`.
 //!
 //! **Where this differs:** the paper's `min` is 1 Gb/s at 100 Gb/s, because its NIC limits small
-//! rates badly; ours is 1 Mb/s. Where nobody says what the line carries, that is found out (the
+//! rates badly; ours is 1 Mb/s. Where no option says what the line carries, that is found out (the
 //! module [`line_rate`](super::line_rate) says how).
 
 use fairway_wire::Instant;

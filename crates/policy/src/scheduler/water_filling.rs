@@ -37,8 +37,8 @@
 //!   started late from zero, would not get its part. Here the fullest gives.
 //! * Whether more waits is told with the event; the paper has only the bandwidth to go by.
 //! * The paper slows a flow that uses little to what it uses. Then its next burst waits, although
-//!   nobody gains: it is only when all flows use what they are due that the line is full. So by
-//!   default no dequeue rate is below what the flow is due (`floor=1000`); `floor=0` is the
+//!   no other flow gains: it is only when all flows use what they are due that the line is full. So
+//!   by default no dequeue rate is below what the flow is due (`floor=1000`); `floor=0` is the
 //!   paper's.
 //! * Its least rate is 1 Gb/s at 100 Gb/s, because its NIC limits small rates badly; ours is 1
 //!   Mb/s.
@@ -379,7 +379,7 @@ impl WaterFilling {
         true
     }
 
-    /// Remembers who is fullest.
+    /// Remembers which flow is fullest.
     fn note(&mut self, flow: FlowId) {
         let group = self.shares.group(flow);
         let fullest = match self.pools[group].fullest {

@@ -79,7 +79,7 @@ fn hints_are_ignored_unless_asked_for() {
 
 #[test]
 fn hostile_hints_leave_everyone_something() {
-    // With the largest turn there is, whoever is due least has the usual one.
+    // With the largest turn there is, the flow that is due least has the usual one.
     let (mut drr, rates) = started("sched=drr:hints=weight", &[1, 1, 1]);
     for hint in [u64::MAX, 1 << 16, 1 << 63, 65_535] {
         drr.on_hint(Instant::ZERO, FlowId(0), hint, &rates);
