@@ -128,7 +128,7 @@ pub struct RemoteMailbox {
 /// What an operation asks of the order (UB §7.3). The default asks for nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OrderRequest {
-    /// Who orders.
+    /// The side that orders.
     pub mode: ServiceMode,
     /// Whether it waits, and is waited for. With [`Tag::Mo`] and without `complete_in_order`, a
     /// WRITE or SEND completes when it has arrived, perhaps before memory has changed; it then
@@ -148,7 +148,7 @@ pub struct OrderRequest {
 pub struct WorkRequest {
     /// The caller's own number, returned in the completion.
     pub id: u64,
-    /// Whom to.
+    /// The channel to the peer.
     pub channel: ChannelId,
     /// What.
     pub work: Work,
@@ -275,7 +275,7 @@ pub enum Threshold {
     Operations(u64),
 }
 
-/// Who decides where in the buffer a put goes (RVMA §IV-B).
+/// The side that decides where in the buffer a put goes (RVMA §IV-B).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Steering {
     /// The sender: the put carries an offset.
@@ -305,7 +305,7 @@ pub struct MailboxConfig {
     pub key: u32,
     /// When an epoch is complete.
     pub threshold: Threshold,
-    /// Who decides where a put goes.
+    /// The side that decides where a put goes.
     pub steering: Steering,
     /// What becomes of a put without a buffer.
     pub when_empty: WhenEmpty,
@@ -344,7 +344,7 @@ pub struct EpochDone {
 pub struct ChannelConfig {
     /// The first channel of the TP channel group that this one joins; `None` if it begins one.
     pub leader: Option<ChannelId>,
-    /// Who sends its packets: see [`crate::Nic::poll_engine`].
+    /// The engine that sends its packets: see [`crate::Nic::poll_engine`].
     pub engine: u32,
     /// The peer's node address.
     pub remote: Cna,

@@ -1,5 +1,5 @@
-//! Messages being received that somebody has to keep count of: those of several packets, sends,
-//! and notified writes.
+//! Messages being received of which a record is kept: those of several packets, sends, and notified
+//! writes.
 
 use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
 use crate::held::Held;
@@ -24,7 +24,7 @@ pub(crate) struct Arrival {
     pub(crate) message: Msn,
     /// The receive it took.
     pub(crate) receive: Option<Index<Receive>>,
-    /// Whom it is for, if it took a receive.
+    /// The Jetty that it is for, if it took a receive.
     pub(crate) jetty: JettyId,
     pub(crate) remote_jetty: JettyId,
     pub(crate) kind: ArrivalKind,

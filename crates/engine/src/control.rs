@@ -10,8 +10,8 @@
 //!   but slots and rate registers with the data path, so it may run in line with it or on a thread
 //!   of its own. [`CongestionProcessor`] does the same for the congestion controls of channels, for
 //!   which a stand-in hears and answers on the data path.
-//! * **Trace** ([`TraceRecord`]): what laws were told and what they decided, for those who want to
-//!   look ([`crate::Nic::set_trace`]).
+//! * **Trace** ([`TraceRecord`]): what laws were told and what they decided, for inspection
+//!   ([`crate::Nic::set_trace`]).
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
 //!   (`flow`).
 //!

@@ -90,7 +90,7 @@ pub(crate) struct Flows {
     pub(crate) rates: Arc<RateRegisters>,
     /// Where transmit events go, if there is a scheduler.
     pub(crate) events: Option<Arc<EventQueue>>,
-    /// What control laws are told and decide, if somebody wants to know.
+    /// What control laws are told and decide, if that is traced.
     pub(crate) trace: Option<Box<Recorder>>,
     /// By Jetty, and for answers: the share of a flow that begins.
     shares: Vec<Share>,

@@ -11,9 +11,8 @@
 //! a message that never comes goes back in front of the others when its turn has passed. Receives
 //! that were set aside are flushed with their Jetty, although their messages may still come: until
 //! the turn of those has passed, an early message leaves the last receive to the one that is next.
-//! A Jetty
-//! sets receives aside for one peer Jetty at a time, and for a peer Jetty does one; whoever comes
-//! early besides is asked to come again when it no longer is.
+//! A Jetty sets receives aside for one peer Jetty at a time, and only one Jetty does so for a peer
+//! Jetty; any other message that comes early is sent back, and comes again later.
 
 use crate::arrival::Arrival;
 use crate::canary::Canary;

@@ -139,7 +139,7 @@ pub struct Profile {
     /// The time-out before the first round trip was measured. A path with a longer round trip has
     /// its first packets retransmitted for nothing.
     pub timeout_initial: Duration,
-    /// An acknowledgement that nobody asked for waits at most this long.
+    /// An acknowledgement that was not asked for waits at most this long.
     pub acknowledge_delay: Duration,
     /// An acknowledgement is due at the latest after this many data packets, or as many as the
     /// channel has read slots.

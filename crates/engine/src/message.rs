@@ -71,7 +71,7 @@ pub(crate) struct Message {
     pub(crate) early: bool,
     /// How it ended, if its completion has to wait for those of earlier ones.
     pub(crate) parked: Option<Status>,
-    /// It has completed; or nobody is to be told.
+    /// It has completed, or has no completion.
     pub(crate) reported: bool,
     /// It was given up in the middle: what tells the target so has the number that it had.
     pub(crate) keeps_number: bool,
@@ -434,7 +434,7 @@ impl Message {
         self.body.is_question()
     }
 
-    /// Has it numbers that somebody at the target may wait for?
+    /// Has it numbers that messages at the target may wait for?
     pub(crate) fn is_awaited(&self) -> bool {
         is_numbered(self.order.mode, self.order.tag) || self.order.receive_in_order
     }

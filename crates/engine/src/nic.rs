@@ -57,7 +57,7 @@ pub struct Nic {
     /// By engine.
     turns: Vec<Turn>,
     open_channels: u32,
-    /// Who runs the scheduler, if it runs in line with the data path.
+    /// What runs the scheduler, if that runs in line with the data path.
     scheduler: Option<Box<Processor>>,
     /// Where the congestion controls of channels that are opened run.
     laws: Laws,
@@ -213,7 +213,7 @@ impl Nic {
         shared.cause = Cause::of_packet(id, &received.packet, any);
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
-            // Of others nobody repeats just the packet.
+            // Of others a single packet is not repeated.
             _ if trimmed => Verdict::Done,
             Packet::Data(data) => channel.handle_data(shared, now, data, received),
             Packet::Ack(ack) => channel.handle_ack(shared, now, ack, route.path),

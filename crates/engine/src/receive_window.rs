@@ -4,8 +4,8 @@
 //! pool, or is marked full. A block that fills up is returned at once and its node marked, so that
 //! one loss costs two blocks and not a bandwidth-delay product.
 //!
-//! The node of the base is different: it holds its 16 bits itself. So the packet everybody waits
-//! for can always be recorded, however empty the pool is, and an idle channel holds no block.
+//! The node of the base is different: it holds its 16 bits itself. So the packet that all others
+//! wait for can always be recorded, however empty the pool is, and an idle channel holds no block.
 
 use crate::pool::Pool;
 use alloc::boxed::Box;

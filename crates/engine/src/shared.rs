@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     pub(crate) events: VecDeque<Event>,
     pub(crate) deadlines: Deadlines,
     pub(crate) flows: Flows,
-    /// Who grants credit to senders.
+    /// The policy that grants credit to senders.
     pub(crate) credit: Option<Box<dyn CreditPolicy>>,
     /// Peers are to slow down.
     pub(crate) pressure: bool,
@@ -393,7 +393,7 @@ impl Shared {
         self.note_drained(id);
     }
 
-    /// Nobody needs the message's record any more.
+    /// Frees a message's record, which is not needed any more.
     pub(crate) fn free_message(&mut self, index: u32) {
         self.messages[index].channel = NONE;
         self.messages.give_back(index);
@@ -500,7 +500,7 @@ impl Shared {
     /// The Jetty, or group, that a message is for, if it takes messages and its secret is known.
     pub(crate) fn addressed(&self, target: &Target) -> Result<&Jetty, Refusal> {
         let jetty = self.jetties.get(target.jetty.value() as usize).ok_or(Refusal::NoJetty)?;
-        // Who is suspended may be about to agree on another secret.
+        // A Jetty that is suspended may be about to agree on another secret.
         if jetty.state != JettyState::Suspended && jetty.token_value != target.token_value {
             return Err(Refusal::NoJetty);
         }

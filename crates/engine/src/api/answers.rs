@@ -6,7 +6,7 @@ use fairway_wire::{Ecn, JettyId, Packet, Route};
 /// A packet that arrived, decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Whom it is from and for.
+    /// Its source, destination and channel.
     pub route: Route,
     /// What it says.
     pub packet: Packet,
@@ -83,7 +83,7 @@ impl DropReason {
 pub struct Transmit {
     /// The channel it belongs to: tells the caller the peer's addresses.
     pub channel: ChannelId,
-    /// Whom it is from and for, and by which path.
+    /// Its source, destination, channel and path.
     pub route: Route,
     /// What it says.
     pub packet: Packet,
@@ -193,8 +193,8 @@ pub enum Event {
         channel: ChannelId,
     },
     /// The peer has used more wrong keys for segments, Jetties and mailboxes than
-    /// [`Profile::refused_keys`](crate::Profile::refused_keys) allows. Said once of a channel,
-    /// which should be closed: it goes on otherwise, and so does whoever guesses.
+    /// [`Profile::refused_keys`](crate::Profile::refused_keys) allows. Reported once for a
+    /// channel, which should be closed: otherwise it goes on, and the peer may go on guessing.
     KeysRefused {
         /// The first channel of the group.
         channel: ChannelId,

@@ -236,7 +236,8 @@ impl Channel {
         }
     }
 
-    /// A transaction that was given up: nobody need wait for its numbers, nor for the rest of it.
+    /// A transaction that was given up: no message has to wait for its numbers, nor for the rest
+    /// of it.
     pub(crate) fn judge_abandon(&mut self, shared: &mut Shared, data: &Data) -> Judgement {
         if data.index != 0 || !data.last {
             return Judgement::Drop(DropReason::Malformed);
@@ -251,7 +252,7 @@ impl Channel {
         Judgement::Accept { purpose: Purpose::Plain }
     }
 
-    /// Nobody need wait for the numbers of a transaction that was refused for good.
+    /// Lets no message wait for the numbers of a transaction that was refused for good.
     pub(crate) fn skip_numbers(&mut self, shared: &mut Shared, jetty: JettyId, order: &Order) {
         if is_numbered(order.mode, order.tag) {
             self.mark_executed(shared, jetty, order.sequence);
@@ -478,7 +479,7 @@ pub(crate) fn atomic_execution(
 ) -> AtomicExecution {
     let (operator, operand, compare) = match data.operation {
         Operation::Atomic { operator, operand, compare, .. } => (operator, operand, compare),
-        // Only atomics are judged to be atomic; reading the word harms nobody.
+        // Only atomics are judged to be atomic; reading the word changes nothing.
         _ => (fairway_wire::AtomicOperator::Load, 0, 0),
     };
     AtomicExecution { target, operator, operand, compare, token }

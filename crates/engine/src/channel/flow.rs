@@ -193,7 +193,7 @@ impl Channel {
         self.call_next(shared, flow);
     }
 
-    /// The scheduler has changed: whoever waited for what the old one said goes on.
+    /// The scheduler has changed: flows that waited because of the old one go on.
     pub(crate) fn release_flow(&mut self, shared: &mut Shared, flow: u32) {
         match shared.flows.get(flow).place {
             FlowPlace::Open => return,

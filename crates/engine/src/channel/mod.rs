@@ -212,7 +212,7 @@ pub(crate) struct Channel {
     pub(crate) id: ChannelId,
     /// The first channel of its group: itself, if it is alone.
     pub(crate) leader: ChannelId,
-    /// Who sends its packets.
+    /// The engine that sends its packets.
     pub(crate) engine: u32,
     pub(crate) state: ChannelState,
     pub(crate) mtu: u32,

@@ -214,7 +214,7 @@ impl Channel {
     ) {
         let Some(probing) = &mut self.probing else { return };
         let probe = &mut probing.paths[usize::from(path)];
-        // What was not asked, or is asked no more, is nobody's answer.
+        // An answer to a question that was not asked, or is asked no more, proves nothing.
         if probe.asked != Some(number) {
             return;
         }

@@ -47,7 +47,7 @@ impl Channel {
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
-        // The last place is kept for the packet everybody waits for.
+        // The last place is kept for the packet at the base, for which all others wait.
         let room = self.withheld.capacity() - self.withheld.len();
         if room == 0 || (room == 1 && data.psn != self.tp.receive.base()) {
             self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);

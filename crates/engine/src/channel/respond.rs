@@ -199,7 +199,7 @@ impl Channel {
     ) -> Judgement {
         let nothing = Judgement::Accept { purpose: Purpose::Plain };
         let Some(index) = self.asked(shared, data) else {
-            // Nobody waits for it; it must not hold the sender up.
+            // No operation waits for it; it must not hold the sender up.
             shared.counters.drops[DropReason::NoRead as usize] += 1;
             return nothing;
         };

@@ -29,7 +29,7 @@ pub(crate) struct Tail {
     quiet_since: Instant,
     /// Probes since something new was acknowledged.
     probes: u8,
-    /// One was answered, and nobody has looked what that proves.
+    /// One was answered, and what that proves has not been looked at.
     is_answered: bool,
     /// How often the wait was doubled, because something was sent again for nothing. A packet that
     /// was sent twice tells no round trip, so too short a wait would never be found out.

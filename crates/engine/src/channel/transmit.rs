@@ -520,9 +520,9 @@ impl Channel {
     }
 }
 
-/// Is somebody waiting for this message to be acknowledged? A question is answered by its response,
-/// and nobody waits for the end of a short response: acknowledgements of those may wait for
-/// company.
+/// Does the application wait for this message to be acknowledged? A question is answered by its
+/// response, and no operation waits for the end of a short response: acknowledgements of those may
+/// wait for more to acknowledge.
 fn wants_news(message: &Message) -> bool {
     if message.is_answer() {
         // What has to follow a read that was ordered waits until its answer has arrived.

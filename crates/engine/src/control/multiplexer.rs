@@ -66,7 +66,7 @@ impl<K: EventKind> Multiplexer<K> {
             let kinds = &mut self.kinds[flow.index()];
             let next = K::ALL.iter().copied().find(|&kind| kinds.has(kind));
             let Some(kind) = next else {
-                // Who has nothing left to do saves nothing up.
+                // A flow without events saves nothing up.
                 self.deficit[flow.index()] = 0;
                 self.turn = None;
                 continue;

@@ -1,4 +1,4 @@
-//! Who has news, from one producer to one consumer.
+//! The flows that have news, from one producer to one consumer.
 
 use alloc::boxed::Box;
 use core::marker::PhantomData;
@@ -70,8 +70,8 @@ impl<K: EventKind> News<K> {
     #[inline]
     pub fn announce(&self, owner: FlowId, kind: K) {
         let bit = 1 << kind.index();
-        // Always written: whoever takes the bits away sees what was added to the slot before. A bit
-        // that is only looked at may be one that the consumer has taken and not yet acted upon.
+        // Always written: the thread that takes the bits sees what was added to the slot before. A
+        // bit that is only looked at may be one that the consumer has taken and not yet acted upon.
         if self.pending[owner.index()].fetch_or(bit, Ordering::AcqRel) == 0 {
             let added = self.added.load(Ordering::Relaxed);
             let place = added as usize & (self.ring.len() - 1);

@@ -13,7 +13,7 @@ pub enum Kind {
     /// A flow begins or ends: the number of such changes, the latest kept. It is odd while
     /// there is one.
     Life,
-    /// To whom it belongs and what it is worth: the latest.
+    /// Its tenant and its weight: the latest.
     Share,
     /// Bytes have left: added up.
     Transmit,

@@ -1,4 +1,4 @@
-//! A slot: where the events of one kind of one flow come together until somebody looks.
+//! A slot: where the events of one kind of one flow come together until they are taken.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -80,7 +80,7 @@ pub enum TraceEntry {
         jetty: JettyId,
         /// It consists of answers.
         answers: bool,
-        /// To whom it belongs and what it is worth.
+        /// Its tenant and its weight.
         share: Share,
     },
     /// A flow has ended.
@@ -140,7 +140,7 @@ struct Pending {
 
 const NOTHING: Pending = Pending { bytes: 0, packets: 0, rate: RateRegisters::UNLIMITED };
 
-/// Records that nobody has taken yet.
+/// Records that have not been taken yet.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     records: VecDeque<TraceRecord>,

@@ -1,4 +1,4 @@
-//! Epochs: what is placed, when one is done, who is told, and when its buffer is free.
+//! Epochs: what is placed, when one is done, what is reported, and when its buffer is free.
 
 use super::record::{Buffer, Stage};
 use super::{Mailboxes, Ticket};

@@ -107,7 +107,7 @@ pub(crate) const STREAM_BYTES: usize = size_of::<Stream>();
 /// Bytes of the record of a gap in them.
 pub(crate) const GAP_BYTES: usize = size_of::<Gap>();
 
-/// Who puts: a Jetty of the peer at the other end of a channel.
+/// The sender of a put: a Jetty of the peer at the other end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
     /// The channel, with its generation.

@@ -46,7 +46,7 @@ pub(super) enum Life {
     Open,
     /// No, and their senders are told.
     Refusing,
-    /// No, and nobody is told.
+    /// No, and their senders are not told.
     Discarding,
     /// There is no such mailbox.
     Free,
@@ -143,7 +143,7 @@ pub(super) enum Stage {
     Done,
     /// The application has been told; it's kept for a rewind.
     Retired,
-    /// Nobody needs it; the caller has not been told that its segment is free.
+    /// It is not needed any more; the caller has not been told that its segment is free.
     Released,
 }
 

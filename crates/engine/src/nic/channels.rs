@@ -143,8 +143,8 @@ impl Nic {
         }
     }
 
-    /// While `held`, no peer is called dead: a caller that hands memory to others, who send from it
-    /// while the NIC goes on, says so. True if a peer would have been called dead since.
+    /// While `held`, no peer is declared dead: for a caller whose system calls still send from
+    /// memory while the NIC goes on. True if a peer would have been called dead since.
     pub fn hold_ends(&mut self, held: bool) -> bool {
         self.shared.ends_held = held;
         core::mem::take(&mut self.shared.end_wanted)

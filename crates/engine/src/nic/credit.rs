@@ -8,8 +8,8 @@ use fairway_policy::{CreditPolicy, SourceId};
 use fairway_wire::{Instant, Packet};
 
 impl Nic {
-    /// Who grants credit to those that send here; `None` grants whatever is asked for. To be set
-    /// before channels are opened.
+    /// Sets the policy that grants credit to senders; `None` grants whatever is asked for. To be
+    /// set before channels are opened.
     pub fn set_credit_policy(&mut self, policy: Option<Box<dyn CreditPolicy>>) {
         self.shared.credit = policy;
     }

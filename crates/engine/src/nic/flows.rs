@@ -1,4 +1,4 @@
-//! Flows and who shares the NIC out among them.
+//! Flows, and the scheduler that shares the NIC out among them.
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, SetupError};
@@ -23,7 +23,7 @@ pub struct FlowView {
     pub channel: ChannelId,
     /// It consists of answers.
     pub answers: bool,
-    /// To whom it belongs and what it is worth.
+    /// Its tenant and its weight.
     pub share: Share,
     /// Bytes sent since it began, headers included, what was sent again not.
     pub bytes: u64,
@@ -105,7 +105,7 @@ impl Nic {
         self.run_scheduler(now);
     }
 
-    /// To whom what a Jetty sends belongs, and what it is worth. Holds for flows there are and
+    /// Sets the tenant and the weight of what a Jetty sends. Holds for the flows there are and
     /// those to come.
     ///
     /// # Errors

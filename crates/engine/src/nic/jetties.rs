@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use fairway_policy::Share;
 use fairway_wire::JettyId;
 
-/// Numbers below this one are well-known: only who asks for one gets it (UB §8.2.2).
+/// Numbers below this one are well-known: only a caller that asks for one gets it (UB §8.2.2).
 pub(crate) const PUBLIC_JETTIES: u32 = 32;
 
 impl Nic {

@@ -117,8 +117,8 @@ impl Linked for Reads<'_> {
 
 /// Of the operations of a Jetty that the target may have to hold, only so many are let into a
 /// channel at a time, its share: what is held keeps its read slot, and with all of them held
-/// nobody else's operations could go on. Places are given in posting order, so the oldest ordered
-/// operation never waits for one, and what the others follow always goes on.
+/// operations of other Jetties could not go on. Places are given in posting order, so the oldest
+/// ordered operation never waits for one, and what the others follow always goes on.
 impl JettyOrder {
     /// Gives a new operation a place in the share, or makes it wait for one. Before it is put
     /// into `ordered`.

@@ -39,7 +39,7 @@ fn run(seed: u64, window: u32, spread: u64, pool_blocks: u32) -> u64 {
             Err(Unrecorded::PoolExhausted) => {
                 assert_eq!(expected, Ok(()));
                 exhausted += 1;
-                // The oldest gap always has a block or can be had by nobody else: fill it.
+                // The oldest gap always has a place of its own: fill it.
                 continue;
             }
             result => assert_eq!(result, expected, "seed {seed}, distance {distance}"),

@@ -88,7 +88,7 @@ impl Cell {
     }
 
     /// `spent` bytes in all were taken into account in the allowance that was just published. (It
-    /// is written afterwards: who sees it sees that allowance, or a later one.)
+    /// is written afterwards: a thread that sees it sees that allowance, or a later one.)
     pub(super) fn publish_spent(&self, spent: u64) {
         self.registers.spent.store(spent, Ordering::Release);
     }

@@ -423,7 +423,7 @@ impl CongestionControl for Adder {
     }
 }
 
-/// The law on a thread of its own hears of every byte, and nobody ever spends what is not there.
+/// The law on a thread of its own receives every byte's event, and no more is spent than is there.
 #[test]
 fn a_law_on_a_thread_of_its_own_misses_nothing() {
     const ROUNDS: u64 = 60_000;

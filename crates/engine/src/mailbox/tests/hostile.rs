@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Everybody leaves.
+    /// All channels end.
     fn finish(mut self) {
         for channel in 0..3 {
             self.mailboxes.forget_channel(channel);
@@ -170,7 +170,7 @@ impl World {
             self.mailboxes.cancel(ticket);
         }
         for id in self.ids.into_iter().flatten() {
-            // Nothing hangs because somebody left: all but the open epoch are done.
+            // Nothing hangs because a channel ended: all but the open epoch are done.
             let record = self.mailboxes.records[self.mailboxes.named(id).unwrap()];
             assert_eq!(record.first, record.open);
             self.mailboxes.close(id, false).unwrap();

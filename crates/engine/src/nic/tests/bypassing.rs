@@ -100,7 +100,7 @@ fn one_that_is_withdrawn_leaves_its_turn_to_the_next() {
     }
     assert_eq!(pair.move_all(0, |_| false), 64);
     pair.move_all(1, |_| false);
-    // Whoever is next is withdrawn before it is sent.
+    // The next one is withdrawn before it is sent.
     pair.nics[0].set_jetty_state(other, crate::api::JettyState::Error).unwrap();
     pair.settle(|_, _| false);
     let done = pair.completions(0);

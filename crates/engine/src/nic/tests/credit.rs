@@ -47,7 +47,7 @@ fn all_that_is_asked_for_is_granted_in_the_end() {
     }
 }
 
-/// A receiver that knows nothing of credit does not stop those who need it.
+/// A receiver that knows nothing of credit does not stop senders that need it.
 #[test]
 fn without_a_policy_of_its_own_a_receiver_grants_at_once() {
     for lose in [0, 10] {
@@ -230,7 +230,8 @@ fn pressure_is_told() {
     assert_eq!(pair.completions(0).len(), 1);
 }
 
-/// The rate of `cc=backpressure` after a transfer; it slows down for whoever it hears asking.
+/// The rate of `cc=backpressure` after a transfer. It falls if the peer (`peer`) or this side's own
+/// queue (`own_queue`) asks for that.
 fn paced(peer: bool, own_queue: bool) -> Option<u64> {
     let mut pair = pair("cc=backpressure", false);
     let remote = pair.remote();

@@ -132,7 +132,7 @@ impl Gap {
     }
 }
 
-/// In memory order the kind of an operation says who keeps it.
+/// In memory order the kind of an operation says which side keeps it.
 fn allowed(order: OrderRequest, work: &Work) -> OrderRequest {
     let mode = match work {
         _ if order.tag != Tag::Mo => order.mode,

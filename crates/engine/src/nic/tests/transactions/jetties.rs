@@ -154,7 +154,7 @@ fn members_come_and_go_and_nothing_is_lost() {
     let target = Target { jetty: group, ..Target::default() };
     for id in 0..100 {
         pair.post(id, Work::Send { target }, 20);
-        // The first one stays, so that there is always somebody.
+        // The first one stays, so that there is always a member.
         let member = members[1 + random.number() as usize % 2];
         if pair.nics[1].leave_group(group, member).is_err() {
             pair.nics[1].join_group(group, member).unwrap();
