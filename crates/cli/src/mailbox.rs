@@ -89,7 +89,7 @@ impl State {
 
 /// A message that arrived.
 pub(crate) struct Mail {
-    /// Whom it came from; `None` if the connection has gone already.
+    /// The peer that sent the message; `None` if the connection is closed already.
     pub(crate) peer: Option<Peer>,
     /// The sender's Jetty, where answers go.
     pub(crate) sender: u32,

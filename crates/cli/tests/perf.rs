@@ -68,7 +68,7 @@ fn every_operation_is_measured_and_verified() {
             assert_eq!(rows.len(), 1);
             check(&rows[0], op, size, 300);
             assert!(rows[0]["latency_us"].is_null());
-            // Who asks for no order passes no gate.
+            // Operations that request no order pass no gate.
             assert_eq!((&rows[0]["gated"], &rows[0]["gates_passed"]), (&0.into(), &0.into()));
         }
     }

@@ -111,7 +111,7 @@ impl Terminal {
             assert!(begun.elapsed() < DEADLINE, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         };
-        // Behind what it has written comes what somebody else writes.
+        // What the shell writes must appear behind what the tool has written.
         let mut shell = File::from(self.slave.try_clone().expect("another descriptor"));
         writeln!(shell, "{AFTER}").expect("a line");
         let is_last = |line: &String| line.starts_with(AFTER);

@@ -95,8 +95,8 @@ fn a_trace_of_flows_has_their_dequeue_rates() {
     ];
     fairway(&arguments).ok();
     let events: Vec<Value> = serde_json::from_str(&trace.text()).expect("an array");
-    // By counter: was it ever a half, or a third while messages were exchanged? Not always: whoever
-    // has nothing to send for a moment leaves its share to the others.
+    // By counter: was its share ever a half, or a third while messages were exchanged? It is more
+    // at times, because a flow that has nothing to send leaves its share to the others.
     let mut shared: BTreeMap<&str, bool> = BTreeMap::new();
     for event in &events {
         assert!(event["ph"].is_string() && event["ts"].is_number(), "{event}");

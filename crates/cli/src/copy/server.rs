@@ -90,7 +90,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         server.turn()?;
     }
     server.end();
-    // Those who are still there are told; whether they answer does not matter any more.
+    // Peers that are still connected are notified; their answers are not needed any more.
     let _ = server.context.shutdown(Duration::from_millis(500));
     Ok(())
 }
@@ -168,8 +168,8 @@ impl Server {
         }
     }
 
-    /// A message, if one comes in a moment. While files are being written the wait is a busy one:
-    /// whoever polls moves the packets, and this side has nothing else to do.
+    /// The next message, if one arrives within a short wait. While files are being written the wait
+    /// polls without sleeping, because the polling thread moves the packets.
     fn mail(&self) -> Result<Option<Mail>, Failure> {
         let step = if self.opening.is_empty() { STEP } else { SHORT_STEP };
         if self.copies.values().all(|copy| copy.segment.is_none()) {

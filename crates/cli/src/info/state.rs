@@ -10,9 +10,9 @@ use crate::args::InfoOptions;
 /// What OpenURMA's accounting gives the context of a RoCE RC queue pair (half of it is padding),
 /// without its queues: a model, nothing that was measured here.
 const QUEUE_PAIR_BYTES: u64 = 512;
-/// Sockets of a context, if nobody says otherwise.
+/// Sockets of a context by default.
 const SOCKETS: u64 = 4;
-/// Payload of a packet, if nobody says otherwise: what a place in the stash has room for.
+/// Payload bytes of a packet by default: the size of a place in the staging buffer.
 const PACKET_BYTES: u64 = 4096;
 
 /// The lines of one object of each kind that an application makes, and what they are for.

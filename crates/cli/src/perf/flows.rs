@@ -1,4 +1,4 @@
-//! Several flows at once, each with a Jetty of its own: who gets how much, and how long it takes.
+//! Several flows at once, each with a Jetty of its own: the share and the latency of each.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::quantity::{self, ValueError, show_size};
 
-/// Operations in flight of each flow, unless somebody says otherwise (SCR §6.2).
+/// Operations in flight of each flow by default (SCR §6.2).
 const DEPTH: u32 = 4;
 /// How often, how long, and with what, it is measured what the line carries.
 const CAPACITY_RUNS: u32 = 4;

@@ -19,7 +19,7 @@ use crate::paths::{DeadPaths, Watch};
 use crate::printable::printable_reason;
 use crate::trace::Tracer;
 
-/// Operations in flight if nobody says otherwise …
+/// Operations in flight by default …
 const DEPTH: u64 = 128;
 /// … and how many bytes they may be together.
 const IN_FLIGHT_BYTES: u64 = 64 << 20;

@@ -56,7 +56,7 @@ pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
         }
     }
     let traced = tracer.map_or(Ok(()), Tracer::finish);
-    // Those who are still there are told; whether they answer does not matter any more.
+    // Peers that are still connected are notified; their answers are not needed any more.
     let _ = context.shutdown(Duration::from_millis(200));
     traced
 }
@@ -368,7 +368,7 @@ impl<'a> Session<'a> {
     fn finish(&mut self, generations: &[u32]) -> Result<(), Failure> {
         while self.poll()? {}
         if self.run.order.is_unreliable() {
-            // Nobody knows whether there is more: what is still on its way gets a moment.
+            // Unreliable messages may still be on their way, so the target polls a little longer.
             let end = Instant::now() + UNRELIABLE_LAST;
             while Instant::now() < end {
                 self.poll()?;

@@ -26,7 +26,7 @@ pub(super) struct Interval {
     /// Coalescing granularity of the scheduler, over the interval.
     pub(super) bytes_per_event: f64,
     pub(super) resent_per_s: f64,
-    /// What its host is short of, as it told; null if nobody watches.
+    /// Resources that the peer's host reported as short; null if it does not measure any.
     pub(super) host: Value,
     pub(super) flows: Vec<Row>,
     pub(super) peers: Vec<PeerRow>,
