@@ -46,7 +46,17 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["fairway", "fairway-rdma", "fairway-sim", "fairway-nicmodel", "fairway-sandbox"],
     ),
     // Bodies of fuzz targets: no room either, but it may look no deeper than this.
-    ("fairway-fuzz", &["fairway-engine", "fairway-roce", "fairway", "fairway-rdma", "fairway-cli"]),
+    (
+        "fairway-fuzz",
+        &[
+            "fairway-device",
+            "fairway-engine",
+            "fairway-roce",
+            "fairway",
+            "fairway-rdma",
+            "fairway-cli",
+        ],
+    ),
     ("fairway-verbs", &["fairway", "fairway-rdma", "fairway-roce"]),
     ("fairway-rvma", &["fairway"]),
 ];
