@@ -27,7 +27,7 @@ pub(crate) struct Host {
     /// When a host with several wires looks next whether it may send; 0 before it has sent.
     pub(crate) pull_at: u64,
     /// The wakes of the engine's timers that are armed.
-    pub(crate) wakes: Wakes,
+    pub(crate) wakes: TimerSlots,
     /// Flows whose turn has come and which the NIC has not taken yet.
     pub(crate) ready: VecDeque<u32>,
     /// Flows that wait for nothing but their time, and when that has come.
@@ -44,22 +44,22 @@ pub(crate) struct Host {
     pub(crate) streams: Option<Box<Streams>>,
 }
 
-/// Wakes that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a
+/// TimerSlots that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a
 /// distant one is not armed again after each near one. Of more than there is room for, the last but
 /// one is forgotten: it comes for nothing.
-pub(crate) struct Wakes([u64; 4]);
+pub(crate) struct TimerSlots([u64; 4]);
 
-impl Default for Wakes {
+impl Default for TimerSlots {
     fn default() -> Self {
-        Wakes([u64::MAX; 4])
+        TimerSlots([u64::MAX; 4])
     }
 }
 
-impl Wakes {
+impl TimerSlots {
     /// Arms one at `due`. True if that is news: none that is armed comes as early.
     #[inline]
     pub(crate) fn arm(&mut self, due: u64) -> bool {
-        let Wakes([first, second, third, last]) = self;
+        let TimerSlots([first, second, third, last]) = self;
         if due >= *first {
             return false;
         }
@@ -73,11 +73,11 @@ impl Wakes {
     /// One comes at `now`. False if it has been forgotten.
     #[inline]
     pub(crate) fn take(&mut self, now: u64) -> bool {
-        let Wakes([first, second, third, last]) = *self;
+        let TimerSlots([first, second, third, last]) = *self;
         if first != now {
             return false;
         }
-        *self = Wakes([second, third, last, u64::MAX]);
+        *self = TimerSlots([second, third, last, u64::MAX]);
         true
     }
 }
@@ -216,7 +216,7 @@ impl Host {
             queue,
             wire: plan.scenario.network.first_port[host as usize],
             pull_at: 0,
-            wakes: Wakes::default(),
+            wakes: TimerSlots::default(),
             ready: VecDeque::with_capacity(plan.outbound[host as usize].len()),
             later: BinaryHeap::new(),
             next_start: 0,
@@ -332,12 +332,12 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use super::Wakes;
+    use super::TimerSlots;
 
     /// A distant wake outlasts near ones, and each that is known comes in its turn.
     #[test]
     fn distant_wakes_are_armed_once() {
-        let mut wakes = Wakes::default();
+        let mut wakes = TimerSlots::default();
         assert!(wakes.arm(1000) && !wakes.arm(1000) && !wakes.arm(2000));
         for near in (1..100).step_by(10) {
             assert!(wakes.arm(near + 5) && wakes.arm(near) && !wakes.arm(near + 3));
@@ -350,7 +350,7 @@ mod tests {
     /// Of more than it knows it forgets the last but one.
     #[test]
     fn the_last_but_one_is_forgotten() {
-        let mut wakes = Wakes::default();
+        let mut wakes = TimerSlots::default();
         (1..=6).rev().for_each(|due| assert!(wakes.arm(due)));
         let came: Vec<u64> = (1..=6).filter(|due| wakes.take(*due)).collect();
         assert_eq!(came, [1, 2, 3, 6]);

@@ -1,9 +1,9 @@
 //! Links that change, and ports that have to wait for their peers.
 
-use super::Domain;
+use super::Partition;
 use crate::calendar::Kind;
 
-impl Domain {
+impl Partition {
     /// Links of this part change when they are to.
     pub(super) fn schedule_changes(&mut self) {
         let scenario = &self.plan.scenario;
@@ -32,14 +32,14 @@ impl Domain {
         let reverse = network.links[link as usize].reverse;
         let at = now + self.ports[reverse as usize].latency_ps();
         if self.plan.port_part[link as usize] == self.part {
-            self.hear_signal(at, link, wait);
+            self.pause_signal(at, link, wait);
         } else {
             self.signals.push((at, link, wait));
         }
     }
 
     /// A port of this part has to wait, or need not any more, from `at` on.
-    pub(crate) fn hear_signal(&mut self, at: u64, port: u32, wait: bool) {
+    pub(crate) fn pause_signal(&mut self, at: u64, port: u32, wait: bool) {
         let network = &self.plan.scenario.network;
         let node = network.links[port as usize].from;
         if self.plan.port_part[port as usize] == self.part {

@@ -1,11 +1,11 @@
 //! Ranks of a program: what their NIC says to them, and when they act.
 
-use super::Domain;
+use super::Partition;
 use crate::calendar::Kind;
 use fairway_engine::Execution;
 use fairway_engine::wire::Instant;
 
-impl Domain {
+impl Partition {
     /// Something may be due for the ranks of a host.
     pub(super) fn act(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
@@ -17,7 +17,7 @@ impl Domain {
         }
     }
 
-    /// Ranks hear what the NIC has for them, and do what is due.
+    /// Ranks dependency_done what the NIC has for them, and do what is due.
     pub(super) fn serve_ranks(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };

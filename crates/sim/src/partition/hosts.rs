@@ -1,11 +1,11 @@
 //! Hosts: what comes to their NICs, what those send, and when they have to be asked.
 
-use super::Domain;
+use super::Partition;
 use crate::calendar::Kind;
 use crate::calendar::NEVER;
 use crate::endpoint::Posted;
 use crate::nic::Outgoing;
-use crate::packets::{Hot, NONE};
+use crate::packets::{NONE, PacketMeta};
 use crate::plan::SLOT_BITS;
 use crate::port::{Port, mix};
 use fairway_engine::LocalRange;
@@ -13,27 +13,27 @@ use fairway_engine::wire::Instant;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-impl Domain {
+impl Partition {
     /// A packet has come to its host.
     pub(super) fn receive(&mut self, now: u64, node: u32, index: u32) {
-        let hot = self.packets.hot[index as usize];
+        let meta = self.packets.meta[index as usize];
         if let Some(handed) = &mut self.handed {
             self.totals.delivered += 1;
-            return handed.push((node, index, hot.marked));
+            return handed.push((node, index, meta.marked));
         }
-        if hot.trimmed {
+        if meta.trimmed {
             self.totals.delivered_trimmed += 1;
-            let cold = &self.packets.cold[index as usize];
+            let headers = &self.packets.headers[index as usize];
             let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
-            host.nic.receive_trimmed(Instant::from_ps(now), cold);
+            host.nic.receive_trimmed(Instant::from_ps(now), headers);
             self.packets.give_back(index);
             return self.turn(now, node);
         }
         self.totals.delivered += 1;
         let host = self.hosts[node as usize].as_mut().expect("packets go to hosts that take part");
-        let cold = &mut self.packets.cold[index as usize];
+        let headers = &mut self.packets.headers[index as usize];
         let at = Instant::from_ps(now);
-        let placed = host.nic.receive(at, cold, hot.marked);
+        let placed = host.nic.receive(at, headers, meta.marked);
         self.packets.give_back(index);
         if let Some(place) = placed {
             self.place(now, node, &place);
@@ -45,7 +45,7 @@ impl Domain {
         }
         if self.plan.scenario.program.is_some() {
             self.serve_ranks(now, node);
-        } else if hot.class == 0 || self.plan.reads {
+        } else if meta.class == 0 || self.plan.reads {
             self.complete(now, node);
         }
         self.turn(now, node);
@@ -74,7 +74,7 @@ impl Domain {
             if let Some(placements) = &self.placements {
                 assert!(placements.is_whole(&self.plan, flow), "flow {flow} has holes");
             }
-            self.tell(now, flow, true);
+            self.notify_dependents(now, flow, true);
         }
     }
 
@@ -105,18 +105,18 @@ impl Domain {
             return;
         }
         state.completed = now;
-        self.tell(now, flow, false);
+        self.notify_dependents(now, flow, false);
     }
 
     /// Notifies the flows that wait for the end of another, which is over at one of its ends.
-    fn tell(&mut self, now: u64, flow: u32, delivered: bool) {
+    fn notify_dependents(&mut self, now: u64, flow: u32, delivered: bool) {
         let plan = Arc::clone(&self.plan);
         for &(waiting, for_delivery) in &plan.dependents[flow as usize] {
             if for_delivery != delivered {
                 continue;
             }
             if !plan.is_local(flow, delivered, waiting) {
-                self.news.push(waiting);
+                self.remote_dependents.push(waiting);
             } else {
                 self.waits_less(now, waiting);
             }
@@ -190,7 +190,7 @@ impl Domain {
             let Some(&flow) = host.ready.front() else { return };
             if self.plan.scenario.flows[flow as usize].is_step() {
                 host.ready.pop_front();
-                self.pass(now, flow);
+                self.step_done(now, flow);
                 continue;
             }
             match host.post(now, &self.plan, flow) {
@@ -206,13 +206,13 @@ impl Domain {
     }
 
     /// A step of a host is over.
-    fn pass(&mut self, now: u64, flow: u32) {
+    fn step_done(&mut self, now: u64, flow: u32) {
         let state = &mut self.flows[flow as usize];
         state.started = now - self.plan.scenario.flows[flow as usize].compute_ps();
         (state.delivered, state.completed) = (now, now);
         self.totals.completed += 1;
-        self.tell(now, flow, true);
-        self.tell(now, flow, false);
+        self.notify_dependents(now, flow, true);
+        self.notify_dependents(now, flow, false);
     }
 
     /// The engine asked to be woken.
@@ -327,9 +327,9 @@ impl Domain {
 
     #[inline]
     fn inject(&mut self, now: u64, node: u32, wire: u32, outgoing: &Outgoing) {
-        let Outgoing { cold, header, payload, destination, path } = *outgoing;
+        let Outgoing { headers, header, payload, destination, path } = *outgoing;
         let flow = mix(node ^ mix(destination).rotate_left(7));
-        let hot = Hot {
+        let meta = PacketMeta {
             next: NONE,
             bytes: header + payload + self.plan.scenario.frame_bytes,
             destination,
@@ -342,11 +342,11 @@ impl Domain {
             trimmed: false,
             hops: 0,
         };
-        let index = self.packets.take(hot, &cold);
+        let index = self.packets.take(meta, &headers);
         self.totals.sent += 1;
         let port = &mut self.ports[wire as usize];
-        if port.paused && hot.class == 1 {
-            port.hold(&mut self.packets.hot, index);
+        if port.paused && meta.class == 1 {
+            port.hold(&mut self.packets.meta, index);
         } else {
             self.transmit(now, wire, index);
         }

@@ -1,10 +1,10 @@
 //! Streams of a host: when they post, and when their scheduler has its turn.
 
-use super::Domain;
+use super::Partition;
 use crate::calendar::Kind;
 use crate::plan::SLOT_BITS;
 
-impl Domain {
+impl Partition {
     /// Something may be due for the streams of a host.
     pub(super) fn act_streams(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
@@ -19,7 +19,7 @@ impl Domain {
         }
     }
 
-    /// Streams hear what is complete, and post what follows. True if the host has any.
+    /// Streams dependency_done what is complete, and post what follows. True if the host has any.
     pub(super) fn serve_streams(&mut self, now: u64, node: u32) -> bool {
         let Some(host) = self.hosts[node as usize].as_mut() else { return false };
         let Some(streams) = host.streams.as_deref_mut() else { return false };

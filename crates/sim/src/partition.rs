@@ -1,9 +1,9 @@
-//! A part of the network, and what happens in it: all of it, if a run takes one core.
+//! A part of the network and its events: the whole network, if a run takes one core.
 
 use super::calendar::{Calendar, Kind};
 use super::capture::Captured;
 use super::host::Host;
-use super::packets::{Cold, Hot, NONE, Packets, Parcel};
+use super::packets::{CrossPartitionPacket, NONE, PacketHeaders, PacketMeta, Packets};
 use super::placement::Placements;
 use super::plan::{BETWEEN, Plan};
 use super::port::{Admission, Port, PortTally, mix};
@@ -49,7 +49,7 @@ pub(crate) struct Totals {
 
 /// A part of the network.
 #[repr(align(128))] // Its own cache lines: another core has the next one.
-pub(crate) struct Domain {
+pub(crate) struct Partition {
     pub(crate) plan: Arc<Plan>,
     part: u8,
     /// The nodes of this part.
@@ -62,17 +62,17 @@ pub(crate) struct Domain {
     pub(crate) hosts: Vec<Option<Box<Host>>>,
     pub(crate) flows: Vec<FlowState>,
     /// What goes to other parts.
-    pub(crate) outbox: Vec<Vec<Parcel>>,
+    pub(crate) outbox: Vec<Vec<CrossPartitionPacket>>,
     /// What came from other parts, and when the first of it arrives.
-    pub(crate) inbox: Vec<Vec<Parcel>>,
-    pub(crate) earliest_parcel: u64,
+    pub(crate) inbox: Vec<Vec<CrossPartitionPacket>>,
+    pub(crate) earliest_crossing: u64,
     /// Ports of other parts that have to wait, or need not any more: when, which, and which of it.
     pub(crate) signals: Vec<(u64, u32, bool)>,
     pub(crate) buffers: Buffers,
     /// What left by the port that is tapped.
     pub(crate) captured: Vec<Captured>,
-    /// Flows that wait for one less, elsewhere.
-    pub(crate) news: Vec<u32>,
+    /// Flows of other parts that wait for one flow less.
+    pub(crate) remote_dependents: Vec<u32>,
     pub(crate) totals: Totals,
     /// Choices that each switch has drawn.
     draws: Vec<u32>,
@@ -83,8 +83,8 @@ pub(crate) struct Domain {
     pub(crate) handed: Option<Vec<(u32, u32, bool)>>,
 }
 
-impl Domain {
-    pub(crate) fn new(plan: &Arc<Plan>, part: u8, hosts: Vec<Option<Box<Host>>>) -> Domain {
+impl Partition {
+    pub(crate) fn new(plan: &Arc<Plan>, part: u8, hosts: Vec<Option<Box<Host>>>) -> Partition {
         let network = &plan.scenario.network;
         let ports: Vec<Port> = network
             .links
@@ -102,7 +102,7 @@ impl Domain {
             waits: flow.after.len() as u32,
         });
         let room = 32 * ports.len() / plan.parts as usize;
-        let mut domain = Domain {
+        let mut partition = Partition {
             part,
             calendar: Calendar::new(network.nodes() as usize, plan.window_ps, room),
             nodes: (0..network.nodes())
@@ -115,11 +115,11 @@ impl Domain {
             flows: flows.collect(),
             outbox: (0..plan.parts).map(|_| Vec::new()).collect(),
             inbox: (0..plan.parts).map(|_| Vec::new()).collect(),
-            earliest_parcel: NEVER,
+            earliest_crossing: NEVER,
             signals: Vec::new(),
             buffers: Buffers::new(&plan.scenario),
             captured: Vec::with_capacity(plan.scenario.tap.map_or(0, |(_, packets)| packets)),
-            news: Vec::new(),
+            remote_dependents: Vec::new(),
             totals: Totals::default(),
             draws: vec![0; network.nodes() as usize],
             placements: plan.scenario.check.then(|| Placements::new(plan)),
@@ -127,36 +127,36 @@ impl Domain {
             handed: None,
             plan: Arc::clone(plan),
         };
-        for host in 0..domain.hosts.len() as u32 {
-            domain.schedule_post(0, host);
-            domain.arm_ranks(0, host);
-            domain.arm_streams(0, host);
+        for host in 0..partition.hosts.len() as u32 {
+            partition.schedule_post(0, host);
+            partition.arm_ranks(0, host);
+            partition.arm_streams(0, host);
         }
-        domain.schedule_changes();
-        domain
+        partition.schedule_changes();
+        partition
     }
 
     /// About how many events a window has, as far as they are known before it.
     pub(crate) fn expected(&self, window: u64) -> u64 {
-        let parcels: usize = self.inbox.iter().map(Vec::len).sum();
-        parcels as u64 + self.calendar.count(window)
+        let crossings: usize = self.inbox.iter().map(Vec::len).sum();
+        crossings as u64 + self.calendar.count(window)
     }
 
     /// Lets everything happen that happens in a window, node by node.
     pub(crate) fn run(&mut self, window: u64) {
         for from in 0..self.inbox.len() {
-            let mut parcels = std::mem::take(&mut self.inbox[from]);
-            parcels.drain(..).for_each(|parcel| self.accept(&parcel));
-            self.inbox[from] = parcels;
+            let mut crossings = std::mem::take(&mut self.inbox[from]);
+            crossings.drain(..).for_each(|crossing| self.accept(&crossing));
+            self.inbox[from] = crossings;
         }
-        self.earliest_parcel = NEVER;
+        self.earliest_crossing = NEVER;
         self.calendar.open(window);
         for at in 0..self.nodes.len() {
             let node = self.nodes[at];
             if !self.calendar.turn(node) {
                 continue;
             }
-            self.touch(node);
+            self.prefetch(node);
             let first = self.plan.scenario.network.first_port[node as usize];
             while let Some((now, entry)) = self.calendar.pop() {
                 self.totals.events += 1;
@@ -169,8 +169,8 @@ impl Domain {
                     Kind::Pull => self.turn(now, node),
                     Kind::Timer => self.timer(now, node),
                     Kind::Post if self.handed.is_some() => {
-                        let hot = &self.packets.hot[entry.packet() as usize];
-                        let wire = self.wire_of(node, first, hot.destination, hot.path);
+                        let meta = &self.packets.meta[entry.packet() as usize];
+                        let wire = self.wire_of(node, first, meta.destination, meta.path);
                         self.offer(now, node, wire, entry.packet());
                     }
                     Kind::Post => self.post(now, node),
@@ -188,43 +188,49 @@ impl Domain {
     /// waits at each of its ports: none of these reads waits for another, while those of the events
     /// themselves would wait in turn.
     #[inline]
-    fn touch(&self, node: u32) {
-        let (hot, cold) = (&self.packets.hot, &self.packets.cold);
+    fn prefetch(&self, node: u32) {
+        let (meta, headers) = (&self.packets.meta, &self.packets.headers);
         let is_host = node < self.plan.scenario.network.hosts;
         let mut read = 0;
         for entry in self.calendar.ahead() {
             if entry.kind() == Kind::Arrive {
                 let index = entry.packet() as usize;
-                read ^= hot[index].destination;
+                read ^= meta[index].destination;
                 if is_host {
-                    read ^= cold[index].payload();
+                    read ^= headers[index].payload();
                 }
             }
         }
         for port in self.plan.scenario.network.ports_of(node) {
             let head = self.ports[port as usize].queues[1].head;
-            read ^= hot.get(head as usize).map_or(0, |hot| hot.bytes);
+            read ^= meta.get(head as usize).map_or(0, |meta| meta.bytes);
         }
         std::hint::black_box(read);
     }
 
     /// Takes in a packet from another part.
-    fn accept(&mut self, parcel: &Parcel) {
-        let index = self.packets.take(parcel.hot, &parcel.cold);
-        let port = &self.ports[parcel.port as usize];
-        self.calendar.push(parcel.at, port.to, Kind::Arrive, u32::from(port.entry), index);
+    fn accept(&mut self, crossing: &CrossPartitionPacket) {
+        let index = self.packets.take(crossing.meta, &crossing.headers);
+        let port = &self.ports[crossing.port as usize];
+        self.calendar.push(crossing.at, port.to, Kind::Arrive, u32::from(port.entry), index);
     }
 
     /// Takes in a frame from outside at a host's wire.
-    pub(crate) fn take_in(&mut self, now: u64, host: u32, hot: Hot, cold: &Cold) -> u32 {
+    pub(crate) fn take_in(
+        &mut self,
+        now: u64,
+        host: u32,
+        meta: PacketMeta,
+        headers: &PacketHeaders,
+    ) -> u32 {
         self.totals.sent += 1;
-        let index = self.packets.take(hot, cold);
+        let index = self.packets.take(meta, headers);
         self.calendar.push(now, host, Kind::Post, 0, index);
         index
     }
 
     /// A flow of this part waits for one less, from `now` on.
-    pub(crate) fn hear(&mut self, now: u64, flow: u32) {
+    pub(crate) fn dependency_done(&mut self, now: u64, flow: u32) {
         let source = self.plan.scenario.flows[flow as usize].source;
         if self.hosts[source as usize].is_some() {
             self.waits_less(now, flow);
@@ -252,18 +258,18 @@ impl Domain {
             self.choose_via(now, node, index, salt);
         }
         let network = &self.plan.scenario.network;
-        let hot = &self.packets.hot[index as usize];
+        let meta = &self.packets.meta[index as usize];
         let any = matches!(routing, Routing::Ecmp | Routing::Spray | Routing::Adaptive);
-        let candidates = network.by_way_of(hot.via, node, hot.destination, hot.entropy, any);
+        let candidates = network.by_way_of(meta.via, node, meta.destination, meta.entropy, any);
         let first = network.first_port[node as usize];
         let count = candidates.count();
         if count == 1 {
             return first + candidates.get(0);
         }
         let start = match routing {
-            Routing::Source => u32::from(hot.path) / network.stride(node) % count,
+            Routing::Source => u32::from(meta.path) / network.stride(node) % count,
             Routing::Spray | Routing::Adaptive => scale(self.draw(node, salt), count),
-            _ => scale(mix(hot.entropy ^ salt), count),
+            _ => scale(mix(meta.entropy ^ salt), count),
         };
         let each = (start..count).chain(0..start).map(|number| first + candidates.get(number));
         // A switch knows which of its own links are gone.
@@ -275,20 +281,20 @@ impl Domain {
         chosen.unwrap_or(first + candidates.get(start))
     }
 
-    /// Where a packet has to pass first: settled by the switch of its source, forgotten there.
+    /// Where a packet has to step_done first: settled by the switch of its source, forgotten there.
     fn choose_via(&mut self, now: u64, node: u32, index: u32, salt: u32) {
-        let hot = self.packets.hot[index as usize];
-        let via = if hot.hops > 1 {
-            if hot.via == node { NONE } else { hot.via }
+        let meta = self.packets.meta[index as usize];
+        let via = if meta.hops > 1 {
+            if meta.via == node { NONE } else { meta.via }
         } else {
             let drawn = self.draw(node, salt);
             let network = &self.plan.scenario.network;
             let first = network.first_port[node as usize];
             let port = |via| {
-                network.by_way_of(via, node, hot.destination, hot.entropy, false).get(0) + first
+                network.by_way_of(via, node, meta.destination, meta.entropy, false).get(0) + first
             };
             let backlog = |via| self.ports[port(via) as usize].backlog_ps(now);
-            match network.detour(node, hot.destination, hot.entropy, drawn) {
+            match network.detour(node, meta.destination, meta.entropy, drawn) {
                 None => NONE,
                 Some((via, ..)) if self.plan.scenario.routing == Routing::Valiant => via,
                 Some((via, short, long)) => {
@@ -297,7 +303,7 @@ impl Domain {
                 }
             }
         };
-        self.packets.hot[index as usize].via = via;
+        self.packets.meta[index as usize].via = via;
     }
 
     /// A number that the switch draws: it depends on nothing but the switch and how often it drew.
@@ -312,7 +318,7 @@ impl Domain {
     #[inline]
     fn offer(&mut self, now: u64, node: u32, port: u32, index: u32) {
         let here = &mut self.ports[port as usize];
-        let class = self.packets.hot[index as usize].class;
+        let class = self.packets.meta[index as usize].class;
         if here.busy_until <= now && !here.armed && !(here.paused && class == 1) {
             return self.transmit(now, port, index);
         }
@@ -324,12 +330,12 @@ impl Domain {
             0 => spec.control_bytes,
             _ => self.buffers.room(spec, node),
         };
-        match here.admit(&mut self.packets.hot, index, room, spec.overflow, tally) {
+        match here.admit(&mut self.packets.meta, index, room, spec.overflow, tally) {
             Admission::Queued => {
-                let hot = &self.packets.hot[index as usize];
-                let counts = class == 1 && self.buffers.is_counted() && hot.arrived != NONE;
-                if counts && self.buffers.add(spec, node, hot) {
-                    let arrived = hot.arrived;
+                let meta = &self.packets.meta[index as usize];
+                let counts = class == 1 && self.buffers.is_counted() && meta.arrived != NONE;
+                if counts && self.buffers.add(spec, node, meta) {
+                    let arrived = meta.arrived;
                     self.signal(now, arrived, true);
                 }
                 let here = &mut self.ports[port as usize];
@@ -340,11 +346,11 @@ impl Domain {
                 }
             }
             Admission::Trimmed => {
-                let cold = &self.packets.cold[index as usize];
-                let hot = &mut self.packets.hot[index as usize];
-                hot.bytes -= cold.payload();
-                hot.class = 0;
-                hot.trimmed = true;
+                let headers = &self.packets.headers[index as usize];
+                let meta = &mut self.packets.meta[index as usize];
+                meta.bytes -= headers.payload();
+                meta.class = 0;
+                meta.trimmed = true;
                 self.offer(now, node, port, index);
             }
             Admission::Dropped => {
@@ -362,11 +368,11 @@ impl Domain {
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
         let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
-        let Some(index) = here.next(&mut self.packets.hot, spec, salt, tally) else { return };
-        let hot = &self.packets.hot[index as usize];
-        if hot.class == 1 && self.buffers.is_counted() && hot.arrived != NONE {
-            let arrived = hot.arrived;
-            if self.buffers.remove(spec, node, hot) {
+        let Some(index) = here.next(&mut self.packets.meta, spec, salt, tally) else { return };
+        let meta = &self.packets.meta[index as usize];
+        if meta.class == 1 && self.buffers.is_counted() && meta.arrived != NONE {
+            let arrived = meta.arrived;
+            if self.buffers.remove(spec, node, meta) {
                 self.signal(now, arrived, false);
             }
         }
@@ -400,25 +406,25 @@ impl Domain {
     #[inline]
     fn transmit(&mut self, now: u64, port: u32, index: u32) {
         let here = &mut self.ports[port as usize];
-        let hot = &mut self.packets.hot[index as usize];
-        hot.hops += 1;
-        hot.arrived = port;
+        let meta = &mut self.packets.meta[index as usize];
+        meta.hops += 1;
+        meta.arrived = port;
         if let Some((tapped, most)) = self.plan.scenario.tap
             && tapped == port
             && self.captured.len() < most
         {
-            let (destination, path) = (hot.destination, hot.path);
-            let cold = self.packets.cold[index as usize];
-            self.captured.push(Captured { at: now, destination, path, cold });
+            let (destination, path) = (meta.destination, meta.path);
+            let headers = self.packets.headers[index as usize];
+            self.captured.push(Captured { at: now, destination, path, headers });
         }
         // A host's wire may still be busy with the packet before it, of the same burst.
         let begins = here.busy_until.max(now);
-        here.busy_until = begins + here.time(hot.bytes);
-        here.bytes += u64::from(hot.bytes);
+        here.busy_until = begins + here.time(meta.bytes);
+        here.bytes += u64::from(meta.bytes);
         here.packets += 1;
         let scenario = &self.plan.scenario;
         // Of a packet's links the first one is its host's.
-        let unlucky = scenario.loss > 0 && hot.hops == 1 && {
+        let unlucky = scenario.loss > 0 && meta.hops == 1 && {
             let salt = port.wrapping_mul(0x9E37_79B9) ^ scenario.seed as u32;
             mix(mix(salt) ^ here.packets) < scenario.loss
         };
@@ -432,15 +438,15 @@ impl Domain {
         let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
         let at = if cuts { begins } else { here.busy_until } + here.latency_ps();
         let part = match self.plan.part[here.to as usize] {
-            BETWEEN => self.plan.part[hot.destination as usize],
+            BETWEEN => self.plan.part[meta.destination as usize],
             part => part,
         };
         if part == self.part {
             let entry = u32::from(here.entry);
             self.calendar.push(at, here.to, Kind::Arrive, entry, index);
         } else {
-            let (hot, cold) = (*hot, self.packets.cold[index as usize]);
-            self.outbox[usize::from(part)].push(Parcel { at, port, hot, cold });
+            let (meta, headers) = (*meta, self.packets.headers[index as usize]);
+            self.outbox[usize::from(part)].push(CrossPartitionPacket { at, port, meta, headers });
             self.packets.give_back(index);
         }
     }
