@@ -3,9 +3,9 @@
 use fairway_device::random::Random;
 use fairway_engine::wire::Duration;
 
-/// Where they run.
+/// Where the congestion controls of a node run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Home {
+pub(crate) enum ControllerPlacement {
     /// Called for every packet.
     Direct,
     /// On events, so many of which are dealt with between two packets.
@@ -15,14 +15,14 @@ pub(crate) enum Home {
 }
 
 /// In three worlds of ten some nodes have their laws run on events.
-pub(super) fn draw(random: &mut Random, nodes: usize) -> Vec<Home> {
+pub(super) fn draw(random: &mut Random, nodes: usize) -> Vec<ControllerPlacement> {
     if !random.chance(300) {
-        return vec![Home::Direct; nodes];
+        return vec![ControllerPlacement::Direct; nodes];
     }
     let draw = |_| match random.below(3) {
-        0 => Home::Direct,
-        1 => Home::InLine { budget: random.pick(&[1, 3, u32::MAX]) },
-        _ => Home::Apart { period: Duration::from_us(random.pick(&[1, 20, 200])) },
+        0 => ControllerPlacement::Direct,
+        1 => ControllerPlacement::InLine { budget: random.pick(&[1, 3, u32::MAX]) },
+        _ => ControllerPlacement::Apart { period: Duration::from_us(random.pick(&[1, 20, 200])) },
     };
     (0..nodes).map(draw).collect()
 }
