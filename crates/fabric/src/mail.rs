@@ -1,5 +1,5 @@
-//! Mail: what the applications do with mailboxes. Every put begins with a record that says which one it
-//! is, so that a done epoch tells by its bytes alone what it took.
+//! Mail: what the applications do with mailboxes. Every put begins with a record that says which
+//! one it is, so that a done epoch tells by its bytes alone what it took.
 
 use crate::application::Connection;
 use crate::finding::Finding;
@@ -263,8 +263,8 @@ impl Mail {
         };
         let gap = self.random.below(40) as usize;
         let Some(start) = world.memory.reserve(key, length as usize, gap) else {
-            // The segment of buffers is full, and buffers are not used again, so puts may be refused
-            // from now on.
+            // The segment of buffers is full, and buffers are not used again, so puts may be
+            // refused from now on.
             return false;
         };
         world.memory.write(key, start, &vec![BLANK; length as usize]);

@@ -281,7 +281,7 @@ impl Partition {
         chosen.unwrap_or(first + candidates.get(start))
     }
 
-    /// Where a packet has to step_done first: settled by the switch of its source, forgotten there.
+    /// Where a packet has to pass first: settled by the switch of its source, forgotten there.
     fn choose_via(&mut self, now: u64, node: u32, index: u32, salt: u32) {
         let meta = self.packets.meta[index as usize];
         let via = if meta.hops > 1 {

@@ -1,9 +1,9 @@
 //! Runs a scenario, window by window.
 //!
 //! A window is as long as the shortest link: what a part of the network does within one cannot
-//! prefetch another part before it is over, so parts may run on different cores and meet in between. A
-//! run on one core keeps the same windows, and ends with the same one, so that its results are the
-//! same to the last count.
+//! touch another part before it is over, so parts may run on different cores and meet in between.
+//! A run on one core keeps the same windows, and ends with the same one, so that its results are
+//! the same to the last count.
 
 use super::capture::Captured;
 use super::nic::HostNic;
@@ -117,9 +117,10 @@ impl Simulation {
         }
     }
 
-    /// Lets one window step_done, or more if nothing happens in them; false if the run is over, or was
-    /// stopped because nothing is delivered any more ([`Self::shortfall`] says what is missing).
-    /// The parts of the network run on as many cores, unless there is hardly anything to do.
+    /// Lets one window pass, or more if nothing happens in them; false if the run is over, or
+    /// was stopped because nothing is delivered any more ([`Self::shortfall`] says what is
+    /// missing). The parts of the network run on as many cores, unless there is hardly anything to
+    /// do.
     pub fn step(&mut self) -> bool {
         let totals = self.totals();
         if !self.watch.goes_on(self.now, &totals) {

@@ -17,7 +17,7 @@ impl Partition {
         }
     }
 
-    /// Ranks dependency_done what the NIC has for them, and do what is due.
+    /// Ranks receive what the NIC has for them, and do what is due.
     pub(super) fn serve_ranks(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };

@@ -19,7 +19,7 @@ impl Partition {
         }
     }
 
-    /// Streams dependency_done what is complete, and post what follows. True if the host has any.
+    /// Streams receive what is complete, and post what follows. True if the host has any.
     pub(super) fn serve_streams(&mut self, now: u64, node: u32) -> bool {
         let Some(host) = self.hosts[node as usize].as_mut() else { return false };
         let Some(streams) = host.streams.as_deref_mut() else { return false };

@@ -1,7 +1,8 @@
 //! A host of the coherent fabric: a cache, or the home of the memory.
 
 use super::{
-    Counted, Done, EXPOSED, Effect, LOCAL, Outgoing, Packet, Placing, Post, Role, Side, Token,
+    Done, EXPOSED, Effect, EngineCounters, LOCAL, Outgoing, Packet, Placing, Post, ProtocolAdapter,
+    Role, Token,
 };
 use crate::coherent::{Agent, Home, Kind, Message, Pending};
 use crate::config::{Config, Verb};
@@ -56,7 +57,7 @@ impl CoherentSide {
     }
 }
 
-impl Side for CoherentSide {
+impl ProtocolAdapter for CoherentSide {
     fn post(&mut self, _now: u64, post: &Post) -> Result<bool, ModelError> {
         let line = post.remote / 64;
         let kind = match (post.returns, post.verb) {
@@ -158,15 +159,15 @@ impl Side for CoherentSide {
 
     fn handle_timeout(&mut self, _now: u64) {}
 
-    fn counted(&self) -> Counted {
-        Counted { sent: self.sent, ..Counted::default() }
+    fn counters(&self) -> EngineCounters {
+        EngineCounters { sent: self.sent, ..EngineCounters::default() }
     }
 
     fn contexts(&self, _post: &Post) -> (u32, u32) {
         (0, 0)
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         let Some(home) = &self.home else { return Vec::new() };
         let counts = home.counts();
         vec![

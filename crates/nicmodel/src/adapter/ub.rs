@@ -1,8 +1,8 @@
 //! UB: [`Nic`].
 
 use super::{
-    BASE, Counted, Done, EXPOSED, Failure, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
-    RECEIVES, Role, STASH, Side, Token, memory_bytes, placing,
+    BASE, Done, EXPOSED, EngineCounters, Failure, LOCAL, Outgoing, Packet, Placing, Post,
+    ProtocolAdapter, RECEIVE_DEPTH, RECEIVES, Role, STASH, Token, memory_bytes, placing,
 };
 use crate::config::{Config, Dispatching, Ordering, Verb};
 use crate::error::{ConfigError, ModelError};
@@ -89,22 +89,22 @@ impl UbSide {
         let (jetties, connections) =
             if config.oracle { (1, 1) } else { (config.jetties, config.connections) };
         let per_peer = if config.without.split { jetties * connections } else { connections };
-        let mut sides = Vec::new();
+        let mut adapters = Vec::new();
         for host in 0..hosts {
-            sides.push(UbSide::new(config, host, jetties, per_peer).map_err(text)?);
+            adapters.push(UbSide::new(config, host, jetties, per_peer).map_err(text)?);
         }
-        for side in &mut sides {
-            side.connections = connections;
+        for adapter in &mut adapters {
+            adapter.connections = connections;
         }
         let spec: PolicySpec = config.policy.parse().map_err(ConfigError::Policy)?;
         for a in 0..hosts {
             for b in (a + 1..hosts).filter(|&b| config.is_mesh() || a == 1 || b == 1) {
                 for _ in 0..per_peer {
-                    connect(&mut sides, [a, b], config, &spec).map_err(text)?;
+                    connect(&mut adapters, [a, b], config, &spec).map_err(text)?;
                 }
             }
         }
-        Ok(sides)
+        Ok(adapters)
     }
 
     fn new(
@@ -133,7 +133,7 @@ impl UbSide {
             let config = JettyConfig::new(queue, queue);
             list.push(nic.create_jetty(&JettyConfig { number: Some(index + 1), ..config })?);
         }
-        let mut side = UbSide {
+        let mut adapter = UbSide {
             driver: Driver::new(nic, 0),
             queue,
             segments,
@@ -147,14 +147,14 @@ impl UbSide {
             service: None,
         };
         if let Some(fanout) = config.fanout() {
-            side.serve(fanout)?;
+            adapter.serve(fanout)?;
         }
         if config.verb == Verb::Send {
             for receive in 0..u64::from(number * RECEIVE_DEPTH) {
-                side.repost(receive);
+                adapter.repost(receive);
             }
         }
-        Ok(side)
+        Ok(adapter)
     }
 
     fn nic(&mut self) -> &mut Nic {
@@ -224,16 +224,16 @@ impl UbSide {
 }
 
 fn connect(
-    sides: &mut [UbSide],
+    adapters: &mut [UbSide],
     ends: [usize; 2],
     config: &Config,
     spec: &PolicySpec,
 ) -> Result<(), fairway_engine::SetupError> {
     let [a, b] = ends;
-    let ids = [sides[a].nic().reserve_channel()?, sides[b].nic().reserve_channel()?];
+    let ids = [adapters[a].nic().reserve_channel()?, adapters[b].nic().reserve_channel()?];
     for (own, end) in ends.into_iter().enumerate() {
         let other = 1 - own;
-        let limits = *sides[end].nic().limits();
+        let limits = *adapters[end].nic().limits();
         // What the paper stores and forwards is a message, not a packet.
         let mtu = if config.oracle { 32_768 } else { config.mtu };
         let setup = ChannelConfig {
@@ -253,8 +253,8 @@ fn connect(
             remote_read_slots: limits.read_slots,
             policy: spec.build(mtu),
         };
-        sides[end].nic().open_channel(Instant::ZERO, ids[own], setup)?;
-        sides[end].channels[ends[other]].push(ids[own]);
+        adapters[end].nic().open_channel(Instant::ZERO, ids[own], setup)?;
+        adapters[end].channels[ends[other]].push(ids[own]);
     }
     Ok(())
 }
@@ -294,7 +294,7 @@ fn role(packet: &wire::Packet) -> Role {
     }
 }
 
-impl Side for UbSide {
+impl ProtocolAdapter for UbSide {
     fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError> {
         let (segment, offset, length) = (self.segments[LOCAL], post.local, post.length);
         let request = WorkRequest {
@@ -386,9 +386,9 @@ impl Side for UbSide {
         self.nic().handle_timeout(Instant::from_ps(now));
     }
 
-    fn counted(&self) -> Counted {
+    fn counters(&self) -> EngineCounters {
         let counters = self.driver.device().counters();
-        Counted {
+        EngineCounters {
             sent: counters.data_sent,
             resent: counters.data_resent + counters.bypass_repeated,
             timeouts: counters.timeouts,

@@ -145,9 +145,9 @@ pub(crate) struct Done {
     pub(crate) endpoint: u32,
 }
 
-/// What an engine has counted.
+/// Counters of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct EngineCounters {
     /// Packets sent.
     pub sent: u64,
     /// Of those, sent again.
@@ -160,12 +160,16 @@ pub struct Counted {
     pub gated: u64,
 }
 
-/// One host's engine. Times are picoseconds.
-pub(crate) trait Side {
-    /// False: it has no room now.
+/// One host's protocol: a `ub` NIC, a RoCE host or a coherent agent. All times are picoseconds.
+pub(crate) trait ProtocolAdapter {
+    /// Posts an operation. Returns false if the protocol has no room for it now.
+    ///
+    /// # Errors
+    /// If the protocol refuses the operation whatever room it has.
     fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError>;
+    /// The next packet to send, if any is due.
     fn transmit(&mut self, now: u64) -> Option<Outgoing>;
-    /// A packet came; what is to be done to memory.
+    /// Hands in a packet that arrived from host `from`. Returns the change of memory it causes.
     fn receive(
         &mut self,
         now: u64,
@@ -174,27 +178,34 @@ pub(crate) trait Side {
         payload: Vec<u8>,
         ecn: Ecn,
     ) -> Option<Placing>;
-    /// What was kept in the NIC and has its turn now; to be asked until there is none after every
-    /// packet.
+    /// The change of memory of a packet that the NIC kept and whose turn has come. Polled after
+    /// every packet until there is none.
     fn recalled(&mut self, _now: u64) -> Option<Placing> {
         None
     }
+    /// The next change of memory that the protocol put off.
     fn execution(&mut self) -> Option<Placing>;
+    /// Reports that a change of memory was carried out, with the old value of an atomic's word.
     fn placed(&mut self, now: u64, token: &Token, old: u64);
+    /// The next operation that has ended.
     fn completion(&mut self) -> Option<Done>;
+    /// Posts receive number `receive` again.
     fn repost(&mut self, receive: u64);
-    /// Where a receive lies.
+    /// The memory of receive number `receive`.
     fn receive_buffer(&self, _receive: u64) -> LocalRange {
         unreachable!("this stack has no receives")
     }
+    /// When [`Self::handle_timeout`] is to be called next, if ever.
     fn timeout(&self) -> Option<u64>;
+    /// Lets the protocol do what is due at `now`.
     fn handle_timeout(&mut self, now: u64);
-    fn counted(&self) -> Counted;
+    /// Packets, retransmissions and time-outs so far.
+    fn counters(&self) -> EngineCounters;
     /// The transport contexts that a request of this operation uses at the initiator, and at the
     /// target.
     fn contexts(&self, post: &Post) -> (u32, u32);
-    /// Figures of its own, by name.
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    /// Figures that only this protocol has, by name.
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }

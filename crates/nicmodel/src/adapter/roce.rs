@@ -1,8 +1,8 @@
 //! RoCEv2 RC: [`Host`].
 
 use super::{
-    BASE, Counted, Done, EXPOSED, Failure, LOCAL, Outgoing, Packet, Placing, Post, RECEIVE_DEPTH,
-    RECEIVES, Role, Side, Token, memory_bytes, placing,
+    BASE, Done, EXPOSED, EngineCounters, Failure, LOCAL, Outgoing, Packet, Placing, Post,
+    ProtocolAdapter, RECEIVE_DEPTH, RECEIVES, Role, Token, memory_bytes, placing,
 };
 use crate::config::{Config, Stack, Verb};
 use crate::error::{ConfigError, ModelError};
@@ -54,23 +54,23 @@ impl RoceSide {
             [config.jetties, config.connections, config.addressed()]
         };
         let per_peer = shape.iter().product::<u32>();
-        let mut sides: Vec<RoceSide> = Vec::new();
+        let mut adapters: Vec<RoceSide> = Vec::new();
         for host in 0..hosts {
-            sides.push(RoceSide::new(config, host, shape, per_peer)?);
+            adapters.push(RoceSide::new(config, host, shape, per_peer)?);
         }
-        let keys: Vec<u32> = sides.iter().map(|side| side.r_key).collect();
-        for side in &mut sides {
-            side.r_keys.clone_from(&keys);
+        let keys: Vec<u32> = adapters.iter().map(|adapter| adapter.r_key).collect();
+        for adapter in &mut adapters {
+            adapter.r_keys.clone_from(&keys);
         }
         for a in 0..hosts {
             let all = config.is_mesh();
             for b in (0..hosts).filter(|&b| b != a && (all || (a != 1 && b == 1))) {
                 for _ in 0..per_peer {
-                    connect(&mut sides, a, b, config)?;
+                    connect(&mut adapters, a, b, config)?;
                 }
             }
         }
-        Ok(sides)
+        Ok(adapters)
     }
 
     fn new(config: &Config, host: usize, shape: [u32; 3], pairs: u32) -> Result<Self, ModelError> {
@@ -208,23 +208,28 @@ impl RoceSide {
 const READ_DEPTH: u8 = 16;
 
 /// One queue pair of `a` for its operations to `b`.
-fn connect(sides: &mut [RoceSide], a: usize, b: usize, config: &Config) -> Result<(), ModelError> {
-    let (own, theirs) = (sides[a].pair()?, sides[b].pair()?);
-    sides[a].ready(own, Peer { address: b as u64, queue_pair: theirs }, config)?;
-    sides[b].ready(theirs, Peer { address: a as u64, queue_pair: own }, config)?;
-    sides[a].pairs[b].push(own);
-    sides[a].peers[b].push(theirs);
-    sides[b].passive.push(theirs);
+fn connect(
+    adapters: &mut [RoceSide],
+    a: usize,
+    b: usize,
+    config: &Config,
+) -> Result<(), ModelError> {
+    let (own, theirs) = (adapters[a].pair()?, adapters[b].pair()?);
+    adapters[a].ready(own, Peer { address: b as u64, queue_pair: theirs }, config)?;
+    adapters[b].ready(theirs, Peer { address: a as u64, queue_pair: own }, config)?;
+    adapters[a].pairs[b].push(own);
+    adapters[a].peers[b].push(theirs);
+    adapters[b].passive.push(theirs);
     if config.verb == Verb::Send {
-        let first = (sides[b].passive.len() as u64 - 1) * u64::from(RECEIVE_DEPTH);
+        let first = (adapters[b].passive.len() as u64 - 1) * u64::from(RECEIVE_DEPTH);
         for receive in first..first + u64::from(RECEIVE_DEPTH) {
-            sides[b].repost(receive);
+            adapters[b].repost(receive);
         }
     }
     Ok(())
 }
 
-impl Side for RoceSide {
+impl ProtocolAdapter for RoceSide {
     fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError> {
         let remote = RemoteAddress { address: BASE + post.remote, r_key: self.r_keys[post.peer] };
         let work = match post.verb {
@@ -344,9 +349,9 @@ impl Side for RoceSide {
         self.host().handle_timeout(Instant::from_ps(now));
     }
 
-    fn counted(&self) -> Counted {
+    fn counters(&self) -> EngineCounters {
         let counters = self.driver.device().counters();
-        Counted {
+        EngineCounters {
             sent: counters.sent_packets,
             resent: counters.resent_packets,
             timeouts: counters.timeouts,
