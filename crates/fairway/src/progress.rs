@@ -1,4 +1,4 @@
-//! Who runs the turns: the progress baton at work.
+//! Which thread drives the NIC: the progress lock at work.
 //!
 //! | who | when | how it waits between turns |
 //! |---|---|---|
@@ -47,7 +47,7 @@ const FOLLOW: Duration = Duration::from_millis(50);
 impl Shared {
     /// A turn on behalf of a thread that polls.
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
-        self.baton.touch();
+        self.progress_lock.touch();
         let result = self.turn(take);
         if !self.outside.several {
             self.make_way();
@@ -92,7 +92,7 @@ impl Shared {
                 std::hint::spin_loop();
                 continue;
             }
-            let found = if !self.outside.several && self.baton.try_lead() {
+            let found = if !self.outside.several && self.progress_lock.try_lead() {
                 self.lead(deadline, what, &mut take)
             } else {
                 self.follow(deadline, what, &mut take)
@@ -150,7 +150,7 @@ impl Shared {
             locked.core.interests.rouse();
         }
         self.unlock(locked);
-        if self.baton.resign() {
+        if self.progress_lock.resign() {
             self.bell.ring();
         }
         if others_wait {

@@ -309,7 +309,7 @@ impl Carrier for Fairway {
         let mut take = |verbs: &mut Verbs| verbs.queue(queue).map_or(0, |queue| queue.take(out));
         let mut locked = shared.lock();
         let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
-        shared.baton.touch();
+        shared.progress_lock.touch();
         if taken > 0 || shared.poll_detector.is_driven() {
             // Completions that are there are returned at once, without a turn.
             shared.unlock(locked);

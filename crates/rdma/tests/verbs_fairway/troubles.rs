@@ -137,8 +137,8 @@ fn addresses_that_a_stranger_invents_do_not_push_out_real_ones() {
     let to = SocketAddr::from_abstract_name(name).unwrap();
     for number in 0..2000_u32 {
         let from = Ipv4Addr::from(0x0a00_0000 + number).to_ipv6_mapped().octets();
-        let letter = [&[0xf8, 0][..], &from, &[0; 2], &[1; 256]].concat();
-        liar.send_to_addr(&letter, &to).unwrap();
+        let forwarded = [&[0xf8, 0][..], &from, &[0; 2], &[1; 256]].concat();
+        liar.send_to_addr(&forwarded, &to).unwrap();
     }
     node.ear.until(|heard| (heard.management.len() == 2000).then_some(()));
     // Nothing is kept of an address that can be its own number.

@@ -1,4 +1,4 @@
-//! The progress baton: which thread drives a NIC.
+//! The progress lock: which thread drives a NIC.
 //!
 //! A NIC in software makes progress only when a thread runs its turn. Application threads that poll
 //! do it themselves, which is fastest. A background thread stands by for the time when they don't,
@@ -19,7 +19,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// The shared state of one NIC's progress.
 #[derive(Debug, Default)]
-pub struct Baton {
+pub struct ProgressLock {
     /// Bits 0–1: the background's [`Role`]. [`LEADER`], [`DEMAND`].
     word: AtomicU32,
     /// Counts polls. Written without read-modify-write: losing one of two simultaneous
@@ -56,10 +56,10 @@ pub const fn next_role(leader: bool, demand: bool, polled: bool) -> Role {
     }
 }
 
-impl Baton {
+impl ProgressLock {
     /// No application thread polls: the background drives.
     pub fn new() -> Self {
-        Baton { word: AtomicU32::new(Role::Driving as u32), polls: AtomicU32::new(0) }
+        ProgressLock { word: AtomicU32::new(Role::Driving as u32), polls: AtomicU32::new(0) }
     }
 
     /// An application thread polls. Costs a load and a store.

@@ -5,13 +5,14 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use fairway_engine::wire::Ecn;
 
-/// The longest letter: a packet of the largest MTU with all headers, and what stands in front.
-pub(crate) const LETTER_BYTES_MAX: usize = 4096 + 256;
+/// The longest forwarded datagram: a packet of the largest MTU with all headers, and what stands in
+/// front.
+pub(crate) const FORWARDED_BYTES_MAX: usize = 4096 + 256;
 
 /// Bytes of a management datagram.
 pub(crate) const MANAGEMENT_BYTES: usize = 256;
 
-/// Begins every letter, and no RoCE packet: an opcode that RoCE does not use.
+/// Begins every forwarded datagram, and no RoCE packet: an opcode that RoCE does not use.
 pub(crate) const PACKET: u8 = 0xf7;
 const MANAGEMENT: u8 = 0xf8;
 /// An address and a port.
@@ -19,16 +20,16 @@ const END_BYTES: usize = 18;
 
 /// Something handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Letter<'a> {
+pub(crate) enum ForwardedDatagram<'a> {
     /// A RoCE packet, as it came.
     Packet { source: SocketAddr, destination: SocketAddr, ecn: Ecn, datagram: &'a [u8] },
     /// A management datagram.
     Management { from: IpAddr, bytes: &'a [u8; MANAGEMENT_BYTES] },
 }
 
-impl<'a> Letter<'a> {
+impl<'a> ForwardedDatagram<'a> {
     /// Writes it to `out`; how long it is. `None` if it is too long.
-    pub(crate) fn write(&self, out: &mut [u8; LETTER_BYTES_MAX]) -> Option<usize> {
+    pub(crate) fn write(&self, out: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
         let mut length = 0;
         let mut put = |bytes: &[u8]| -> Option<()> {
             out.get_mut(length..length + bytes.len())?.copy_from_slice(bytes);
@@ -36,13 +37,13 @@ impl<'a> Letter<'a> {
             Some(())
         };
         match self {
-            Letter::Packet { source, destination, ecn, datagram } => {
+            ForwardedDatagram::Packet { source, destination, ecn, datagram } => {
                 put(&[PACKET, ecn_code(*ecn)])?;
                 put(&end(source.ip(), source.port()))?;
                 put(&end(destination.ip(), destination.port()))?;
                 put(datagram)?;
             }
-            Letter::Management { from, bytes } => {
+            ForwardedDatagram::Management { from, bytes } => {
                 put(&[MANAGEMENT, 0])?;
                 put(&end(*from, 0))?;
                 put(&bytes[..])?;
@@ -51,8 +52,8 @@ impl<'a> Letter<'a> {
         Some(length)
     }
 
-    /// Reads one. Any bytes are a letter or none.
-    pub(crate) fn read(bytes: &'a [u8]) -> Option<Letter<'a>> {
+    /// Reads one. Any bytes are a forwarded datagram or none.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<ForwardedDatagram<'a>> {
         let (&[kind, ecn], rest) = bytes.split_first_chunk()?;
         let (source, rest) = rest.split_first_chunk::<END_BYTES>()?;
         match kind {
@@ -64,11 +65,11 @@ impl<'a> Letter<'a> {
                     _ => Ecn::Capable,
                 };
                 let (source, destination) = (read_end(source), read_end(destination));
-                Some(Letter::Packet { source, destination, ecn, datagram })
+                Some(ForwardedDatagram::Packet { source, destination, ecn, datagram })
             }
             MANAGEMENT => {
                 let bytes = rest.try_into().ok()?;
-                Some(Letter::Management { from: read_end(source).ip(), bytes })
+                Some(ForwardedDatagram::Management { from: read_end(source).ip(), bytes })
             }
             _ => None,
         }
@@ -107,22 +108,24 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut out = [0; LETTER_BYTES_MAX];
-        let packet = Letter::Packet {
+        let mut out = [0; FORWARDED_BYTES_MAX];
+        let packet = ForwardedDatagram::Packet {
             source: "10.1.2.3:24577".parse().unwrap(),
             destination: "[fe80::1]:4791".parse().unwrap(),
             ecn: Ecn::Congested,
             datagram: &[7; 300],
         };
         let management =
-            Letter::Management { from: "192.0.2.1".parse().unwrap(), bytes: &[9; 256] };
-        for letter in [packet, management] {
-            let length = letter.write(&mut out).unwrap();
-            assert_eq!(Letter::read(&out[..length]), Some(letter));
+            ForwardedDatagram::Management { from: "192.0.2.1".parse().unwrap(), bytes: &[9; 256] };
+        for forwarded in [packet, management] {
+            let length = forwarded.write(&mut out).unwrap();
+            assert_eq!(ForwardedDatagram::read(&out[..length]), Some(forwarded));
         }
-        let long = [0; LETTER_BYTES_MAX];
-        let Letter::Packet { source, destination, ecn, .. } = packet else { unreachable!() };
-        let packet = Letter::Packet { source, destination, ecn, datagram: &long };
+        let long = [0; FORWARDED_BYTES_MAX];
+        let ForwardedDatagram::Packet { source, destination, ecn, .. } = packet else {
+            unreachable!()
+        };
+        let packet = ForwardedDatagram::Packet { source, destination, ecn, datagram: &long };
         assert_eq!(packet.write(&mut out), None);
     }
 
@@ -134,7 +137,7 @@ mod tests {
                 if let Some(first) = bytes.first_mut() {
                     *first = kind;
                 }
-                let read = Letter::read(&bytes);
+                let read = ForwardedDatagram::read(&bytes);
                 match kind {
                     PACKET => assert_eq!(read.is_some(), length >= 2 + 2 * END_BYTES),
                     MANAGEMENT => assert_eq!(read.is_some(), length == 2 + END_BYTES + 256),
