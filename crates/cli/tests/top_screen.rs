@@ -322,7 +322,7 @@ fn the_terminal_is_given_back_when_the_program_goes_away() {
 }
 
 #[test]
-fn the_terminal_is_given_back_when_somebody_interrupts() {
+fn terminal_is_restored_after_an_interrupt() {
     let (_running, terminal, _) = shown((24, 100), "2s");
     // The terminal makes SIGINT of it.
     terminal.press("\x03");

@@ -137,13 +137,13 @@ fn a_simulated_trace_is_the_same_on_any_number_of_cores() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_written_is_told() {
+fn trace_that_cannot_be_written_is_an_error() {
     let arguments = ["perf", "write", "--iters=10", "--trace=/no/such/folder/t.jsonl"];
     fairway(&arguments).fails(1, &["/no/such/folder/t.jsonl"]);
 }
 
 #[test]
-fn a_trace_without_records_says_why() {
+fn trace_without_records_reports_why() {
     let trace = Trace::named("empty.jsonl");
     let argument = trace.argument();
     let mut server = Running::start(&["perf", "--server", "--bind=127.0.0.1:0", &argument]);

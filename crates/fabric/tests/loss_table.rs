@@ -50,7 +50,7 @@ fn line(loss: u64, reorder: u64) -> String {
 }
 
 #[test]
-fn loss_and_reordering_cost_what_the_table_says() {
+fn loss_and_reordering_cost_matches_the_table() {
     let mut table = String::from("16 MiB by WRITE, 10 Gbit/s, 20 us, 4 paths, default policies\n");
     let names = ["loss %", "reorder", "sent", "resent", "spurious", "timeouts", "us"];
     let [loss, reorder, sent, resent, spurious, timeouts, us] = names;

@@ -57,7 +57,7 @@ fn d9_same_jetty_number_of_two_nodes() {
 }
 
 #[test]
-fn d14_nobody_waits_for_a_turn_that_is_not_his() {
+fn d14_operation_waits_only_for_its_own_turn() {
     // Operations of two Jetties: whichever arrives first takes effect first.
     for mode in MODES {
         let m = mode;
@@ -103,7 +103,7 @@ fn d15_queue_full_is_an_error_not_a_drop() {
 }
 
 #[test]
-fn d15_without_a_record_for_order_the_post_says_so() {
+fn d15_post_without_an_order_record_fails() {
     let limits = Limits { order_records: 0, ..Limits::default() };
     let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
     let strict = OrderRequest { mode: ServiceMode::Rot, tag: Tag::So, ..OrderRequest::default() };

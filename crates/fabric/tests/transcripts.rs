@@ -187,7 +187,7 @@ fn retransmissions_wait_for_room_in_the_window() {
 
 /// A packet that was sent twice tells the round trip if the echo says which copy has arrived.
 #[test]
-fn a_retransmission_tells_its_round_trip() {
+fn retransmission_gives_its_round_trip() {
     let mut pair = Pair::new(&Settings::default());
     let remote = pair.remote(0, 0);
     pair.post(0, 1, Work::Write { remote }, 64);
@@ -297,7 +297,7 @@ fn the_end_of_what_is_sent_is_missed_before_the_time_out() {
 }
 
 #[test]
-fn where_nothing_is_lost_nothing_is_probed() {
+fn network_without_loss_sees_no_probes() {
     let mut pair = Pair::new(&Settings { paths: 4, ..Settings::default() });
     let remote = pair.remote(0, 0);
     for (id, length) in [1, 64 << 10, 64, 1 << 19, 4096].into_iter().enumerate() {
@@ -450,7 +450,7 @@ fn a_dead_peer_is_reported_in_time() {
 }
 
 #[test]
-fn a_close_is_repeated_until_it_is_heard() {
+fn close_is_repeated_until_it_is_answered() {
     let mut pair = Pair::new(&Settings::default());
     let channels = pair.channels;
     pair.drivers[0].device_mut().close_channel(pair.now, channels[0]).unwrap();

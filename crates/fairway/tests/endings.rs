@@ -59,7 +59,7 @@ fn the_other_sides_operations_end_too() {
 }
 
 #[test]
-fn a_shutdown_tells_everybody() {
+fn shutdown_notifies_every_peer() {
     let server = builder().build().unwrap();
     let clients: Vec<Context> = (0..3).map(|_| builder().build().unwrap()).collect();
     for client in &clients {
@@ -76,7 +76,7 @@ fn a_shutdown_tells_everybody() {
 }
 
 #[test]
-fn dropping_a_context_tells_everybody_too() {
+fn dropping_a_context_notifies_every_peer() {
     let Pair { client, server } = Pair::new();
     drop(server);
     assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::PeerClosed(_)));

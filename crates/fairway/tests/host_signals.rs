@@ -86,7 +86,7 @@ fn the_host_is_watched() {
 /// A server that takes nothing from its socket while strangers fill it, and then tells its peer.
 #[cfg(target_os = "linux")]
 #[test]
-fn peers_hear_of_a_receive_queue_that_is_full() {
+fn full_receive_queue_is_reported_to_peers() {
     let options = HostPressure {
         receive_queue_percent: Some(50),
         period: Duration::from_millis(200),
@@ -156,7 +156,7 @@ fn peers_hear_of_a_receive_queue_that_is_full() {
 }
 
 #[test]
-fn what_this_host_does_not_tell_is_an_error_when_it_is_to_count() {
+fn signal_that_the_host_lacks_is_an_error_when_requested() {
     let bus = HostPressure { pcie_percent: Some(10), ..HostPressure::NOTHING };
     // Unless there is a NIC that tells.
     if let Err(error) = builder().host_pressure(Some(bus)).build() {

@@ -229,7 +229,7 @@ fn count(jetty: &Jetty) -> usize {
 }
 
 #[test]
-fn groups_dispatch_as_they_were_told() {
+fn groups_dispatch_by_their_configured_rule() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
     let (outbox, inbox) = (client.filled(8, 1), server.open_segment(8));

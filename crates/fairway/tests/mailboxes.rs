@@ -176,7 +176,7 @@ fn many_senders_share_a_mailbox_and_no_byte_is_in_the_wrong_epoch() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_or_waits() {
+fn put_without_a_buffer_is_refused_or_waits() {
     let pair = Pair::new();
     let Side { jetty, peer, .. } = &pair.client;
     let data = pair.client.filled(200, 1);
@@ -271,7 +271,7 @@ fn the_catch_all_takes_what_no_other_mailbox_has() {
 }
 
 #[test]
-fn a_flag_put_in_order_says_that_the_data_is_there() {
+fn flag_put_in_order_arrives_after_its_data() {
     let bad = |seed| builder().emulate(BAD.parse().unwrap(), seed);
     let pair = Pair::of(bad(21), bad(22));
     let target = pair.server.open_segment(100 * 6_000);

@@ -251,7 +251,7 @@ fn unreliable_messages_arrive_at_most_once_and_are_never_repeated() {
 }
 
 #[test]
-fn what_can_not_be_ordered_is_refused() {
+fn orders_that_do_not_exist_are_refused() {
     let pair = Pair::new();
     let client = &pair.client;
     let local = client.open_segment(10_000);

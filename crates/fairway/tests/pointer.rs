@@ -139,7 +139,7 @@ fn neighbours_do_not_disturb_each_other() {
 }
 
 #[test]
-fn what_is_not_allowed_is_said() {
+fn accesses_that_are_not_allowed_name_the_reason() {
     let pair = Pair::new();
     let peer = &pair.client.peer;
     let readable = pair.server.segment(64, Rights::READ);

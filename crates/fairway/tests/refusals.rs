@@ -106,7 +106,7 @@ fn sends_need_a_jetty_and_room() {
 }
 
 #[test]
-fn local_mistakes_are_told_at_once() {
+fn local_mistakes_fail_at_once() {
     let (pair, other) = (Pair::new(), Pair::new());
     let client = &pair.client;
     let local = client.open_segment(100);
@@ -151,7 +151,7 @@ fn read_only_memory_is_only_read() {
 }
 
 #[test]
-fn full_queues_say_so_and_lose_nothing() {
+fn full_queues_fail_the_post_and_lose_nothing() {
     let pair = Pair::of(builder().engines(1), builder());
     let (client, remote) = (&pair.client, pair.server.open_segment(100));
     let local = client.filled(100, 1);
@@ -216,7 +216,7 @@ fn a_builder_checks_its_settings() {
 }
 
 #[test]
-fn nobody_there_is_a_timeout() {
+fn connecting_to_an_unused_port_times_out() {
     let client = builder().build().unwrap();
     // A bound socket that never answers.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -283,7 +283,7 @@ fn a_context_takes_peers_of_both_families() {
 }
 
 #[test]
-fn as_many_jetties_as_the_limits_say_can_be_made() {
+fn jetties_can_be_made_up_to_the_limit() {
     let context = builder().build().unwrap();
     let all = |depth: u32| {
         let mut jetties = Vec::new();

@@ -147,7 +147,7 @@ fn a_changed_file_is_taken_while_traffic_runs() {
 }
 
 #[test]
-fn what_does_not_load_stops_the_builder_with_the_reason() {
+fn policy_that_does_not_load_fails_the_builder_with_the_reason() {
     let error = builder().policy_named(&format!("cc={}:gain=2", example("c/aimd.wasm"))).build();
     let error = error.map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("aimd takes target"), "{error}");

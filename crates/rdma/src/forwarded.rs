@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_datagram_reads_back_the_same() {
         let mut out = [0; FORWARDED_BYTES_MAX];
         let packet = ForwardedDatagram::Packet {
             source: "10.1.2.3:24577".parse().unwrap(),

@@ -9,7 +9,7 @@ use fairway_ring::{Doorbell, ProgressLock, Role, next_role};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[test]
-fn nobody_listening_costs_no_wake() {
+fn ring_without_a_sleeper_makes_no_system_call() {
     let bell = Doorbell::new();
     assert!(!bell.ring());
     let ticket = bell.listen();
@@ -21,7 +21,7 @@ fn nobody_listening_costs_no_wake() {
 }
 
 #[test]
-fn a_wait_that_nobody_ends_times_out() {
+fn wait_without_a_ring_times_out() {
     let bell = Doorbell::new();
     let ticket = bell.listen();
     assert!(!bell.wait(ticket, Some(Duration::from_millis(1))));

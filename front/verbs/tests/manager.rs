@@ -53,7 +53,7 @@ fn rping_compares_what_it_reads_and_writes() {
 }
 
 #[test]
-fn who_listens_at_no_address_listens_at_all() {
+fn listener_without_an_address_listens_at_all_addresses() {
     if !has("rping") {
         return;
     }
@@ -65,7 +65,7 @@ fn who_listens_at_no_address_listens_at_all() {
 }
 
 #[test]
-fn nobody_there_is_a_refusal() {
+fn connecting_without_a_listener_is_refused() {
     if !has("rping") {
         return;
     }

@@ -166,7 +166,7 @@ fn one_address_leaves_places_of_a_backlog_to_others() {
 }
 
 #[test]
-fn programs_are_told_no_address_that_a_request_does_not_come_from() {
+fn request_with_a_foreign_address_is_not_handed_to_the_program() {
     let Some(program) = compile("requests") else { return };
     let Some(hosts) = hosts_or_skip("claims") else { return };
     let port = free_port();

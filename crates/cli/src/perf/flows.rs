@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn jains_index_is_as_he_has_it() {
+    fn jains_index_matches_his_definition() {
         assert_eq!(jain([2.0, 2.0, 2.0].into_iter()), 1.0);
         assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
         assert_eq!(jain([1.0, 3.0].into_iter()), 0.8);

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_or_begins_anew_counts_from_zero() {
+    fn new_or_restarted_counters_count_from_zero() {
         let now = sample(1.0, 1000, 1, 0);
         let packets = |before: Sample| {
             between(&[before], std::slice::from_ref(&now))[0].flows[0].packets_per_s

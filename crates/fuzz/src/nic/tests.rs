@@ -11,7 +11,7 @@ fn run(script: &[u8]) -> Pair<'_> {
 }
 
 #[test]
-fn peer_writes_reads_and_sends_as_the_script_says() {
+fn peer_writes_reads_and_sends_by_the_script() {
     let script = [
         0, // settings: the first policies, no stash
         0x02, 0, 1, 0, // a receive here, of three packets

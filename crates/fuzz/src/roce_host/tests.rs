@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn peer_writes_reads_and_sends_as_the_script_says() {
+fn peer_writes_reads_and_sends_by_the_script() {
     let script = [
         0, // settings: RC
         0x02, 1, 0, // a receive here, of three packets
