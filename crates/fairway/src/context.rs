@@ -63,8 +63,8 @@ impl Context {
         self.handle.shared.with(|core| core.nic.is_under_pressure())
     }
 
-    /// What this host is short of, as of the last period; `None` before the end of the first, and
-    /// if nobody watches ([`Builder::host_pressure`]).
+    /// Resources that this host was short of in the last period; `None` before the end of the
+    /// first, and if they are not measured ([`Builder::host_pressure`]).
     pub fn host_signals(&self) -> Option<HostSignals> {
         self.handle.shared.with(|core| core.host)
     }
@@ -248,10 +248,10 @@ impl Context {
         self.handle.shared.with(|core| core.usage())
     }
 
-    /// Changes the policies while the context is in use. At once change who shares out what it can
-    /// send, and, if the congestion control is another one, who grants credit to those that send
-    /// here (what was granted before is then forgotten). Everything else holds for connections that
-    /// are made from now on. With a progress thread the files of the new policies are watched from
+    /// Changes the policies while the context is in use. The scheduler changes at once, and so
+    /// does the policy that grants credit to senders, if the congestion control is another one
+    /// (credit granted before is then forgotten). Everything else holds for connections that are
+    /// made from now on. With a progress thread the files of the new policies are watched from
     /// now on, and those of the old ones no longer.
     ///
     /// # Errors
@@ -292,7 +292,7 @@ impl Context {
         if stats {
             self.handle.publish()?;
         } else if std::env::var_os("FAIRWAY_STATS").is_some_and(|value| value == "1") {
-            // Nobody may fail for want of somebody who watches.
+            // An operation must not fail because no thread watches the files.
             self.handle.publish().unwrap_or_else(|error| eprintln!("fairway: {error}"));
         }
         metrics.map_or(Ok(()), |address| self.handle.export(address))
@@ -340,8 +340,8 @@ impl Context {
         closed
     }
 
-    /// Ends as if the process had been killed: says nothing to anybody. For tests of what peers
-    /// do then.
+    /// Ends as if the process had been killed, without notifying any peer. For tests of what
+    /// peers do then.
     #[doc(hidden)]
     pub fn vanish(&self) {
         self.handle.shared.with(|core| core.vanish());

@@ -53,7 +53,7 @@
 //! that no operation refers to it, and is never lent out as a Rust reference while a NIC may
 //! write it. Application code never runs while the NIC is locked.
 //!
-//! **Who does what.** [`Context`] and its siblings check arguments and lock the core; `core` owns
+//! **Modules.** [`Context`] and its siblings check arguments and lock the core; `core` owns
 //! the engine, the sockets and the tables of live objects; `turn` is what `runtime` needs of the
 //! Unified Bus to move packets; `progress` says which thread runs the turns;
 //! `connect` opens channels, by the state machines of the engine.

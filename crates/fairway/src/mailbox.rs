@@ -90,7 +90,7 @@ impl Mailbox {
         self.post_telling(buffer.into(), id, Telling::Record(record.clone()))
     }
 
-    /// As [`Mailbox::post_recorded`], for memory that is somebody else's.
+    /// As [`Mailbox::post_recorded`], for memory that the caller manages.
     ///
     /// # Safety
     /// What `note` points to is aligned and may be stored to, by any thread, until the epoch is

@@ -6,7 +6,7 @@ use fairway_engine::{Dispatch, ExceptionMode, MailboxConfig, Steering, Threshold
 #[derive(Clone, Copy, Debug)]
 pub struct JettyOptions {
     /// The number that peers send to; `None`: any free one. Numbers below 32 are well-known: they
-    /// are only given to those who ask for them.
+    /// are given only where they are requested.
     pub number: Option<u32>,
     /// Completions it can hold (default: 1024): operations in flight, posted receives and
     /// completions not yet polled count against it. All Jetties together have
@@ -14,7 +14,7 @@ pub struct JettyOptions {
     /// 1,024 of depth 64, of which 32 have well-known numbers.
     pub depth: u32,
     /// The secret that peers have to name to send to it ([`crate::To::token`]); 0, the default,
-    /// is what those name who name none.
+    /// is what messages without a secret carry.
     pub token: u32,
     /// What becomes of it when an operation of its own is refused, or finds no receiver.
     pub exception: ExceptionMode,
@@ -93,8 +93,8 @@ pub struct MailboxOptions {
     pub key: u32,
     /// When an epoch is complete: after so many bytes, or so many puts.
     pub threshold: Threshold,
-    /// Who decides where in a buffer a put goes: the sender by an offset, or the receiver, which
-    /// appends puts as in a stream.
+    /// Which side decides where in a buffer a put goes: the sender by an offset, or the receiver,
+    /// which appends puts as in a stream.
     pub steering: Steering,
     /// What becomes of a put for which no buffer is posted: it waits, or is refused.
     pub when_empty: WhenEmpty,

@@ -205,7 +205,7 @@ fn a_segment_dropped_during_operations_lives_until_they_end() {
         let (mine, theirs) = (local.clone(), round % 2 == 1);
         drop(local);
         if theirs {
-            // The target's memory goes: the read ends, well or badly, and nobody crashes.
+            // The target's memory goes: the read ends, well or badly, and no process crashes.
             drop(source);
             let status = client.wait().status;
             assert!(matches!(status, Status::Success | Status::RemoteAccess), "{status:?}");

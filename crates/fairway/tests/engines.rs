@@ -126,8 +126,8 @@ fn atomics_of_all_jetties_and_channels_execute_once() {
     assert_eq!(word.atomic_u64(0).unwrap().load(std::sync::atomic::Ordering::SeqCst), 600);
 }
 
-/// Whoever closes gets his memory back at once, although other threads were sending from it and
-/// receiving into it.
+/// A thread that closes gets its memory back at once, although other threads were sending from it
+/// and receiving into it.
 #[test]
 fn closing_under_load_ends_everything() {
     for round in 0..15 {
@@ -218,7 +218,7 @@ impl Wake for Owner {
 }
 
 /// An unreliable write completes while its packet is on its way to the kernel, and so while memory
-/// is lent to the thread that wakes who waits for that.
+/// is lent to the thread that wakes the waiting one.
 #[test]
 fn wakers_may_drop_what_they_own() {
     let pair = Pair::of(spread(2), spread(2));

@@ -238,7 +238,7 @@ fn a_hint_is_a_weight_for_a_scheduler_that_heeds_it() {
     rivals.settle(0.7..1.4);
     word().store(4, Ordering::Release);
     rivals.settle(2.0..6.0);
-    // Whoever asks for everything gets no more than it posts, and leaves the other its turns.
+    // A flow that asks for everything gets no more than it posts, and leaves the other its turns.
     word().store(u64::MAX, Ordering::Release);
     rivals.settle(0.8..f64::INFINITY);
     assert!(rivals.run(4000)[1] > 0, "the other one starves");

@@ -107,7 +107,7 @@ fn a_failed_jetty_flushes_and_can_be_reset() {
     assert!(flushed > 1, "the receive, and writes that were not sent");
     let refused = client.jetty.post_receive(&local, 1);
     assert!(matches!(refused, Err(Error::JettyNotReady)));
-    // Who sends to it is told.
+    // A sender to it gets an error.
     server.jetty.send(&server.peer, client.jetty.number(), remote.slice(0..8), 5).unwrap();
     assert_eq!(server.wait().status, Status::RemoteNoJetty);
     client.jetty.reset().unwrap();
@@ -131,7 +131,7 @@ fn states_change_only_where_that_makes_sense() {
     illegal(jetty.suspend(), JettyState::Suspended, JettyState::Suspended);
     illegal(jetty.reset(), JettyState::Suspended, JettyState::Ready);
     jetty.resume().unwrap();
-    // A write that nobody answers.
+    // A write without an answer.
     let local = client.open_segment(8);
     let remote = pair.server.open_segment(8);
     pair.server.context.vanish();
@@ -254,7 +254,7 @@ fn groups_dispatch_by_their_configured_rule() {
     }
     assert_eq!(counts(), [2, 3, 2]);
 
-    // Whoever has taken the fewest receives without posting new ones.
+    // The member that has taken the fewest receives without posting new ones.
     let least = group_of(Dispatch::LeastDepth);
     let to = To::new(least.number()).token(3);
     (0..2).for_each(|_| send_one(client, &outbox, to));

@@ -1,4 +1,4 @@
-//! Who drives the NIC: polling threads, waiting threads, tasks, and the background thread.
+//! Threads that drive the NIC: polling threads, waiting threads, tasks, and the background thread.
 
 mod common;
 
@@ -241,7 +241,7 @@ fn a_sleeper_is_woken_by_what_another_thread_received() {
             let _ = client.succeed();
         }
         done.store(true, Ordering::Release);
-        // Far less than 200 keep-alive intervals: nobody slept through his completion.
+        // Far less than 200 keep-alive intervals: no thread slept through its completion.
         assert!(start.elapsed() < PATIENCE);
     });
 }

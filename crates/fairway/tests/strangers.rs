@@ -1,4 +1,4 @@
-//! Datagrams that nobody asked for.
+//! Unsolicited datagrams.
 
 mod common;
 #[path = "common/superuser.rs"]
@@ -239,7 +239,7 @@ fn a_confirmation_counts_once() {
 }
 
 impl ByHand {
-    /// Asks for a channel, as far as to the CONFIRM; whom that is to go to.
+    /// Asks for a channel, as far as to the CONFIRM. Returns the address that it is to go to.
     fn confirmation(&self, hello: wire::Hello) -> (Cna, wire::Confirm) {
         self.say(Cna::default(), SetupMessage::Hello(hello));
         let Setup { source, message: SetupMessage::Welcome(welcome), .. } = self.hear() else {

@@ -1,4 +1,4 @@
-//! Atomics, loads and stores: what happens to words, who may touch them, and how often.
+//! Atomics, loads and stores: what happens to words, which peers may touch them, and how often.
 
 mod common;
 
@@ -241,7 +241,7 @@ fn loads_and_stores_are_refused_like_reads_and_writes() {
     assert_eq!(wire::BYPASS_BYTES, 64);
 }
 
-/// The owner changes all bytes of a word at once; whoever loads it sees them all old or all new.
+/// The owner changes all bytes of a word at once; a load of it sees them all old or all new.
 #[test]
 fn words_are_loaded_and_stored_whole() {
     let pair = Pair::new();

@@ -9,7 +9,7 @@ use fairway::{
     Segment, Status, wire,
 };
 
-/// Far longer than anything takes: whoever runs into it has hung.
+/// Far longer than any step takes: a test that reaches it has hung.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A builder on loopback with small buffers.
