@@ -17,6 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "fairway",
         &[
+            "fairway-wire",
+            "fairway-policy",
             "fairway-observe",
             "fairway-engine",
             "fairway-roce",
@@ -43,7 +45,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-nicmodel", &["fairway-engine", "fairway-roce", "fairway-device"]),
     (
         "fairway-cli",
-        &["fairway", "fairway-rdma", "fairway-sim", "fairway-nicmodel", "fairway-sandbox"],
+        &[
+            "fairway-wire",
+            "fairway-policy",
+            "fairway-engine",
+            "fairway-port",
+            "fairway",
+            "fairway-rdma",
+            "fairway-sim",
+            "fairway-nicmodel",
+            "fairway-sandbox",
+        ],
     ),
     // Bodies of fuzz targets: no room either, but it may look no deeper than this.
     (
@@ -57,7 +69,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fairway-cli",
         ],
     ),
-    ("fairway-verbs", &["fairway", "fairway-rdma", "fairway-roce"]),
+    (
+        "fairway-verbs",
+        &["fairway-wire", "fairway-device", "fairway", "fairway-rdma", "fairway-roce"],
+    ),
     ("fairway-rvma", &["fairway"]),
 ];
 

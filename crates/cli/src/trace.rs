@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use fairway::wire::Instant;
 use fairway::{Context, TraceRecord};
+use fairway_wire::Instant;
 
 use crate::failure::Failure;
 

@@ -352,27 +352,25 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
     let message_slots = random.pick(&[1, 1, 2, 3, 8, 64]);
     let read_slots = random.pick(&[1, 1, 2, 4, 16]);
     let arrivals = open * u64::from(message_slots) + 1;
-    let mut limits = Limits {
-        channels,
-        jetties: 16,
-        segments: 256,
-        completion_queues: 16,
-        completions: 16_384,
-        messages: 1024,
-        receives: 1024,
-        arrivals: 1024,
-        window_packets: window,
-        send_blocks: 1024,
-        bitmap_blocks: 2048,
-        message_slots,
-        read_slots,
-        paths: 256,
-        withheld: 256,
-        mailboxes: 16,
-        mailbox_buffers: 256,
-        put_streams: 64,
-        ..Limits::default()
-    };
+    let mut limits = Limits::new()
+        .channels(channels)
+        .jetties(16)
+        .segments(256)
+        .completion_queues(16)
+        .completions(16_384)
+        .messages(1024)
+        .receives(1024)
+        .arrivals(1024)
+        .window_packets(window)
+        .send_blocks(1024)
+        .bitmap_blocks(2048)
+        .message_slots(message_slots)
+        .read_slots(read_slots)
+        .paths(256)
+        .withheld(256)
+        .mailboxes(16)
+        .mailbox_buffers(256)
+        .put_streams(64);
     if random.chance(150) {
         limits.order_records = random.range(1, 12) as u32;
     }
@@ -400,27 +398,26 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
 fn draw_profile(random: &mut Random) -> Profile {
     let timeout_min = Duration::from_us(random.pick(&[100, 300, 1_000, 2_000]));
     let keep_alive = Duration::from_us(random.pick(&[1_000, 5_000, 20_000]));
-    Profile {
-        timeout_min,
-        timeout_max: timeout_min.times(random.pick(&[4, 16, 64])),
-        timeout_initial: timeout_min.times(random.range(1, 4)),
-        acknowledge_delay: Duration::from_us(random.pick(&[1, 10, 50])),
-        acknowledge_every: random.pick(&[1, 2, 16, 64]),
-        reorder_tolerance: random.pick(&[1, 8, 64, 200]),
-        not_ready_delay: Duration::from_us(random.pick(&[1, 20, 200])),
-        not_ready_retries: random.pick(&[7, 7, 7, 0, 1, 6]),
-        bypass_retries: random.pick(&[0, 3, 10, 200]),
-        keep_alive,
-        peer_dead: keep_alive.times(random.range(4, 12)),
-        small_message_bytes: random.pick(&[0, 512, 8192]),
-        group_slack: 0,
-        path_timeouts: random.range(1, 4) as u32,
-        path_probe: Duration::from_us(random.pick(&[200, 1_000, 5_000])),
+    Profile::new()
+        .timeout_min(timeout_min)
+        .timeout_max(timeout_min.times(random.pick(&[4, 16, 64])))
+        .timeout_initial(timeout_min.times(random.range(1, 4)))
+        .acknowledge_delay(Duration::from_us(random.pick(&[1, 10, 50])))
+        .acknowledge_every(random.pick(&[1, 2, 16, 64]))
+        .reorder_tolerance(random.pick(&[1, 8, 64, 200]))
+        .not_ready_delay(Duration::from_us(random.pick(&[1, 20, 200])))
+        .not_ready_retries(random.pick(&[7, 7, 7, 0, 1, 6]))
+        .bypass_retries(random.pick(&[0, 3, 10, 200]))
+        .keep_alive(keep_alive)
+        .peer_dead(keep_alive.times(random.range(4, 12)))
+        .small_message_bytes(random.pick(&[0, 512, 8192]))
+        .group_slack(0)
+        .path_timeouts(random.range(1, 4) as u32)
+        .path_probe(Duration::from_us(random.pick(&[200, 1_000, 5_000])))
         // No plan has enough refusals to use up as many.
-        refused_keys: Profile::default().refused_keys,
-        refused_key_interval: Profile::default().refused_key_interval,
-        flow_idle: Duration::from_us(500),
-    }
+        .refused_keys(Profile::default().refused_keys)
+        .refused_key_interval(Profile::default().refused_key_interval)
+        .flow_idle(Duration::from_us(500))
 }
 
 fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> WorldConfig {

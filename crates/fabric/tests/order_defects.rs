@@ -76,7 +76,7 @@ fn write(pair: &Pair, id: u64, order: OrderRequest) -> WorkRequest {
 #[test]
 fn d15_queue_full_is_an_error_not_a_drop() {
     for mode in [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol] {
-        let limits = Limits { messages: 12, read_slots: 4, ..Limits::default() };
+        let limits = Limits::new().messages(12).read_slots(4);
         let mut pair = Pair::new(&Settings { limits, paths: 2, ..Settings::default() });
         let order = OrderRequest { mode, tag: Tag::So, ..OrderRequest::default() };
         let mut taken = 0;
@@ -104,7 +104,7 @@ fn d15_queue_full_is_an_error_not_a_drop() {
 
 #[test]
 fn d15_post_without_an_order_record_fails() {
-    let limits = Limits { order_records: 0, ..Limits::default() };
+    let limits = Limits::new().order_records(0);
     let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
     let strict = OrderRequest { mode: ServiceMode::Rot, tag: Tag::So, ..OrderRequest::default() };
     let request = write(&pair, 1, strict);

@@ -249,7 +249,7 @@ fn a_send_waits_for_its_receive() {
 
 #[test]
 fn a_send_gives_up_after_its_retries() {
-    let profile = Profile { not_ready_retries: 3, ..Profile::default() };
+    let profile = Profile::new().not_ready_retries(3);
     let mut pair = Pair::new(&Settings { profile, ..Settings::default() });
     let target = Target { jetty: pair.jetties[1], ..Target::default() };
     pair.post(0, 1, Work::Send { target }, 10);
@@ -319,7 +319,7 @@ fn network_without_loss_sees_no_probes() {
 #[test]
 fn a_path_that_got_longer_is_not_probed_for_ever() {
     let timeout_min = Duration::from_ms(80);
-    let profile = Profile { timeout_min, ..Profile::default() };
+    let profile = Profile::new().timeout_min(timeout_min);
     let mut pair = Pair::new(&Settings { profile, ..Settings::default() });
     let remote = pair.remote(0, 0);
     pair.post(0, 0, Work::Write { remote }, 64);
@@ -405,7 +405,7 @@ fn a_known_start_is_not_sent_again() {
 fn a_send_is_delivered_once_whatever_is_lost() {
     for seed in 0..200 {
         let mut random = fairway_device::random::Random::new(seed);
-        let limits = Limits { message_slots: 2, ..Limits::default() };
+        let limits = Limits::new().message_slots(2);
         let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
         let target = Target { jetty: pair.jetties[1], ..Target::default() };
         let mut fate = |_: &Pair, _: usize, _: &fairway_engine::Transmit| {

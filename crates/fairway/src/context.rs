@@ -2,9 +2,9 @@
 
 use crate::options::{GroupOptions, JettyOptions, MailboxOptions};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairway_engine::control::{ProcessorStats, TraceRecord};
 use fairway_engine::{FlowView, Rights, Usage};
@@ -25,6 +25,7 @@ use crate::mailbox::Mailbox;
 use crate::peer::Peer;
 use crate::record::EpochRecord;
 use crate::segment::Segment;
+use crate::server_address::ServerAddress;
 use crate::shared::Handle;
 use crate::stats::Stats;
 use crate::turn::Io;
@@ -166,14 +167,29 @@ impl Context {
         shared.wait_for("what is waited for", Some(timeout), None, |_| done().then_some(()))
     }
 
-    /// Connects to the context that has a socket at `server`.
+    /// Connects to the context that has a socket at `server`: a [`SocketAddr`], an address and a
+    /// port, or text such as `"storage1:4810"`. Where a name has several addresses of a family that
+    /// this context is bound to, they are tried in turn, each for an equal part of the time that is
+    /// left.
+    ///
+    /// ```no_run
+    /// # fn example(context: &fairway::Context) -> Result<(), fairway::Error> {
+    /// let peer = context.connect("storage1:4810", std::time::Duration::from_secs(5))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NoListener`], within a third of a second, if the network reports that no program
     /// listens there; [`Error::Unanswered`] if no answer arrives within `timeout`;
-    /// [`Error::Refused`] if the peer refuses the connection; or a limit.
-    pub fn connect(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
-        self.connect_as(server, timeout, true)
+    /// [`Error::Refused`] if the peer refuses the connection; [`Error::UnknownHost`] if a name has
+    /// no address; or a limit. If all of several addresses fail, the error is that of the first.
+    pub fn connect(
+        &self,
+        server: impl Into<ServerAddress>,
+        timeout: Duration,
+    ) -> Result<Peer, Error> {
+        self.connect_to(&server.into(), timeout, true)
     }
 
     /// As [`Context::connect`], for a peer whose program may start later: while no program listens
@@ -181,8 +197,44 @@ impl Context {
     ///
     /// # Errors
     /// As [`Context::connect`], without [`Error::NoListener`].
-    pub fn connect_when_up(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
-        self.connect_as(server, timeout, false)
+    pub fn connect_when_up(
+        &self,
+        server: impl Into<ServerAddress>,
+        timeout: Duration,
+    ) -> Result<Peer, Error> {
+        self.connect_to(&server.into(), timeout, false)
+    }
+
+    fn connect_to(
+        &self,
+        server: &ServerAddress,
+        timeout: Duration,
+        heeds_refusals: bool,
+    ) -> Result<Peer, Error> {
+        let started = Instant::now();
+        let mut addresses = server.resolve()?;
+        let own = self.local_addrs();
+        let is_reachable = |remote: &SocketAddr| {
+            let is_both = |own: &SocketAddr| own.ip() == Ipv6Addr::UNSPECIFIED;
+            own.iter()
+                .any(|own| is_both(own) || own.is_ipv6() == remote.ip().to_canonical().is_ipv6())
+        };
+        // If none is of a family of ours, the attempt at the first reports it.
+        if addresses.iter().any(is_reachable) {
+            addresses.retain(is_reachable);
+        }
+        let count = addresses.len();
+        let mut first_error = None;
+        for (at, address) in addresses.into_iter().enumerate() {
+            let left = timeout.saturating_sub(started.elapsed()) / (count - at) as u32;
+            // One address has the whole time, whatever the resolver took.
+            let limit = if count == 1 { timeout } else { left };
+            match self.connect_as(address, limit, heeds_refusals) {
+                Ok(peer) => return Ok(peer),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        Err(first_error.expect("a name resolves to an address at least"))
     }
 
     fn connect_as(

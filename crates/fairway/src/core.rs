@@ -171,7 +171,7 @@ impl Core {
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
-        let with_stash = Limits { segments, engines: ios.len() as u32, ..limits };
+        let with_stash = limits.segments(segments).engines(ios.len() as u32);
         let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
         let mut core = Core {
             nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),

@@ -96,6 +96,7 @@ mod progress;
 mod record;
 mod same_host;
 mod segment;
+mod server_address;
 mod setup;
 mod shared;
 pub mod stats;
@@ -114,11 +115,11 @@ pub use epoch::{Epoch, EpochNote};
 pub use error::{Error, Refusal};
 pub use event::Event;
 pub use fairway_engine::control::{ProcessorStats, TraceEntry, TraceRecord};
-pub use fairway_engine::wire::{ServiceMode, Tag};
+pub use fairway_engine::policy::{PolicySpec, Share};
+pub use fairway_engine::wire::{Duration as ProtocolDuration, JettyId, ServiceMode, Tag};
 pub use fairway_engine::{
     ChannelId, CompletionKind, Counters as EngineCounters, Dispatch, DropReason, ExceptionMode,
     FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
-    policy, wire,
 };
 pub use fairway_observe::{
     Delay, Fidelity, HostPressure, HostPressureError, HostReading, HostResource, HostSignals,
@@ -142,10 +143,9 @@ pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
+pub use server_address::ServerAddress;
 pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
-/// The rooms below, for tools that look deeper than this API.
-pub use {fairway_engine as engine, fairway_port as port};
 
 /// The Rust of the README compiles.
 #[cfg(doctest)]

@@ -4,6 +4,7 @@ use fairway_engine::{Dispatch, ExceptionMode, MailboxConfig, Steering, Threshold
 
 /// What a Jetty is to be like.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct JettyOptions {
     /// The number that peers send to; `None`: any free one. Numbers below 32 are well-known: they
     /// are given only where they are requested.
@@ -27,10 +28,10 @@ impl Default for JettyOptions {
 }
 
 impl JettyOptions {
-    /// With [this number](JettyOptions::number).
+    /// With [this number](JettyOptions::number), or any free one.
     #[must_use]
-    pub fn number(self, number: u32) -> Self {
-        JettyOptions { number: Some(number), ..self }
+    pub fn number(self, number: impl Into<Option<u32>>) -> Self {
+        JettyOptions { number: number.into(), ..self }
     }
 
     /// With room for [so many completions](JettyOptions::depth).
@@ -54,6 +55,7 @@ impl JettyOptions {
 
 /// What a group is to be like.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct GroupOptions {
     /// The number that peers send to; `None`: any free one. Numbers are shared with Jetties.
     pub number: Option<u32>,
@@ -66,8 +68,8 @@ pub struct GroupOptions {
 impl GroupOptions {
     /// With [this number](GroupOptions::number).
     #[must_use]
-    pub fn number(self, number: u32) -> Self {
-        GroupOptions { number: Some(number), ..self }
+    pub fn number(self, number: impl Into<Option<u32>>) -> Self {
+        GroupOptions { number: number.into(), ..self }
     }
 
     /// With this [choice of members](GroupOptions::dispatch).
@@ -85,6 +87,7 @@ impl GroupOptions {
 
 /// What a mailbox is to be like.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MailboxOptions {
     /// Its address; `None` makes it the catch-all: it takes puts to addresses that no other
     /// mailbox has.
@@ -122,8 +125,8 @@ impl Default for MailboxOptions {
 impl MailboxOptions {
     /// At [this address](MailboxOptions::address).
     #[must_use]
-    pub fn address(self, address: u64) -> Self {
-        MailboxOptions { address: Some(address), ..self }
+    pub fn address(self, address: impl Into<Option<u64>>) -> Self {
+        MailboxOptions { address: address.into(), ..self }
     }
 
     /// With [this secret](MailboxOptions::key).

@@ -58,7 +58,7 @@ struct Lane {
 impl Lane {
     fn new(peer: &Peer) -> Result<Lane, Error> {
         let context = Context::of(peer.handle.clone());
-        let jetty = context.create_jetty(JettyOptions { depth: 2, ..JettyOptions::default() })?;
+        let jetty = context.create_jetty(JettyOptions::default().depth(2))?;
         let memory = Memory::from_vec(vec![0; VALUE_MAX]);
         let scratch = context.register(memory, fairway_engine::Rights::NONE)?;
         Ok(Lane { jetty, scratch })

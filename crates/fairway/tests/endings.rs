@@ -149,7 +149,7 @@ fn a_killed_process_is_noticed() {
     let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
     let line = lines.map(Result::unwrap).find(|line| line.starts_with("serving ")).unwrap();
     let mut words = line.split(' ').skip(1);
-    let address = words.next().unwrap().parse().unwrap();
+    let address: std::net::SocketAddr = words.next().unwrap().parse().unwrap();
     let key: SegmentKey = words.next().unwrap().parse().unwrap();
     let context = mortal().build().unwrap();
     let peer = context.connect(address, PATIENCE).unwrap();
@@ -232,7 +232,7 @@ fn memory_comes_back_only_from_the_last_handle() {
 fn a_dropped_jetty_frees_its_number_when_its_operations_end() {
     let pair = Pair::of(mortal(), mortal());
     let (client, server) = (&pair.client, &pair.server);
-    let options = JettyOptions { number: Some(7), depth: 64, ..Default::default() };
+    let options = JettyOptions::default().number(7).depth(64);
     let jetty = client.context.create_jetty(options).unwrap();
     let local = client.filled(1 << 20, 1);
     jetty.post_receive(&local, 1).unwrap();

@@ -161,7 +161,7 @@ fn failures_stop_a_jetty_if_it_asked_for_that() {
         (ExceptionMode::Error, JettyState::Error),
     ];
     for (exception, after) in modes {
-        let options = JettyOptions { exception, ..Default::default() };
+        let options = JettyOptions::default().exception(exception);
         let jetty = client.context.create_jetty(options).unwrap();
         jetty.write(&client.peer, local.slice(0..8), wrong, 1).unwrap();
         assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::RemoteAccess);
@@ -185,7 +185,7 @@ fn failures_stop_a_jetty_if_it_asked_for_that() {
 fn numbers_and_tokens() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
-    let options = JettyOptions { number: Some(5), token: 77, ..Default::default() };
+    let options = JettyOptions::default().number(5).token(77);
     let jetty = server.context.create_jetty(options).unwrap();
     assert_eq!(jetty.number(), 5);
     let taken = server.context.create_jetty(options).unwrap_err();
@@ -235,7 +235,8 @@ fn groups_dispatch_by_their_configured_rule() {
     let (outbox, inbox) = (client.filled(8, 1), server.open_segment(8));
     let workers = members(server, &inbox, 3, 40);
     let group_of = |dispatch| {
-        let group = server.context.create_group(GroupOptions { dispatch, token: 3, number: None });
+        let group =
+            server.context.create_group(GroupOptions::default().dispatch(dispatch).token(3));
         let group = group.unwrap();
         workers.iter().for_each(|worker| group.join(worker).unwrap());
         group
@@ -294,7 +295,7 @@ fn members_join_once_and_leave_once() {
     group.join(workers.last().unwrap()).unwrap();
     group.leave(&workers[0]).unwrap();
     let number = group.number();
-    let taken = GroupOptions { number: Some(number), ..Default::default() };
+    let taken = GroupOptions::default().number(number);
     assert!(matches!(server.context.create_group(taken), Err(Error::Number { .. })));
     drop(group);
     assert_eq!(server.context.create_group(taken).unwrap().number(), number);
@@ -326,7 +327,7 @@ fn nothing_is_lost(dispatch: Dispatch, seed: u64) {
     let (client, server) = (&pair.client, &pair.server);
     let (outbox, inbox) = (client.filled(8, 1), server.open_segment(8));
     let workers = members(server, &inbox, 4, 16);
-    let group = server.context.create_group(GroupOptions { dispatch, ..Default::default() });
+    let group = server.context.create_group(GroupOptions::default().dispatch(dispatch));
     let group = group.unwrap();
     group.join(&workers[0]).unwrap();
     let all_sent = AtomicBool::new(false);

@@ -7,11 +7,12 @@ mod superuser;
 use std::net::UdpSocket;
 
 use common::{PATIENCE, Pair, builder, bytes, content, engines};
-use fairway::wire::{
+use fairway::{Context, Event, Status};
+use fairway_wire as wire;
+use fairway_wire::{
     Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, SETUP_LEN, Setup,
     SetupMessage, Tpn, decode, encode, encode_setup,
 };
-use fairway::{Context, Event, Status, wire};
 
 /// Waits until the context has counted something.
 fn until(context: &Context, counted: impl Fn(&fairway::Counters) -> bool) {

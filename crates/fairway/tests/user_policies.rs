@@ -119,7 +119,7 @@ fn the_files_of_policies_that_come_later_are_watched_too() {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let is_trap = || {
         let mut set = policies.build(4096);
-        let sample = fairway::policy::LossSample::default();
+        let sample = fairway_policy::LossSample::default();
         set.congestion.on_loss(&sample);
         report(&policies, PolicyRole::Congestion).faults > 0
     };

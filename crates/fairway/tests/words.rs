@@ -5,7 +5,8 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Pair, Side, builder, bytes, content};
-use fairway::{AtomicOp, CompletionKind, Error, Memory, Rights, Segment, SegmentKey, Status, wire};
+use fairway::{AtomicOp, CompletionKind, Error, Memory, Rights, Segment, SegmentKey, Status};
+use fairway_wire as wire;
 
 fn lossy(seed: u64) -> Pair {
     let worse =

@@ -90,33 +90,32 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
     let slots = (2 * slots).clamp(2, 16);
     let channels = peers.max(1) * plan.scenario.split;
-    Limits {
-        channels,
-        engines: 1,
-        jetties: 2,
-        segments: 1,
-        completion_queues: 1,
-        completions: messages + 16,
-        messages: 2 * messages + 2 * channels + 16,
-        receives: 1,
-        arrivals: channels * slots + 1,
-        window_packets: window,
-        send_blocks: channels + (2 + channels.min(8)) * (window / 64 + 1),
-        bitmap_blocks: channels.min(64) * (window / 16 + 2) + 2 * channels,
-        message_slots: slots,
+    Limits::new()
+        .channels(channels)
+        .engines(1)
+        .jetties(2)
+        .segments(1)
+        .completion_queues(1)
+        .completions(messages + 16)
+        .messages(2 * messages + 2 * channels + 16)
+        .receives(1)
+        .arrivals(channels * slots + 1)
+        .window_packets(window)
+        .send_blocks(channels + (2 + channels.min(8)) * (window / 64 + 1))
+        .bitmap_blocks(channels.min(64) * (window / 16 + 2) + 2 * channels)
+        .message_slots(slots)
         // As many packets may go without an acknowledgement: see `Profile::acknowledge_every`.
-        read_slots: 64,
-        paths: plan.scenario.paths,
-        withheld: 8,
-        order_records: 1,
-        bypass_answers: 1,
-        groups: 1,
-        held: 1,
-        mailboxes: 1,
-        mailbox_buffers: 1,
-        put_streams: 1,
-        flows: 2 * channels,
-    }
+        .read_slots(64)
+        .paths(plan.scenario.paths)
+        .withheld(8)
+        .order_records(1)
+        .bypass_answers(1)
+        .groups(1)
+        .held(1)
+        .mailboxes(1)
+        .mailbox_buffers(1)
+        .put_streams(1)
+        .flows(2 * channels)
 }
 
 /// What a NIC needs for the ranks of a program.
@@ -128,22 +127,19 @@ fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let links = neighbours.links(&program, host);
     let receives = program.receives(links);
     let slots = (2 * links / peers.max(1)).clamp(4, 64);
-    Limits {
-        jetties: program.ranks_per_host + 2,
-        segments: 2,
-        completions: 8 * links + receives + 16,
-        messages: 16 * links + 4 * base.channels + 16,
-        receives,
-        arrivals: base.channels * slots + 2 * links + 1,
-        message_slots: slots,
-        withheld: 32,
-        order_records: program.ranks_per_host + links + 1,
-        held: links + 1,
-        mailboxes: links + 1,
-        mailbox_buffers: links * program.buffers + 1,
-        put_streams: 2 * links + 1,
-        ..base
-    }
+    base.jetties(program.ranks_per_host + 2)
+        .segments(2)
+        .completions(8 * links + receives + 16)
+        .messages(16 * links + 4 * base.channels + 16)
+        .receives(receives)
+        .arrivals(base.channels * slots + 2 * links + 1)
+        .message_slots(slots)
+        .withheld(32)
+        .order_records(program.ranks_per_host + links + 1)
+        .held(links + 1)
+        .mailboxes(links + 1)
+        .mailbox_buffers(links * program.buffers + 1)
+        .put_streams(2 * links + 1)
 }
 
 /// What a NIC needs for the streams that it sends and receives.
@@ -159,16 +155,13 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     // sent.
     let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
     let answers = answers.map(|number| stream(number).depth).sum::<u32>();
-    Limits {
-        jetties: posted.len() as u32 + 2,
-        completions: messages(posted) + 16,
-        messages: 2 * (messages(posted) + answers) + 64 * base.channels + 16,
-        arrivals: base.channels * slots + 1,
-        message_slots: slots,
-        read_slots: if reads { slots } else { base.read_slots },
-        flows: 2 * (posted.len().max(sent.len()) as u32 + base.channels),
-        ..base
-    }
+    base.jetties(posted.len() as u32 + 2)
+        .completions(messages(posted) + 16)
+        .messages(2 * (messages(posted) + answers) + 64 * base.channels + 16)
+        .arrivals(base.channels * slots + 1)
+        .message_slots(slots)
+        .read_slots(if reads { slots } else { base.read_slots })
+        .flows(2 * (posted.len().max(sent.len()) as u32 + base.channels))
 }
 
 /// A host with a Fairway NIC, without channels.

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use fairway::engine::CompletionQueueId;
-use fairway::engine::wire::Qpn;
+use fairway_device::CompletionQueueId;
 use fairway_rdma::{Carrier, Gid};
 use fairway_roce::Completion;
+use fairway_wire::Qpn;
 use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;

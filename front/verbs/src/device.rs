@@ -5,9 +5,9 @@ use std::ffi::c_char;
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex};
 
-use fairway::engine::SegmentId;
-use fairway::engine::wire::Qpn;
+use fairway_device::SegmentId;
 use fairway_rdma::devices::{self, Device};
+use fairway_wire::Qpn;
 use libc::c_int;
 
 use crate::abi::{IBV_NODE_CA, IBV_TRANSPORT_IB, ibv_context, ibv_device, verbs_context};

@@ -6,12 +6,12 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use fairway::engine::wire::Qpn;
-use fairway::engine::{CompletionQueueId, SegmentId};
 use fairway::without_signals;
+use fairway_device::{CompletionQueueId, SegmentId};
 use fairway_rdma::devices::Device;
 use fairway_rdma::{Carrier, ForeignMemory, Listener, Management, Routed};
 use fairway_roce::{Event, MemoryRequest, ReceiveQueueId, Status};
+use fairway_wire::Qpn;
 
 use crate::abi::{
     IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,

@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fairway::Rights;
-use fairway::engine::SegmentId;
+use fairway_device::SegmentId;
 use fairway_rdma::{Carrier, ForeignMemory};
 use fairway_roce::MemoryRequest;
 use libc::{c_int, c_uint, c_void};

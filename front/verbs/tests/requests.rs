@@ -13,13 +13,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Running, alone, command, compile, free_port, has};
-use fairway::engine::wire::roce::cm::{
+use fairway_rdma::ROCE_PORT;
+use fairway_wire::roce::cm::{
     self, CommunicationId, IpHeader, Message, Path, PortSpace, Reason, Reject, Request, Service,
     service_id,
 };
-use fairway::engine::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
-use fairway::engine::wire::{Psn, Qpn};
-use fairway_rdma::ROCE_PORT;
+use fairway_wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
+use fairway_wire::{Psn, Qpn};
 use namespaces::{Namespaces, run as ip};
 
 const CLIENT: usize = 0;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use fairway::wire::Duration as EngineDuration;
 use fairway::{ChannelId, Context, Peer, Profile, Segment, SegmentKey};
+use fairway_wire::Duration as EngineDuration;
 
 use super::hash;
 use super::incoming::{Directory, Incoming};
@@ -42,11 +42,9 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let span = |time: Duration| {
         EngineDuration::from_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX >> 12).max(1))
     };
-    let profile = Profile {
-        peer_dead: span(options.peer_dead),
-        keep_alive: span(options.peer_dead / KEEP_ALIVES),
-        ..Profile::default()
-    };
+    let profile = Profile::new()
+        .peer_dead(span(options.peer_dead))
+        .keep_alive(span(options.peer_dead / KEEP_ALIVES));
     let context = options
         .net
         .builder(SERVE.port, None)

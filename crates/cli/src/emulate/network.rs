@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fairway::port::Tun;
+use fairway_port::Tun;
 use fairway_sim::{Emulation, Frame, Settings, SettingsError};
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! `fairway info --state`: what all state takes, from the live types.
 
 use fairway::Limits;
-use fairway::engine::StateSize;
+use fairway_engine::StateSize;
 use serde_json::{Value, json};
 
 use super::BUFFER_BYTES;
@@ -29,12 +29,10 @@ pub(super) fn state(options: &InfoOptions) -> Value {
     let (jetties, hosts) = (options.jetties, options.hosts);
     // Pools that are too small for the question would make the answer too small.
     let defaults = Limits::default();
-    let limits = Limits {
-        jetties: defaults.jetties.max(jetties as u32),
-        channels: defaults.channels.max(hosts as u32),
-        send_blocks: defaults.send_blocks.max(hosts as u32),
-        ..defaults
-    };
+    let limits = defaults
+        .jetties(defaults.jetties.max(jetties as u32))
+        .channels(defaults.channels.max(hosts as u32))
+        .send_blocks(defaults.send_blocks.max(hosts as u32));
     let lines = limits.state(jetties, hosts, options.paths);
     let mut records: Vec<Value> = lines
         .iter()

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fairway::policy::{PolicySpec, SchedulerSpec, Share};
 use fairway::{Completion, CompletionKind, Policies, ProcessorStats};
+use fairway_policy::{PolicySpec, SchedulerSpec, Share};
 use serde_json::{Value, json};
 
 use super::bandwidth::{Flow, PATIENCE, POLLS_MIN, WARM_UP_MAX, WARM_UP_PART};

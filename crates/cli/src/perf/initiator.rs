@@ -271,11 +271,7 @@ impl<'a> Session<'a> {
             }
         }
         let depth = 2 * run.depth + 64;
-        let jetty = link.context.create_jetty(JettyOptions {
-            number: None,
-            depth,
-            ..Default::default()
-        })?;
+        let jetty = link.context.create_jetty(JettyOptions::default().depth(depth))?;
         let reply = ask(link, &Message::Run(run), "answer to the request to measure")?;
         let Message::Ready { key, jetty: target } = reply else {
             return Err(unexpected(&reply));

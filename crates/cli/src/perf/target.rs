@@ -162,11 +162,7 @@ impl<'a> Session<'a> {
             Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged: false };
         let slots = Slots::new(context, pattern, places, run.operation.rights())?;
         let receives = receives(&run, places);
-        let jetty = context.create_jetty(JettyOptions {
-            number: None,
-            depth: 2 * receives.max(64),
-            ..Default::default()
-        })?;
+        let jetty = context.create_jetty(JettyOptions::default().depth(2 * receives.max(64)))?;
         for payload in (0..places).map(|slot| Payload { slot, generation: 0 }) {
             if run.operation.fetches() {
                 slots.fill(payload.slot, payload)?;

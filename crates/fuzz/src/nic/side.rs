@@ -35,48 +35,45 @@ const OWN_BYTES: u64 = 2048;
 /// Operations with this bit in their number report failures only, and are not kept account of.
 const SILENT: u64 = 1 << 32;
 
-pub(super) const LIMITS: Limits = Limits {
-    channels: 2,
-    engines: ENGINES,
-    jetties: 4,
-    segments: 8,
-    completion_queues: 2,
-    completions: 64,
-    messages: 16,
-    receives: 8,
-    arrivals: 6,
-    window_packets: 128,
-    send_blocks: 4,
-    bitmap_blocks: 8,
-    message_slots: 4,
-    read_slots: 4,
-    paths: 2,
-    withheld: 8,
-    order_records: 6,
-    bypass_answers: 4,
-    groups: 1,
-    held: 4,
-    mailboxes: 2,
-    mailbox_buffers: 6,
-    put_streams: 4,
-    flows: 4,
-};
+pub(super) const LIMITS: Limits = Limits::new()
+    .channels(2)
+    .engines(ENGINES)
+    .jetties(4)
+    .segments(8)
+    .completion_queues(2)
+    .completions(64)
+    .messages(16)
+    .receives(8)
+    .arrivals(6)
+    .window_packets(128)
+    .send_blocks(4)
+    .bitmap_blocks(8)
+    .message_slots(4)
+    .read_slots(4)
+    .paths(2)
+    .withheld(8)
+    .order_records(6)
+    .bypass_answers(4)
+    .groups(1)
+    .held(4)
+    .mailboxes(2)
+    .mailbox_buffers(6)
+    .put_streams(4)
+    .flows(4);
 
 /// Short times, so that a channel ends soon.
 fn profile() -> Profile {
-    Profile {
-        timeout_min: Duration::from_ms(4),
-        timeout_max: Duration::from_ms(16),
-        timeout_initial: Duration::from_ms(8),
-        not_ready_retries: 2,
-        bypass_retries: 2,
-        keep_alive: Duration::from_ms(10),
-        peer_dead: Duration::from_ms(30),
-        path_probe: Duration::from_ms(10),
+    Profile::new()
+        .timeout_min(Duration::from_ms(4))
+        .timeout_max(Duration::from_ms(16))
+        .timeout_initial(Duration::from_ms(8))
+        .not_ready_retries(2)
+        .bypass_retries(2)
+        .keep_alive(Duration::from_ms(10))
+        .peer_dead(Duration::from_ms(30))
+        .path_probe(Duration::from_ms(10))
         // Operations go by both channels of a group in turn.
-        group_slack: 0,
-        ..Profile::default()
-    }
+        .group_slack(0)
 }
 
 /// Where each kind of memory begins for peers.

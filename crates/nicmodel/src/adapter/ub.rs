@@ -46,39 +46,35 @@ pub(crate) struct UbSide {
 fn limits(config: &Config, number: u32, channels: u32) -> Limits {
     // Many hosts are many pools; each of them does less.
     let many = config.hosts / 8 + 1;
-    Limits {
-        channels,
-        jetties: number + 8,
-        segments: 8,
-        completion_queues: 1,
-        completions: 32_768 / many + number * RECEIVE_DEPTH,
-        messages: 16_384 / many,
-        receives: number * RECEIVE_DEPTH + 1,
-        arrivals: 16_384 / many,
-        window_packets: if channels > 64 { 256 } else { 4096 },
-        send_blocks: 4096.max(2 * channels),
-        bitmap_blocks: 16_384.max(4 * channels),
-        read_slots: 128,
-        paths: 1,
-        ..Limits::default()
-    }
+    Limits::new()
+        .channels(channels)
+        .jetties(number + 8)
+        .segments(8)
+        .completion_queues(1)
+        .completions(32_768 / many + number * RECEIVE_DEPTH)
+        .messages(16_384 / many)
+        .receives(number * RECEIVE_DEPTH + 1)
+        .arrivals(16_384 / many)
+        .window_packets(if channels > 64 { 256 } else { 4096 })
+        .send_blocks(4096.max(2 * channels))
+        .bitmap_blocks(16_384.max(4 * channels))
+        .read_slots(128)
+        .paths(1)
 }
 
 /// The timers of a NIC.
 fn profile(config: &Config) -> Profile {
     let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
-    Profile {
-        timeout_min: rto,
-        timeout_initial: rto,
-        acknowledge_delay: rto.divided_by(4),
-        bypass_retries: 50,
-        not_ready_delay: Duration::from_ps(crate::constants::ps(config.constants.rnr_us * 1000.0)),
-        not_ready_retries: 255,
+    Profile::new()
+        .timeout_min(rto)
+        .timeout_initial(rto)
+        .acknowledge_delay(rto.divided_by(4))
+        .bypass_retries(50)
+        .not_ready_delay(Duration::from_ps(crate::constants::ps(config.constants.rnr_us * 1000.0)))
+        .not_ready_retries(255)
         // A run is over before a peer is suspected of having died.
-        keep_alive: Duration::from_secs(1000),
-        peer_dead: Duration::from_secs(10_000),
-        ..Profile::default()
-    }
+        .keep_alive(Duration::from_secs(1000))
+        .peer_dead(Duration::from_secs(10_000))
 }
 
 impl UbSide {

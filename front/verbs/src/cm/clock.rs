@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
 use std::time;
 
-use fairway::engine::wire::{Duration, Instant};
+use fairway_wire::{Duration, Instant};
 
 /// A number that no peer can foresee.
 pub(super) fn random() -> u64 {

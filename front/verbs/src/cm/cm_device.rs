@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
-use fairway::engine::wire::Instant;
 use fairway::without_signals;
 use fairway_rdma::{Carrier, Gid, Management, Routed, ServiceClaim};
 use fairway_roce::cm::{
     ConnectionId, Limits, ListenerId, Manager, Profile, Route, Sender, Transmit, destination,
     route, source,
 };
+use fairway_wire::Instant;
 
 use super::address::plain;
 use super::clock::{now, random};

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use fairway::engine::wire::roce::cm::{
+use fairway_rdma::Gid;
+use fairway_roce::cm::CommandError;
+use fairway_wire::roce::cm::{
     CommunicationId, IpHeader, Names, Path, PortSpace, ReadyToUse, Reason, Reject, Reply, Request,
     Service, ServiceReply, ServiceRequest, ServiceStatus, service_id,
 };
-use fairway::engine::wire::{Psn, Qpn};
-use fairway_rdma::Gid;
-use fairway_roce::cm::CommandError;
+use fairway_wire::{Psn, Qpn};
 use libc::c_int;
 
 use super::abi::*;

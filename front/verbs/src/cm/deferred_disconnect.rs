@@ -9,8 +9,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use fairway::engine::wire::{Duration, Instant, Qpn};
 use fairway_rdma::Carrier;
+use fairway_wire::{Duration, Instant, Qpn};
 
 use super::clock::now;
 use super::id::Core;

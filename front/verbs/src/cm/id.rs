@@ -5,9 +5,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway::engine::wire::Qpn;
-use fairway::engine::wire::roce::cm::PortSpace;
 use fairway_roce::cm::ConnectionId;
+use fairway_wire::Qpn;
+use fairway_wire::roce::cm::PortSpace;
 use libc::{c_int, c_void};
 
 use super::abi::*;

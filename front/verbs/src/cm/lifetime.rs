@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway::engine::wire::roce::cm::PortSpace;
+use fairway_wire::roce::cm::PortSpace;
 use libc::{c_int, c_void};
 
 use super::abi::*;

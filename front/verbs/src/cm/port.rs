@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Mutex;
 
-use fairway::engine::wire::roce::cm::PortSpace;
+use fairway_wire::roce::cm::PortSpace;
 
 use super::address;
 use crate::guard::{Errno, Result, lock};

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use fairway::engine::wire::roce::cm::service_id;
 use fairway_rdma::Gid;
+use fairway_wire::roce::cm::service_id;
 use libc::c_int;
 
 use super::abi::*;

@@ -4,7 +4,7 @@ use std::mem::{offset_of, size_of};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 
-use fairway::engine::wire::roce::cm::PortSpace;
+use fairway_wire::roce::cm::PortSpace;
 
 use super::abi::*;
 use super::address::Address;

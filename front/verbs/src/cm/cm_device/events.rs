@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fairway::engine::wire::Qpn;
-use fairway::engine::wire::roce::cm::{
+use fairway_roce::cm::{ConnectionId, Event, ListenerId};
+use fairway_wire::Qpn;
+use fairway_wire::roce::cm::{
     IpHeader, PortSpace, Reason, Reject, Reply, Request, ServiceReply, ServiceRequest,
     ServiceStatus, port_of_service,
 };
-use fairway_roce::cm::{ConnectionId, Event, ListenerId};
 
 use super::super::abi::*;
 use super::super::address::plain;

@@ -13,7 +13,7 @@ use super::*;
 use crate::abi::*;
 use crate::pointer::{Array, List, Out, Ptr};
 use crate::{cq, post};
-use fairway::engine::wire::Qpn;
+use fairway_wire::Qpn;
 
 unsafe extern "C" {
     fn rdma_create_event_channel() -> *mut rdma_event_channel;
