@@ -149,7 +149,7 @@ impl Builder {
     }
 
     /// Congestion control, path choice, loss detection and scheduler of this side: a
-    /// [`PolicySpec`](crate::policy::PolicySpec), or [`Policies`] with modules of the user's own.
+    /// [`PolicySpec`](crate::PolicySpec), or [`Policies`] with modules of the user's own.
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policies>) -> Self {
         self.policy = Ok(policy.into());

@@ -44,6 +44,8 @@
 //! # }
 //! ```
 //!
+//! The module [`guide`] leads from the first WRITE to the packets on the wire.
+//!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
 //! `fairway-observe`, `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`;
 //! `tokio` behind the feature of that name.
@@ -80,6 +82,7 @@ mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
+pub mod guide;
 mod jetty;
 mod key;
 mod mailbox;
