@@ -73,6 +73,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "fairway-verbs",
         &["fairway-wire", "fairway-device", "fairway", "fairway-rdma", "fairway-roce"],
     ),
+    (
+        "fairway-rdmacm",
+        &["fairway-wire", "fairway", "fairway-rdma", "fairway-roce", "fairway-verbs"],
+    ),
     ("fairway-rvma", &["fairway"]),
 ];
 

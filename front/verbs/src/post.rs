@@ -14,7 +14,7 @@ use crate::qp::QueuePair;
 use crate::receives::scatter;
 
 /// The sending side's room for conversion, and its inline data.
-pub(crate) struct Sends {
+pub struct Sends {
     pub(crate) batch: Vec<WorkRequest>,
     pub(crate) last: LastKey,
     pub(crate) inline: Option<InlineRing>,

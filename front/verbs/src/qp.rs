@@ -25,7 +25,7 @@ use crate::wr::{self, Building};
 
 /// A queue pair as programs hold it.
 #[repr(C)]
-pub(crate) struct QueuePair {
+pub struct QueuePair {
     pub(crate) ex: ibv_qp_ex,
     /// It has `ibv_wr_*` functions.
     extended: bool,

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use fairway_wire::roce::cm::PortSpace;
 
 use super::address;
-use crate::guard::{Errno, Result, lock};
+use fairway_verbs::guard::{Errno, Result, lock};
 
 /// Ports that are chosen: those Linux chooses for sockets.
 const CHOSEN: std::ops::RangeInclusive<u16> = 32_768..=60_999;

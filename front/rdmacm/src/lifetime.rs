@@ -10,8 +10,8 @@ use super::abi::*;
 use super::channel;
 use super::id::{Core, Id};
 use super::note::Note;
-use crate::guard::{EINVAL, Errno, Result, lock, number};
-use crate::pointer::{Last, Out, Ptr};
+use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
+use fairway_verbs::pointer::{Last, Out, Ptr};
 
 /// The kind of port that belongs to a port space.
 fn space(ps: c_int) -> Result<PortSpace> {

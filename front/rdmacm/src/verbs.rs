@@ -2,8 +2,8 @@
 
 use libc::{c_int, c_void};
 
-use crate::abi::*;
-use crate::pointer::{Last, Ptr};
+use fairway_verbs::abi::*;
+use fairway_verbs::pointer::{Last, Ptr};
 
 // SAFETY: this library defines these functions, with these types.
 unsafe extern "C" {

@@ -5,17 +5,13 @@
 
 use std::cell::UnsafeCell;
 
-use libc::{
-    addrinfo, c_char, c_int, c_void, sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage,
-    socklen_t,
-};
+use libc::{c_char, c_int, c_void, sockaddr, sockaddr_storage, socklen_t};
 
-use crate::abi::{
+use fairway_verbs::abi::{
     Field, ibv_ah_attr, ibv_comp_channel, ibv_context, ibv_cq, ibv_gid, ibv_pd, ibv_qp, ibv_srq,
-    zero,
 };
 
-zero! { rdma_conn_param, rdma_route, addrinfo, sockaddr_in, sockaddr_in6, sockaddr_storage }
+fairway_verbs::zero! { rdma_conn_param, rdma_route }
 
 pub(crate) const RDMA_CM_EVENT_ADDR_RESOLVED: c_int = 0;
 pub(crate) const RDMA_CM_EVENT_ROUTE_RESOLVED: c_int = 2;

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_void, sockaddr};
 
 use super::*;
-use crate::abi::*;
-use crate::pointer::{Array, List, Out, Ptr};
-use crate::{cq, post};
+use fairway_verbs::abi::*;
+use fairway_verbs::pointer::{Array, List, Out, Ptr};
 use fairway_wire::Qpn;
 
 unsafe extern "C" {
@@ -261,7 +260,7 @@ fn send_one(active: *mut rdma_cm_id, passive: *mut rdma_cm_id) {
         let mut receive: ibv_recv_wr = zeroed();
         let mut bad = null_mut();
         assert_eq!(
-            post::post_receive(
+            (operations(passive).post_recv)(
                 Ptr::kept((*passive).qp.get()),
                 List::found(&mut receive),
                 Some(Out::from(&mut bad))
@@ -272,24 +271,29 @@ fn send_one(active: *mut rdma_cm_id, passive: *mut rdma_cm_id) {
         send.opcode = IBV_WR_SEND;
         let mut bad = null_mut();
         assert_eq!(
-            post::post_send(
+            (operations(active).post_send)(
                 Ptr::kept((*active).qp.get()),
                 List::found(&mut send),
                 Some(Out::from(&mut bad))
             ),
             0
         );
-        assert_eq!(until_polled((*active).send_cq.get()), IBV_WC_SEND);
+        assert_eq!(until_polled(operations(active), (*active).send_cq.get()), IBV_WC_SEND);
     }
 }
 
+/// The functions that the header's inline calls jump through.
+fn operations(id: *mut rdma_cm_id) -> ibv_context_ops {
+    unsafe { (*(*id).verbs.get()).ops }
+}
+
 /// Polls until there is a completion: its kind.
-fn until_polled(cq: *mut ibv_cq) -> c_int {
+fn until_polled(operations: ibv_context_ops, cq: *mut ibv_cq) -> c_int {
     let begun = std::time::Instant::now();
     while begun.elapsed() < std::time::Duration::from_secs(10) {
         let mut found: [ibv_wc; 2] = zeroed();
-        let room = Array::from(&mut found[..]);
-        if cq::poll(unsafe { Ptr::kept(cq) }, 2, room) == 1 {
+        let room = Array::found(found.as_mut_ptr());
+        if (operations.poll_cq)(unsafe { Ptr::kept(cq) }, 2, room) == 1 {
             assert_eq!(found[0].status, IBV_WC_SUCCESS);
             return found[0].opcode;
         }
@@ -323,7 +327,7 @@ fn disconnect_waits_until_the_last_message_is_polled() {
     // When the peer has agreed it knows of it.
     drop(client.hear(RDMA_CM_EVENT_DISCONNECTED));
     assert!(!has_news(&server, 0), "the message is not read yet");
-    assert_eq!(until_polled(unsafe { (*passive).recv_cq.get() }), IBV_WC_RECV);
+    assert_eq!(until_polled(operations(passive), unsafe { (*passive).recv_cq.get() }), IBV_WC_RECV);
     assert!(has_news(&server, 0), "it is read now");
     drop(server.hear(RDMA_CM_EVENT_DISCONNECTED));
     part(ids);

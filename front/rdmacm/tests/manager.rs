@@ -1,6 +1,7 @@
 //! Programs that find each other by way of the connection manager: those of rdma-core, and perftest
 //! with `-R`.
 
+#[path = "../../verbs/tests/common/mod.rs"]
 mod common;
 
 use common::{Running, alone, command, free_port, has, run};

@@ -1,6 +1,7 @@
 //! Requests to connect that come from another host, from whatever address and of whatever address
 //! they tell. The hosts are network namespaces, which need the superuser and the `ip` tool.
 
+#[path = "../../verbs/tests/common/mod.rs"]
 mod common;
 #[allow(dead_code)] // Some of it is used here.
 #[path = "../../../crates/rdma/tests/verbs_roce/namespaces.rs"]

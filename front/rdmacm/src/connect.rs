@@ -18,9 +18,9 @@ use super::cm_device::CmDevice;
 use super::id::{Agreed, Core, Id};
 use super::note::{self, Note};
 use super::queue_pair::{self, ACK_TIMEOUT, READ_DEPTH};
-use crate::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
-use crate::guard::{EINVAL, Errno, Result, lock, number};
-use crate::pointer::{Array, Ptr};
+use fairway_verbs::abi::{IBV_EVENT_COMM_EST, IBV_QPS_ERR};
+use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
+use fairway_verbs::pointer::{Array, Ptr};
 
 /// What REQ announces: 4.3 s, and fifteen repetitions, as Linux does.
 const RESPONSE_TIMEOUT: u8 = 20;

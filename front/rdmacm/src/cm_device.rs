@@ -18,13 +18,11 @@ use super::address::plain;
 use super::clock::{now, random};
 use super::id::Core;
 use super::{deferred_disconnect, verbs};
-use crate::abi::{ibv_context, ibv_pd};
-use crate::device::{self, DeviceHandle};
-use crate::device_state::{DeviceState, ManagementListener};
-use crate::farewell;
-use crate::guard::{Errno, Result, lock};
-use crate::pointer::Ptr;
-use crate::unattended::refuse_to;
+use fairway_verbs::abi::{ibv_context, ibv_pd};
+use fairway_verbs::manager::{self, DeviceHandle, DeviceState, ManagementListener, refuse_to};
+
+use fairway_verbs::guard::{Errno, Result, lock};
+use fairway_verbs::pointer::Ptr;
 
 mod events;
 
@@ -109,9 +107,7 @@ impl CmDevice {
         }
         let device_state = DeviceState::of(&device.device);
         let carrier = Arc::clone(device_state.carrier()?);
-        // SAFETY: devices are never freed.
-        let device_handle = unsafe { Ptr::kept((&raw const device.base).cast_mut()) };
-        let context = verbs::ibv_open_device(device_handle);
+        let context = verbs::ibv_open_device(device.as_ptr());
         if context.is_null() {
             return Err(Errno(libc::ENODEV));
         }
@@ -129,14 +125,14 @@ impl CmDevice {
         });
         device_state.set_management(Some(Arc::clone(&cm_device) as Arc<dyn ManagementListener>));
         all.push((process, Arc::clone(&cm_device)));
-        farewell::at_exit(leave);
+        manager::at_exit(leave);
         Ok(cm_device)
     }
 
     /// The device of the device that has this address.
     pub(super) fn at(address: IpAddr) -> Result<Arc<CmDevice>> {
         let has = |device: &&'static DeviceHandle| device.device.addresses.contains(&address);
-        let device = device::devices()?.into_iter().find(has);
+        let device = manager::devices()?.into_iter().find(has);
         CmDevice::of(device.ok_or(Errno(libc::ENODEV))?)
     }
 
@@ -359,7 +355,7 @@ pub(super) fn listen(
         false => vec![CmDevice::at(address.ip())?],
         // A device that can not be opened is left out: no peer can reach it.
         true => {
-            device::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
+            manager::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
         }
     };
     let first = at.first().ok_or(Errno(libc::ENODEV))?;

@@ -13,12 +13,12 @@ use super::id::{Id, Template};
 use super::lifetime::{self, rdma_destroy_id};
 use super::queue_pair::{rdma_create_qp, rdma_destroy_qp, rdma_destroy_srq};
 use super::resolve::{rdma_bind_addr, rdma_resolve_addr, rdma_resolve_route};
-use crate::abi::{
+use fairway_verbs::abi::{
     IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_cq, ibv_pd, ibv_qp_init_attr, ibv_srq, zeroed,
 };
-use crate::device;
-use crate::guard::{EINVAL, ENOMEM, Errno, Result, lock, number, object};
-use crate::pointer::{Array, Handle, Last, Out, Ptr, Text, null_ended};
+use fairway_verbs::guard::{EINVAL, ENOMEM, Errno, Result, lock, number, object};
+use fairway_verbs::manager;
+use fairway_verbs::pointer::{Array, Handle, Last, Out, Ptr, Text, null_ended};
 
 /// How long `rdma_create_ep` may look for the way, in milliseconds.
 const TIMEOUT_MS: c_int = 2_000;
@@ -314,8 +314,10 @@ fn equip(
 #[unsafe(no_mangle)]
 extern "C" fn rdma_get_devices(count: Option<Out<'_, c_int>>) -> *mut *mut ibv_context {
     object(|| {
-        let cm_devices: Vec<Arc<CmDevice>> =
-            device::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect();
+        let cm_devices: Vec<Arc<CmDevice>> = manager::devices()?
+            .into_iter()
+            .filter_map(|device| CmDevice::of(device).ok())
+            .collect();
         let list = null_ended(cm_devices.iter().map(|cm_device| cm_device.context().raw()))?;
         if let Some(count) = count {
             count.write(cm_devices.len() as c_int);

@@ -15,8 +15,8 @@ use fairway_wire::{Duration, Instant, Qpn};
 use super::clock::now;
 use super::id::Core;
 use super::note::{Note, push};
-use crate::after_poll;
-use crate::guard::lock;
+use fairway_verbs::guard::lock;
+use fairway_verbs::manager;
 
 /// Programs that do not poll hear of it so much later. Tests that say what comes before what are
 /// not to fail because a machine was busy for so long.
@@ -50,7 +50,7 @@ pub(super) fn defer(carrier: &Arc<dyn Carrier>, queue_pair: Qpn, note: Note, now
     let (core, carrier) = (Arc::clone(&note.core), Arc::clone(carrier));
     let mut all = lock(&DEFERRED);
     all.push(Deferred { core, carrier, queue_pair, notes: vec![note], until: now + PATIENCE });
-    after_poll::set_waiting(all.len(), release_now);
+    manager::set_waiting(all.len(), release_now);
 }
 
 /// Delivers an event: at once, unless an earlier event of the same id still waits.
@@ -62,7 +62,7 @@ pub(super) fn tell(note: Note) {
 
 /// Takes a note that has to wait behind another one of its id; gives it back if there is none.
 fn follow(note: Note) -> Option<Note> {
-    if after_poll::waiting() == 0 {
+    if manager::waiting() == 0 {
         return Some(note);
     }
     let mut all = lock(&DEFERRED);
@@ -77,7 +77,7 @@ fn follow(note: Note) -> Option<Note> {
 
 /// The time at which the first deferred event is delivered in any case.
 pub(super) fn earliest() -> Option<Instant> {
-    if after_poll::waiting() == 0 {
+    if manager::waiting() == 0 {
         return None;
     }
     lock(&DEFERRED).iter().map(|held| held.until).reduce(Instant::min)
@@ -90,7 +90,7 @@ fn release_now() {
 
 /// Tells what need not wait any more. No lock may be held.
 pub(super) fn release(now: Instant) {
-    if after_poll::waiting() == 0 {
+    if manager::waiting() == 0 {
         return;
     }
     let asked = lock(&DEFERRED).clone();
@@ -100,12 +100,12 @@ pub(super) fn release(now: Instant) {
     let told = all.extract_if(.., |held| due.iter().any(|core| held.is_of(core)));
     // Under the lock, so that nothing overtakes.
     told.flat_map(|held| held.notes).for_each(push);
-    after_poll::set_waiting(all.len(), release_now);
+    manager::set_waiting(all.len(), release_now);
 }
 
 /// An id is no more, and neither is what it would have heard.
 pub(super) fn forget(core: &Arc<Core>) {
     let mut all = lock(&DEFERRED);
     all.retain(|held| !held.is_of(core));
-    after_poll::set_waiting(all.len(), release_now);
+    manager::set_waiting(all.len(), release_now);
 }

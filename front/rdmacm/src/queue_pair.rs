@@ -8,10 +8,10 @@ use super::abi::*;
 use super::cm_device::address_of;
 use super::id::Id;
 use super::verbs;
-use crate::abi::*;
-use crate::guard::{EINVAL, ENOMEM, Errno, Result, lock, number};
-use crate::pointer::{Handle, Last, Out, Ptr};
 use fairway_roce::READ_DEPTH_MAX;
+use fairway_verbs::abi::*;
+use fairway_verbs::guard::{EINVAL, ENOMEM, Errno, Result, lock, number};
+use fairway_verbs::pointer::{Handle, Last, Out, Ptr};
 
 /// READs and atomics of a queue pair in flight at once.
 pub(super) const READ_DEPTH: u8 = READ_DEPTH_MAX;

@@ -17,10 +17,10 @@ use super::super::deferred_disconnect::{self, tell};
 use super::super::id::{Agreed, Core, Id};
 use super::super::note::{Details, Note};
 use super::{CmDevice, State};
-use crate::abi::{ibv_ah_attr, ibv_gid, zeroed};
-use crate::guard::lock;
-use crate::pointer::Ptr;
 use fairway_rdma::Gid;
+use fairway_verbs::abi::{ibv_ah_attr, ibv_gid, zeroed};
+use fairway_verbs::guard::lock;
+use fairway_verbs::pointer::Ptr;
 
 /// Tells everything that happened, in order.
 pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {

@@ -12,10 +12,12 @@ use super::abi::*;
 use super::id::{Core, Id};
 use super::note::{Details, Note, PRIVATE_MAX, Queue};
 use super::{connect, lifetime};
-use crate::abi::zeroed;
-use crate::events::{EventQueue, NOT_YET, sleep_on, take_or_sleep};
-use crate::guard::{EBADF, EINVAL, Errno, Result, lock, number, object, set_errno, uncancelled};
-use crate::pointer::{Handle, Last, Out, Ptr};
+use fairway_verbs::abi::zeroed;
+use fairway_verbs::events::{EventQueue, NOT_YET, sleep_on, take_or_sleep};
+use fairway_verbs::guard::{
+    EBADF, EINVAL, Errno, Result, lock, number, object, set_errno, uncancelled,
+};
+use fairway_verbs::pointer::{Handle, Last, Out, Ptr};
 
 /// A channel as programs hold it.
 #[repr(C)]

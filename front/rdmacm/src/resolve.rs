@@ -15,9 +15,9 @@ use super::deferred_disconnect::tell;
 use super::id::Id;
 use super::note::Note;
 use super::port::Port;
-use crate::abi::ibv_gid;
-use crate::guard::{EINVAL, Errno, Result, lock, number};
-use crate::pointer::Ptr;
+use fairway_verbs::abi::ibv_gid;
+use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
+use fairway_verbs::pointer::Ptr;
 
 const RDMA_CM_EVENT_ADDR_ERROR: c_int = 1;
 

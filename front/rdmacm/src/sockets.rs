@@ -1,6 +1,6 @@
 //! rsockets are not offered: programs that are linked to them start, and hear so.
 
-use crate::guard::{EOPNOTSUPP, number};
+use fairway_verbs::guard::{EOPNOTSUPP, number};
 
 macro_rules! not_offered {
     ($($name:ident)*) => {

@@ -10,7 +10,7 @@ use super::abi::*;
 use super::address::Address;
 use super::port::Port;
 use super::{address, cm_device};
-use crate::guard::Errno;
+use fairway_verbs::guard::Errno;
 
 mod calls;
 

@@ -7,10 +7,10 @@ use libc::c_int;
 
 use super::abi::*;
 use super::id::{Core, Id};
-use crate::abi::{ibv_ah_attr, zeroed};
-use crate::events::EventQueue;
-use crate::guard::lock;
-use crate::pointer::Ptr;
+use fairway_verbs::abi::{ibv_ah_attr, zeroed};
+use fairway_verbs::events::EventQueue;
+use fairway_verbs::guard::lock;
+use fairway_verbs::pointer::Ptr;
 
 /// The longest private data of any message.
 pub(super) const PRIVATE_MAX: usize = 224;

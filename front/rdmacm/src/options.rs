@@ -4,9 +4,9 @@ use libc::{c_int, c_void, sockaddr};
 
 use super::abi::*;
 use super::id::Id;
-use crate::abi::ibv_ece;
-use crate::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, number};
-use crate::pointer::{Array, Out, Ptr};
+use fairway_verbs::abi::ibv_ece;
+use fairway_verbs::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, number};
+use fairway_verbs::pointer::{Array, Out, Ptr};
 
 /// The bytes of an option's value, as many as it must have.
 fn value<const N: usize>(given: Option<&[u8]>) -> Result<[u8; N]> {

@@ -14,9 +14,11 @@ use super::abi::*;
 use super::cm_device::CmDevice;
 use super::note::Queue;
 use super::port::Port;
-use crate::abi::{Field, IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, zeroed};
-use crate::guard::{EINVAL, Result, UnackedEvents, lock};
-use crate::pointer::{Handle, Ptr};
+use fairway_verbs::abi::{
+    Field, IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, zeroed,
+};
+use fairway_verbs::guard::{EINVAL, Result, UnackedEvents, lock};
+use fairway_verbs::pointer::{Handle, Ptr};
 
 /// An id as programs hold it.
 #[repr(C)]

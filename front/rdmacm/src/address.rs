@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 
 use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
 
-use crate::abi::zeroed;
-use crate::guard::{Errno, Result};
+use fairway_verbs::abi::zeroed;
+use fairway_verbs::guard::{Errno, Result};
 
 /// A socket address that a program passes. It is as long as its family says, and the program does
 /// not change it before the call returns.
