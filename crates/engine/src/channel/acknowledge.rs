@@ -341,14 +341,14 @@ impl Channel {
         let number = usize::from(sent.path);
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         if sent.is(LOST) {
-            self.lost.unlink(&mut links, psn.value());
+            self.lost.unlink(&mut links, Sent::at(psn));
             self.lost_bytes -= u64::from(sent.bytes);
             if !sent.is(UNCOUNTED) || shared.is_planted(Canary::RevokeProbe) {
                 shared.counters.lost_revoked += 1;
                 gain.revoked += 1;
             }
         } else {
-            self.paths[number].flying.unlink(&mut links, psn.value());
+            self.paths[number].flying.unlink(&mut links, Sent::at(psn));
             self.views[number].in_flight -= 1;
             self.tp.flight -= u32::from(sent.bytes);
         }
@@ -359,10 +359,10 @@ impl Channel {
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths[number / 64] |= 1 << (number % 64);
-        let message = &mut shared.messages[sent.message];
+        let message = &mut shared.messages[sent.message()];
         message.outstanding -= 1;
         if message.outstanding == 0 {
-            self.settle(shared, sent.message);
+            self.settle(shared, sent.message());
         }
     }
 

@@ -1,7 +1,7 @@
 //! What must hold between any two calls, checked on demand.
 
 use super::Channel;
-use crate::pool::NONE;
+use crate::send_window::Sent;
 use crate::send_window::{ACKNOWLEDGED, LOST};
 use crate::shared::Shared;
 
@@ -32,11 +32,11 @@ impl Channel {
             assert_eq!(*count, self.views[path].in_flight, "packets in flight on path {path}");
         }
         let mut listed = 0;
-        let mut at = self.lost.head();
-        while at != NONE {
+        let mut next = self.lost.head();
+        while let Some(at) = next {
             listed += 1;
-            let psn = fairway_wire::Psn::new(at);
-            at = self.send.record(psn, &mut shared.send_blocks).links.next();
+            let psn = Sent::psn(at);
+            next = self.send.record(psn, &mut shared.send_blocks).links.next();
         }
         assert_eq!(lost, listed, "packets waiting to be resent");
         let usable = self.views.iter().filter(|view| view.usable).count();

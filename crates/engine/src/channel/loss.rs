@@ -2,7 +2,6 @@
 
 use super::{Channel, Timer};
 use crate::canary::Canary;
-use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
@@ -30,7 +29,7 @@ impl Channel {
             while bits != 0 {
                 let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
                 bits &= bits - 1;
-                if self.paths[usize::from(path)].flying.head() == NONE {
+                if self.paths[usize::from(path)].flying.is_empty() {
                     self.flying_paths[word] &= !(1 << (path % 64));
                 } else {
                     lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
@@ -50,12 +49,8 @@ impl Channel {
     /// Asks the detector about the oldest packets of a path; gives the bytes that were lost.
     fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> u32 {
         let mut lost_bytes = 0;
-        loop {
-            let head = self.paths[usize::from(path)].flying.head();
-            if head == NONE {
-                break;
-            }
-            let lost = self.try_lose(shared, now, ack, Psn::new(head));
+        while let Some(head) = self.paths[usize::from(path)].flying.head() {
+            let lost = self.try_lose(shared, now, ack, Sent::psn(head));
             if lost == 0 {
                 break;
             }
@@ -160,8 +155,8 @@ impl Channel {
             return 0;
         }
         let mut bytes = 0;
-        while self.paths[usize::from(path)].flying.head() != NONE {
-            let psn = Psn::new(self.paths[usize::from(path)].flying.head());
+        while let Some(head) = self.paths[usize::from(path)].flying.head() {
+            let psn = Sent::psn(head);
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
@@ -186,8 +181,8 @@ impl Channel {
     pub(crate) fn take_from_path(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
         self.send.record(psn, &mut shared.send_blocks).flags |= LOST;
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        self.paths[usize::from(sent.path)].flying.unlink(&mut links, psn.value());
-        self.lost.push_back(&mut links, psn.value());
+        self.paths[usize::from(sent.path)].flying.unlink(&mut links, Sent::at(psn));
+        self.lost.push_back(&mut links, Sent::at(psn));
         self.lost_bytes += u64::from(sent.bytes);
         // Even what only fills a sequence number needs credit.
         self.ask_for_credit(shared, shared.flows.now);
@@ -231,9 +226,8 @@ impl Channel {
             if lost > 0 {
                 self.tell_loss(shared, now, (lost, path as u8), silent);
             }
-            let head = self.paths[path as usize].flying.head();
-            if head != NONE {
-                let sent_at = self.send.record(Psn::new(head), &mut shared.send_blocks).sent_at;
+            if let Some(head) = self.paths[path as usize].flying.head() {
+                let sent_at = self.send.record(Sent::psn(head), &mut shared.send_blocks).sent_at;
                 let due = (sent_at + timeout).max(now + timeout.divided_by(4));
                 next = Some(next.map_or(due, |at| at.min(due)));
             }
@@ -270,11 +264,8 @@ impl Channel {
         let mut bytes = 0;
         let mut down = false;
         loop {
-            let head = self.paths[usize::from(path)].flying.head();
-            if head == NONE {
-                return bytes;
-            }
-            let psn = Psn::new(head);
+            let Some(head) = self.paths[usize::from(path)].flying.head() else { return bytes };
+            let psn = Sent::psn(head);
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && now.is_before(sent.sent_at + timeout) {
                 return bytes;

@@ -50,15 +50,19 @@ use crate::api::{ChannelConfig, ChannelId};
 use crate::arrival::Arrival;
 use crate::limits::Limits;
 use crate::list::List;
+use crate::message::Message;
 use crate::pace::Pace;
 use crate::pool::Index;
 use crate::receive_window::ReceiveWindow;
-use crate::send_window::SendWindow;
+use crate::send_window::{SendWindow, Sent};
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::{PathView, PolicySet};
 use fairway_wire::{Cna, Duration, Instant, JettyId, Msn, Order, Psn, Refusal, Route, Tpn};
+
+/// Names the record of a channel.
+pub(crate) type ChannelIndex = Index<Channel>;
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
@@ -122,7 +126,7 @@ pub(crate) enum Why {
     /// Its payload is being put in place.
     Placing,
     /// As `Placing`; it is a part of the answer to this message of ours.
-    PlacingAnswer { question: u32 },
+    PlacingAnswer { question: Index<Message> },
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },
@@ -196,7 +200,7 @@ pub(crate) struct Chunk {
     pub(crate) small: bool,
     /// Whose packets it carries, and whether they leave the address out: a run of equal packets
     /// leaves as one, so that is settled once for each message in a chunk.
-    pub(crate) owner: u32,
+    pub(crate) owner: Option<Index<Message>>,
     pub(crate) learned: bool,
 }
 
@@ -222,16 +226,16 @@ pub(crate) struct Channel {
     /// Packets of which only the header came, and which the peer is to be told of.
     pub(crate) trimmed: trimmed::Trimmed,
     /// Messages with something to send, in turn.
-    pub(crate) sending: List,
+    pub(crate) sending: List<Index<Message>>,
     pub(crate) round: Round,
-    pub(crate) awaiting_slot: List,
-    pub(crate) awaiting_read_slot: List,
-    pub(crate) awaiting_receiver: List,
+    pub(crate) awaiting_slot: List<Index<Message>>,
+    pub(crate) awaiting_read_slot: List<Index<Message>>,
+    pub(crate) awaiting_receiver: List<Index<Message>>,
     pub(crate) retry_burst: RetryBurst,
     /// Refusals of messages that had been acknowledged, to be confirmed.
     late_refusals: LateRefusals,
     /// PSNs to be resent.
-    pub(crate) lost: List,
+    pub(crate) lost: List<Index<Sent>>,
     /// Slots of our messages at the peer.
     pub(crate) message_slots: SlotTable,
     /// Slots of those of our messages that await an answer.
@@ -356,13 +360,13 @@ impl Channel {
         })
     }
 
-    pub(crate) fn index(&self) -> u32 {
-        self.id.index() as u32
+    pub(crate) fn index(&self) -> ChannelIndex {
+        self.id.record()
     }
 
     /// What the transaction layer knows of the peer is found by this.
-    pub(crate) fn group(&self) -> u32 {
-        self.leader.index() as u32
+    pub(crate) fn group(&self) -> ChannelIndex {
+        self.leader.record()
     }
 
     /// How many operations of one Jetty may be under way that the target may have to hold, with

@@ -3,7 +3,8 @@
 use super::{Channel, Timer};
 use crate::api::Event;
 use crate::list::List;
-use crate::pool::NONE;
+use crate::pool::Index;
+use crate::send_window::Sent;
 use crate::shared::Shared;
 use fairway_policy::ChunkRequest;
 use fairway_wire::{Duration, Instant};
@@ -12,7 +13,7 @@ use fairway_wire::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     /// PSNs sent on it and neither acknowledged nor declared lost, in the order of sending.
-    pub(crate) flying: List,
+    pub(crate) flying: List<Index<Sent>>,
     /// Packets sent on it, wrapping.
     pub(crate) sequence: u32,
     /// The highest sequence that was acknowledged, wrapping.
@@ -196,7 +197,7 @@ impl Channel {
         }
         state.probed = false;
         state.timeouts = 0;
-        debug_assert!(state.flying.head() == NONE, "a path out of use has nothing in flight");
+        debug_assert!(state.flying.is_empty(), "a path out of use has nothing in flight");
         self.views[usize::from(path)].usable = true;
         self.usable_paths += 1;
         shared.counters.paths_up += 1;

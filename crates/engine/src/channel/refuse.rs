@@ -10,9 +10,9 @@ use super::bypass::status_of;
 use super::{Channel, Timer, Why, Withheld};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
-use crate::message::{MessagePlace, Outcome, OvertakingPlan};
+use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
 use crate::placement::Verdict;
-use crate::pool::NONE;
+use crate::pool::Index;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
@@ -164,7 +164,7 @@ impl Channel {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
-        let is_late = shared.messages[sent.message].number != nak.message;
+        let is_late = shared.messages[sent.message()].number != nak.message;
         if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
@@ -185,7 +185,7 @@ impl Channel {
             Refusal::OutOfOrder => shared.profile.not_ready_delay,
             _ => Duration::from_us(u64::from(nak.retry_after_us)),
         };
-        self.give_up(shared, sent.message, nak.reason, now + wait);
+        self.give_up(shared, sent.message(), nak.reason, now + wait);
         self.mark_ready(shared);
         Verdict::Done
     }
@@ -206,7 +206,7 @@ impl Channel {
     pub(crate) fn give_up(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Message>,
         reason: Refusal,
         retry_at: Instant,
     ) {
@@ -261,15 +261,14 @@ impl Channel {
     }
 
     /// How many operations of its Jetty were posted after `first` and up to it.
-    fn distance(shared: &Shared, index: u32, first: u32) -> u32 {
-        match first {
-            NONE => 0,
-            first => shared.messages[index].serial.wrapping_sub(shared.messages[first].serial),
-        }
+    fn distance(shared: &Shared, index: Index<Message>, first: Option<Index<Message>>) -> u32 {
+        first.map_or(0, |first| {
+            shared.messages[index].serial.wrapping_sub(shared.messages[first].serial)
+        })
     }
 
     /// Is anything of its Jetty left that was posted before an operation of ours?
-    fn overtakes(shared: &Shared, index: u32) -> bool {
+    fn overtakes(shared: &Shared, index: Index<Message>) -> bool {
         !match shared.is_planted(Canary::CountOvertaking) {
             true => shared.initiator.is_oldest(&shared.messages, index),
             false => shared.initiator.is_first(&shared.messages, index),
@@ -278,16 +277,16 @@ impl Channel {
 
     /// Refused messages whose time has come go back into the queue.
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
-        let mut at = self.awaiting_receiver.head();
+        let mut listed = self.awaiting_receiver.head();
         let mut earliest: Option<Instant> = None;
         let profile = &shared.profile;
         let pass = self.round_trip.smoothed.min(profile.timeout_min).max(profile.not_ready_delay);
         let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
-        while at != NONE {
+        while let Some(at) = listed {
             let first = shared.initiator.first(&shared.messages[at]);
             let distance = Self::distance(shared, at, first);
             let message = &mut shared.messages[at];
-            let next = message.links.next();
+            listed = message.links.next();
             let is_due = !now.is_before(message.retry_at);
             let goes = begins_anew || self.retry_burst.has_place_for(distance);
             if is_due && message.overtaking.lets_pass(first, goes) {
@@ -300,7 +299,6 @@ impl Channel {
                 self.awaiting_receiver.unlink(&mut shared.messages, at);
                 self.enlist(shared, at);
             }
-            at = next;
         }
         if let Some(due) = earliest {
             self.arm(shared, Timer::NotReady, due);

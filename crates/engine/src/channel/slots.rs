@@ -1,19 +1,20 @@
 //! Slots at the peer: numbers 0..n (n ≤ 256), each free or with the message of ours that has it.
 
-use crate::pool::NONE;
+use crate::message::Message;
+use crate::pool::Index;
 use alloc::boxed::Box;
 
 /// The slots of one kind, and which message has each.
 #[derive(Debug)]
 pub(crate) struct SlotTable {
     free: Slots,
-    /// By slot; `NONE` if it is free.
-    owners: Box<[u32]>,
+    /// By slot: the message that has it, unless it is free.
+    owners: Box<[Option<Index<Message>>]>,
 }
 
 impl SlotTable {
     pub(crate) fn new(count: u32) -> SlotTable {
-        let owners = alloc::vec![NONE; count as usize].into_boxed_slice();
+        let owners = alloc::vec![None; count as usize].into_boxed_slice();
         SlotTable { free: Slots::new(count), owners }
     }
 
@@ -28,30 +29,30 @@ impl SlotTable {
     }
 
     /// Gives a message a slot, if one is free.
-    pub(crate) fn take(&mut self, message: u32) -> Option<u8> {
+    pub(crate) fn take(&mut self, message: Index<Message>) -> Option<u8> {
         let slot = self.free.take()?;
         self.pass(slot, message);
         Some(slot)
     }
 
     /// Passes a slot that is taken on to another message.
-    pub(crate) fn pass(&mut self, slot: u8, message: u32) {
-        self.owners[usize::from(slot)] = message;
+    pub(crate) fn pass(&mut self, slot: u8, message: Index<Message>) {
+        self.owners[usize::from(slot)] = Some(message);
     }
 
     pub(crate) fn give_back(&mut self, slot: u8) {
-        self.owners[usize::from(slot)] = NONE;
+        self.owners[usize::from(slot)] = None;
         self.free.give_back(slot);
     }
 
     /// The message that has a slot. The peer names the slot, so there may be no such slot.
-    pub(crate) fn owner(&self, slot: u8) -> Option<u32> {
-        self.owners.get(usize::from(slot)).copied().filter(|&message| message != NONE)
+    pub(crate) fn owner(&self, slot: u8) -> Option<Index<Message>> {
+        self.owners.get(usize::from(slot)).copied().flatten()
     }
 
     /// The messages that have a slot.
-    pub(crate) fn owners(&self) -> impl Iterator<Item = u32> + '_ {
-        self.owners.iter().copied().filter(|&message| message != NONE)
+    pub(crate) fn owners(&self) -> impl Iterator<Item = Index<Message>> + '_ {
+        self.owners.iter().copied().flatten()
     }
 }
 

@@ -10,10 +10,9 @@
 
 use super::{Channel, Timer};
 use crate::canary::Canary;
-use crate::pool::NONE;
-use crate::send_window::{ACKNOWLEDGED, LOST, SentLinks, UNCOUNTED};
+use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, UNCOUNTED};
 use crate::shared::Shared;
-use fairway_wire::{Duration, Instant, Psn};
+use fairway_wire::{Duration, Instant};
 
 /// Probes before it is the retransmission timer's turn.
 const PROBES: u8 = 2;
@@ -177,11 +176,11 @@ impl Channel {
         let mut bytes = 0;
         let mut down = false;
         loop {
-            let head = self.paths[usize::from(path)].flying.head();
-            if head == NONE {
+            let Some(head) = self.paths[usize::from(path)].flying.head() else {
                 return (bytes, None);
-            }
-            let sent = *self.send.record(Psn::new(head), &mut shared.send_blocks);
+            };
+            let psn = Sent::psn(head);
+            let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && !sent.sent_at.is_before(newest) {
                 return (bytes, None);
             }
@@ -194,7 +193,7 @@ impl Channel {
                 down = self.path_timed_out(shared, path, now);
             }
             bytes += u32::from(sent.bytes);
-            self.declare_lost(shared, Psn::new(head), &sent);
+            self.declare_lost(shared, psn, &sent);
         }
     }
 
@@ -215,7 +214,7 @@ impl Channel {
                 if shared.is_planted(Canary::ForgetProbed) {
                     self.lost_bytes -= u64::from(sent.bytes);
                     let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-                    self.lost.unlink(&mut links, psn.value());
+                    self.lost.unlink(&mut links, Sent::at(psn));
                 }
                 return self.mark_ready(shared);
             }

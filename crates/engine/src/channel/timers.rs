@@ -74,7 +74,7 @@ impl Channel {
     pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
         self.timers[timer as usize] = at;
         self.armed |= 1 << timer as u16;
-        shared.deadlines.wake_by(self.index(), at);
+        shared.deadlines.wake_by(self.index().number(), at);
     }
 
     pub(crate) fn disarm(&mut self, timer: Timer) {
@@ -95,7 +95,7 @@ impl Channel {
         }
         for timer in Timer::ALL {
             if self.is_armed(timer) {
-                shared.deadlines.wake_by(self.index(), self.timers[timer as usize]);
+                shared.deadlines.wake_by(self.index().number(), self.timers[timer as usize]);
             }
         }
     }

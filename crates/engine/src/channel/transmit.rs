@@ -6,7 +6,7 @@ use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
 use crate::list::Links;
 use crate::message::{Message, MessagePlace, Outcome};
-use crate::pool::NONE;
+use crate::pool::Index;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
@@ -138,10 +138,9 @@ impl Channel {
     }
 
     /// The message whose turn it is and which has, or needs no, slot.
-    fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<u32> {
+    fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<Index<Message>> {
         let scheduled = shared.flows.are_scheduled();
-        while self.sending.head() != NONE {
-            let index = self.sending.head();
+        while let Some(index) = self.sending.head() {
             if scheduled && !self.passes_gate(shared, index, now) {
                 continue;
             }
@@ -155,7 +154,7 @@ impl Channel {
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
             if self.acquire_slots(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
-                let is_flowless = message.has_payload() && message.flow == NONE;
+                let is_flowless = message.has_payload() && message.flow.is_none();
                 if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
                     // No gate holds back what found no record for a flow. While such messages come
                     // again and again, flows that have had their turn must not wait for the last.
@@ -183,7 +182,7 @@ impl Channel {
     /// Takes the slots a message needs; false if one is not to be had. The last read slots are only
     /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
     /// until what it follows has been executed, and that may need a slot, too.
-    fn acquire_slots(&mut self, message: &mut Message, index: u32, first: bool) -> bool {
+    fn acquire_slots(&mut self, message: &mut Message, index: Index<Message>, first: bool) -> bool {
         if message.is_answer() || message.order.mode == ServiceMode::Uno {
             return true;
         }
@@ -215,7 +214,7 @@ impl Channel {
     /// Have the window, the peer and the pools room for the next new packet of a message, which
     /// has `bytes` bytes, headers included?
     #[inline]
-    fn has_room(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
+    fn has_room(&mut self, shared: &mut Shared, index: Index<Message>, bytes: u32) -> bool {
         let psn = self.tp.next;
         let flight = u64::from(self.tp.flight);
         let window = self.policy.congestion.window_bytes();
@@ -245,7 +244,12 @@ impl Channel {
         self.tp.next.distance_from(self.tp.oldest) as u32
     }
 
-    fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
+    fn send_new(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Message>,
+        now: Instant,
+    ) -> Option<Transmit> {
         let message = &shared.messages[index];
         let packet_index = message.next_index;
         let psn = self.tp.next;
@@ -259,7 +263,7 @@ impl Channel {
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.next = psn.next();
         *self.send.record(psn, &mut shared.send_blocks) = Sent {
-            message: index,
+            message: Some(index),
             index: packet_index,
             bytes: bytes as u16,
             flags: 0,
@@ -273,8 +277,8 @@ impl Channel {
         let full = u64::from(self.tp.flight + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         // A record that is used again is another message's.
-        if self.chunk.owner != index || packet_index == 0 {
-            self.chunk.owner = index;
+        if self.chunk.owner != Some(index) || packet_index == 0 {
+            self.chunk.owner = Some(index);
             self.chunk.learned = message.learned;
         }
         self.unasked = self.unasked.saturating_add(bytes);
@@ -309,7 +313,12 @@ impl Channel {
 
     /// An unreliable message: it is over once the caller has gathered its payload
     /// (`Nic::finish_datagram`).
-    fn send_datagram(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
+    fn send_datagram(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        index: Index<Message>,
+    ) -> Transmit {
         let flow = shared.messages[index].flow;
         let bytes = shared.messages[index].payload(0, self.mtu) + HEADER_BYTES;
         shared.flows.sent(flow, now, bytes);
@@ -331,7 +340,7 @@ impl Channel {
     }
 
     /// Counts packet `next_index` of the message as sent; true if it was the last.
-    fn advance_message(&mut self, shared: &mut Shared, index: u32) -> bool {
+    fn advance_message(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
         let message = &mut shared.messages[index];
         if message.next_index == 0 {
             if message.is_open_put() {
@@ -356,7 +365,7 @@ impl Channel {
     }
 
     /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
-    fn needs_path(&self, shared: &Shared, index: u32) -> bool {
+    fn needs_path(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
@@ -364,7 +373,13 @@ impl Channel {
     }
 
     /// The path of the current chunk, or of a new one.
-    fn chunk_path(&mut self, shared: &mut Shared, index: u32, bytes: u32, now: Instant) -> u8 {
+    fn chunk_path(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Message>,
+        bytes: u32,
+        now: Instant,
+    ) -> u8 {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
         let stale = !self.views[usize::from(self.chunk.path)].usable;
@@ -377,7 +392,7 @@ impl Channel {
                 self.policy.congestion.chunk_bytes(remaining)
             };
             self.chunk.small = small;
-            self.chunk.owner = NONE;
+            self.chunk.owner = None;
             self.chunk.path = if small {
                 self.path_for_small(shared, now)
             } else {
@@ -405,7 +420,7 @@ impl Channel {
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
         let first = match one_by_one && is_due {
             true => self.tp.oldest,
-            false => Psn::new(self.lost.head()),
+            false => Sent::psn(self.lost.head()?),
         };
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
         let window = self.policy.congestion.window_bytes();
@@ -425,9 +440,9 @@ impl Channel {
         let (psn, beyond_window) = self.next_lost(shared, now)?;
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        self.lost.unlink(&mut links, psn.value());
+        self.lost.unlink(&mut links, Sent::at(psn));
         self.lost_bytes -= u64::from(sent.bytes);
-        let message = shared.messages[sent.message];
+        let message = shared.messages[sent.message()];
         // Of what was answered every packet has arrived, and its memory may be gone: only the
         // sequence number has to be filled.
         let void = sent.is(VOID) || message.outcome != Outcome::Open;
@@ -489,7 +504,7 @@ impl Channel {
         view.in_flight += 1;
         view.sent += 1;
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        state.flying.push_back(&mut links, psn.value());
+        state.flying.push_back(&mut links, Sent::at(psn));
         if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
             let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
             let grace = self.pace.grace(self.round_trip.smoothed);

@@ -2,6 +2,7 @@
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelConfig, ChannelId};
+use crate::channel::ChannelIndex;
 use crate::control::{
     CongestionKind, CongestionLaw, CongestionProcessor, News, ProcessorStats, stand_in,
 };
@@ -92,7 +93,7 @@ impl Nic {
         let Laws::InLine { processor, budget } = &mut self.laws else { return };
         for _ in 0..*budget {
             let Some(index) = processor.run_one() else { return };
-            if let Some(channel) = channel_at(&mut self.entries, index) {
+            if let Some(channel) = channel_at(&mut self.entries, ChannelIndex::of(index)) {
                 channel.ask_for_credit(&mut self.shared, now);
                 channel.mark_ready(&mut self.shared);
             }

@@ -13,7 +13,7 @@ mod target;
 use fairway_wire::{ServiceMode, Tag};
 
 pub(crate) use initiator::{Answering, Incomplete, Initiator, JettyOrder, Sequences};
-pub(crate) use keyed::{Key, Keyed};
+pub(crate) use keyed::{Key, Keyed, KeyedIndex};
 pub(crate) use reserved::is_after;
 pub(crate) use target::{Standing, Tracker};
 
