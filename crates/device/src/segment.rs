@@ -187,8 +187,8 @@ impl Segments {
         Some(offset.checked_add(u64::from(length)).is_some_and(|end| end <= segment.length))
     }
 
-    /// One more operation or receive needs the memory. [`SegmentId::NOWHERE`], which stands for no bytes, has no
-    /// references.
+    /// One more operation or receive needs the memory. [`SegmentId::NOWHERE`], which stands for no
+    /// bytes, has no references.
     ///
     /// # Panics
     /// If there is no such segment.
@@ -278,8 +278,8 @@ impl Segments {
         })
     }
 
-    /// True if what was admitted is still open: the registration, if it is not [`SegmentId::NOWHERE`], and the
-    /// grant it came by.
+    /// True if what was admitted is still open: the registration, if it is not
+    /// [`SegmentId::NOWHERE`], and the grant it came by.
     ///
     /// # Panics
     /// If there never was such a segment.

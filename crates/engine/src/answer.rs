@@ -1,7 +1,7 @@
 //! Answers to loads and stores, in a pool that all channels share.
 
 use crate::api::LocalRange;
-use crate::channel::ChannelIndex;
+use crate::names::ChannelIndex;
 use crate::pool::Index;
 use fairway_wire::{JettyId, Refusal};
 

@@ -5,7 +5,7 @@ mod answers;
 
 pub use answers::*;
 
-use crate::channel::ChannelIndex;
+use crate::names::ChannelIndex;
 pub use fairway_device::{
     CompletionQueueId, Grant, LocalRange, Rights, SegmentId, SegmentRequest, SetupError,
 };
@@ -381,4 +381,9 @@ pub struct ChannelConfig {
     pub remote_read_slots: u32,
     /// Control.
     pub policy: PolicySet,
+}
+
+/// Does the target order transactions that ask for this? They have a number.
+pub(crate) fn is_numbered(mode: ServiceMode, tag: Tag) -> bool {
+    tag != Tag::No && mode != ServiceMode::Roi
 }

@@ -2,11 +2,11 @@
 //! writes.
 
 use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
-use crate::channel::ChannelIndex;
 use crate::held::Held;
 use crate::jetty::Receive;
 use crate::mailbox::Ticket;
 use crate::message::Message;
+use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use crate::segment::Admission;
 use fairway_wire::{Data, JettyId, Msn, Order, Refusal};

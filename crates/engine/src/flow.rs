@@ -6,13 +6,13 @@
 //! the flow. Before each packet the flow's gate is asked: it is shut while the flow is ahead of its
 //! dequeue rate, and when it has used up its turn.
 
-use crate::channel::ChannelIndex;
 use crate::control::{EventQueue, Kind, Recorder, TraceEntry, share_value};
 use crate::deadlines::Deadlines;
 use crate::limits::{Limits, Profile};
 use crate::list::{Linked, Links, List};
 use crate::message::Message;
-use crate::order::{Key, Keyed, KeyedIndex};
+use crate::names::{ChannelIndex, FlowIndex, FlowRecord};
+use crate::order::{Key, Keyed};
 use crate::pace::Pace;
 use crate::pool::Index;
 use alloc::boxed::Box;
@@ -85,7 +85,7 @@ pub(crate) struct Flow {
 
 /// All flows of a NIC.
 pub(crate) struct Flows {
-    records: Keyed<Flow>,
+    records: Keyed<Flow, FlowRecord>,
     /// By flow: when it is to be looked at.
     pub(crate) wakes: Deadlines,
     pub(crate) rates: Arc<RateRegisters>,
@@ -110,9 +110,6 @@ pub(crate) struct Flows {
     /// A planted bug: flows wait for the next round when they begin.
     pub(crate) begins_spent: bool,
 }
-
-/// Names a flow.
-pub(crate) type FlowIndex = KeyedIndex<Flow>;
 
 /// Flows that have had their turn, linked.
 pub(crate) struct Spent<'a>(&'a mut Flows);
@@ -420,7 +417,7 @@ impl Flows {
 
     /// Size of one flow with what belongs to its number, in bytes.
     pub(crate) const RECORD_BYTES: usize =
-        Keyed::<Flow>::RECORD_BYTES + 2 * size_of::<u64>() + 4 * size_of::<u32>();
+        Keyed::<Flow, FlowRecord>::RECORD_BYTES + 2 * size_of::<u64>() + 4 * size_of::<u32>();
 }
 
 fn key_of(channel: ChannelIndex, jetty: JettyId, answers: bool) -> Key {

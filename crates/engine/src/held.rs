@@ -2,8 +2,8 @@
 
 use crate::api::ChannelId;
 use crate::arrival::Arrival;
-use crate::channel::ChannelIndex;
 use crate::message::Message;
+use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use fairway_wire::{Data, Operation, Packet, Psn, ServiceMode};
 

@@ -6,12 +6,12 @@ mod overtaking;
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
 pub(crate) use overtaking::{Overtaking, OvertakingPlan};
 
-use crate::api::{ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest};
-use crate::channel::ChannelIndex;
-use crate::flow::FlowIndex;
+use crate::api::{
+    ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest, is_numbered,
+};
 use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
-use crate::order::is_numbered;
+use crate::names::{ChannelIndex, FlowIndex};
 use crate::pool::Index;
 use fairway_wire::{Instant, JettyId, Msn, Operation, ServiceMode, Tag};
 

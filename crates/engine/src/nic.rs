@@ -5,7 +5,7 @@ use crate::api::{
     SegmentRequest, SetupError, Transmit,
 };
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelIndex, ChannelState, Silence};
+use crate::channel::{Channel, ChannelState, Silence};
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -16,6 +16,7 @@ use crate::jetty::{Jetty, ReceiveSource};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
+use crate::names::ChannelIndex;
 use crate::order::{Initiator, Keyed};
 use crate::placement::{Execution, PlacementToken, Verdict};
 use crate::pool::Pool;

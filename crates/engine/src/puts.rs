@@ -1,9 +1,9 @@
 //! The sender's side of mailboxes: how the puts of a Jetty to a mailbox are numbered, and which of
 //! them are over.
 
-use crate::channel::ChannelIndex;
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
+use crate::names::ChannelIndex;
 use crate::order::{Key, Keyed, KeyedIndex};
 use crate::pool::{Index, Pool};
 use fairway_wire::Tag;

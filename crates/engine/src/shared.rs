@@ -7,7 +7,6 @@ use crate::api::{
 };
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
-use crate::channel::ChannelIndex;
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -20,6 +19,7 @@ use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
+use crate::names::ChannelIndex;
 use crate::order::{Incomplete, Initiator, Key, Keyed, Tracker};
 use crate::placement::Verdict;
 use crate::pool::{Index, Pool};

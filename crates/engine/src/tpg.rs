@@ -4,7 +4,7 @@
 //! first channel, the leader. A channel that was opened alone is a group of one.
 
 use crate::api::{ChannelId, Status};
-use crate::channel::ChannelIndex;
+use crate::names::ChannelIndex;
 use alloc::vec::Vec;
 
 /// Most channels of a group.

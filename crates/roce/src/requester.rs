@@ -41,7 +41,6 @@ const READS_PER_WINDOW: u32 = 8;
 pub(crate) struct Requester {
     pub(crate) queue: List<Index<Send>>,
     pub(crate) posted: u32,
-    /// The first that is not acknowledged.
     pub(crate) oldest: Option<Index<Send>>,
     pub(crate) una: Psn,
     cursor: Option<Index<Send>>,

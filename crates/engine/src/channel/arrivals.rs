@@ -1,11 +1,11 @@
 //! How messages on their way in end: complete, forgotten, evicted from their receive, or abandoned.
 
 use super::Channel;
-use crate::api::{Completion, Status};
+use crate::api::{Completion, Status, is_numbered};
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::mailbox::Ticket;
-use crate::order::{Key, is_numbered};
+use crate::order::Key;
 use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Msn, Refusal};
@@ -53,7 +53,7 @@ impl Channel {
     /// Ends a message on its way into a receive of a Jetty that has ended: the receive is flushed,
     /// and the rest of the message goes nowhere.
     pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
-        let response = core::mem::replace(&mut shared.arrivals[index].response, None);
+        let response = shared.arrivals[index].response.take();
         let receive = shared.arrivals[index].receive.take();
         let arrival = shared.arrivals[index];
         let completion = self.receive_completion(&arrival);
@@ -95,7 +95,7 @@ impl Channel {
         let arrival = &mut shared.arrivals[index];
         arrival.refused = true;
         shared.mailboxes.cancel(core::mem::replace(&mut arrival.ticket, Ticket::VOID));
-        let response = core::mem::replace(&mut arrival.response, None);
+        let response = arrival.response.take();
         let (jetty, receive) = (arrival.jetty, arrival.receive.take());
         if let Some(response) = response {
             self.unreserve_answer(shared, response);

@@ -4,12 +4,12 @@
 use super::Channel;
 use super::receive::Judgement;
 use super::respond::is_question;
-use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status};
+use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::jetty::Receive;
-use crate::order::{Key, KeyedIndex, Standing, Tracker, is_numbered};
+use crate::order::{Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{AtomicExecution, Execution, PlacementToken, Purpose};
 use crate::pool::Index;
 use crate::shared::Shared;

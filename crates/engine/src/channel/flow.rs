@@ -2,9 +2,10 @@
 
 use super::Channel;
 use crate::canary::Canary;
-use crate::flow::{FlowIndex, FlowPlace, Gate};
+use crate::flow::{FlowPlace, Gate};
 use crate::list::List;
 use crate::message::{Message, MessagePlace};
+use crate::names::FlowIndex;
 use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Instant, Tag};

@@ -159,7 +159,7 @@ impl Channel {
     /// come, the refusal goes with its next packet; and if all of it has arrived, with the packet
     /// because of which it had its turn, which has not been acknowledged yet.
     pub(super) fn break_off_later(&mut self, shared: &mut Shared, index: Index<Arrival>) {
-        let response = core::mem::replace(&mut shared.arrivals[index].response, None);
+        let response = shared.arrivals[index].response.take();
         let arrival = shared.arrivals[index];
         if let Some(response) = response {
             let refusal = self.break_off(shared, index);

@@ -51,6 +51,7 @@ use crate::arrival::Arrival;
 use crate::limits::Limits;
 use crate::list::List;
 use crate::message::Message;
+use crate::names::ChannelIndex;
 use crate::pace::Pace;
 use crate::pool::Index;
 use crate::receive_window::ReceiveWindow;
@@ -60,9 +61,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::{PathView, PolicySet};
 use fairway_wire::{Cna, Duration, Instant, JettyId, Msn, Order, Psn, Refusal, Route, Tpn};
-
-/// Names the record of a channel.
-pub(crate) type ChannelIndex = Index<Channel>;
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.

@@ -2,10 +2,9 @@
 
 use super::receive::{Judgement, place_at};
 use super::{Channel, Why};
-use crate::api::{DropReason, LocalRange, Rights, Status};
+use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::canary::Canary;
 use crate::message::{Message, MessagePlace, Outcome, Reply};
-use crate::order::is_numbered;
 use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;

@@ -2,7 +2,7 @@
 
 use super::Flows;
 use crate::control::{Recorder, TraceEntry, TraceRecord};
-use crate::flow::FlowIndex;
+use crate::names::FlowIndex;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::FlowId;

@@ -3,7 +3,8 @@
 use super::{Entry, EntryState, MTU_MAX, Nic, channel_at};
 use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelIndex, ChannelState, Timer};
+use crate::channel::{Channel, ChannelState, Timer};
+use crate::names::ChannelIndex;
 use crate::shared::Shared;
 use fairway_policy::SourceId;
 use fairway_wire::Instant;

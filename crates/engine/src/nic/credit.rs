@@ -2,8 +2,8 @@
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, Received};
-use crate::channel::ChannelIndex;
 use crate::limits::HEADER_BYTES;
+use crate::names::ChannelIndex;
 use alloc::boxed::Box;
 use fairway_policy::{CreditPolicy, SourceId};
 use fairway_wire::{Instant, Packet};

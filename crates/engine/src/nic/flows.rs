@@ -2,9 +2,8 @@
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, SetupError};
-use crate::channel::ChannelIndex;
 use crate::control::{EventQueue, Processor, ProcessorStats};
-use crate::flow::FlowIndex;
+use crate::names::{ChannelIndex, FlowIndex};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};

@@ -2,10 +2,10 @@
 
 use super::{Nic, channel_at};
 use crate::api::{ChannelConfig, ChannelId};
-use crate::channel::ChannelIndex;
 use crate::control::{
     CongestionKind, CongestionLaw, CongestionProcessor, News, ProcessorStats, stand_in,
 };
+use crate::names::ChannelIndex;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

@@ -3,9 +3,10 @@
 use super::{Nic, channel_at, request};
 use crate::api::{LocalRange, PostError, ReceiveRequest, Work, WorkRequest};
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelIndex, ChannelState};
+use crate::channel::{Channel, ChannelState};
 use crate::jetty::Receive;
 use crate::message::Message;
+use crate::names::ChannelIndex;
 use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Instant, JettyId, ServiceMode};

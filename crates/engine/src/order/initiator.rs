@@ -1,12 +1,12 @@
 //! The initiator's tracker: operations in the order in which they were posted, and what has to
 //! wait before it is issued.
 
-use super::{Key, Keyed, is_numbered};
-use crate::api::{OrderRequest, PostError};
+use super::{Key, Keyed};
+use crate::api::{OrderRequest, PostError, is_numbered};
 use crate::canary::Canary;
-use crate::channel::ChannelIndex;
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
+use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, ServiceMode, Tag};

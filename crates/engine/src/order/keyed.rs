@@ -1,6 +1,6 @@
 //! Records found by channel and Jetty (and mailbox): made on demand, from a fixed number.
 
-use crate::channel::ChannelIndex;
+use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::JettyId;
@@ -31,18 +31,22 @@ pub(crate) struct Entry<T> {
 /// Names a record of a [`Keyed`] of `T`.
 pub(crate) type KeyedIndex<T> = Index<Entry<T>>;
 
-/// At most `capacity` records. They live until their channel ends.
+/// At most `capacity` records. They live until their channel ends. `N` marks their names.
 #[derive(Debug)]
-pub(crate) struct Keyed<T> {
+pub(crate) struct Keyed<T, N = Entry<T>> {
     records: Pool<Entry<T>>,
     /// Open addressing with linear probing. Twice as many places as records.
-    table: Vec<Option<KeyedIndex<T>>>,
+    table: Vec<Option<Index<N>>>,
 }
 
-impl<T: Copy> Keyed<T> {
+impl<T: Copy, N> Keyed<T, N> {
     pub(crate) fn new(capacity: u32) -> Self {
         let slots = (capacity.max(1) as usize * 2).next_power_of_two();
         Keyed { records: Pool::new(capacity), table: alloc::vec![None; slots] }
+    }
+
+    fn entry(&self, index: Index<N>) -> &Entry<T> {
+        &self.records[record(index)]
     }
 
     fn start(&self, key: &Key) -> usize {
@@ -55,7 +59,7 @@ impl<T: Copy> Keyed<T> {
     fn place(&self, key: &Key) -> usize {
         let mut at = self.start(key);
         while let Some(index) = self.table[at]
-            && self.records[index].key != *key
+            && self.entry(index).key != *key
         {
             at = (at + 1) & (self.table.len() - 1);
         }
@@ -63,15 +67,16 @@ impl<T: Copy> Keyed<T> {
     }
 
     /// The index of the record, if there is one.
-    pub(crate) fn find(&self, key: &Key) -> Option<KeyedIndex<T>> {
+    pub(crate) fn find(&self, key: &Key) -> Option<Index<N>> {
         self.table[self.place(key)]
     }
 
     /// The index of the record, which is made if there is none; `None` if no record is free.
-    pub(crate) fn find_or_make(&mut self, key: &Key, new: T) -> Option<KeyedIndex<T>> {
+    pub(crate) fn find_or_make(&mut self, key: &Key, new: T) -> Option<Index<N>> {
         let at = self.place(key);
         if self.table[at].is_none() {
-            self.table[at] = self.records.add(Entry { key: *key, value: new });
+            let added = self.records.add(Entry { key: *key, value: new });
+            self.table[at] = added.map(|index| Index::of(index.number()));
         }
         self.table[at]
     }
@@ -79,12 +84,12 @@ impl<T: Copy> Keyed<T> {
     /// Is there a record of which this is true? Looks at all there are.
     pub(crate) fn any(&self, is_it: impl Fn(&T) -> bool) -> bool {
         self.records.in_use() > 0
-            && self.table.iter().flatten().any(|&at| is_it(&self.records[at].value))
+            && self.table.iter().flatten().any(|&at| is_it(&self.entry(at).value))
     }
 
     /// All records, by index.
-    pub(crate) fn all(&self) -> impl Iterator<Item = KeyedIndex<T>> + use<T> {
-        let found: Vec<KeyedIndex<T>> = match self.records.in_use() {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Index<N>> + use<T, N> {
+        let found: Vec<Index<N>> = match self.records.in_use() {
             0 => Vec::new(),
             _ => self.table.iter().copied().flatten().collect(),
         };
@@ -95,11 +100,11 @@ impl<T: Copy> Keyed<T> {
     pub(crate) fn of_channel(
         &self,
         channel: ChannelIndex,
-    ) -> impl Iterator<Item = KeyedIndex<T>> + use<T> {
-        let found: Vec<KeyedIndex<T>> = if self.records.in_use() == 0 {
+    ) -> impl Iterator<Item = Index<N>> + use<T, N> {
+        let found: Vec<Index<N>> = if self.records.in_use() == 0 {
             Vec::new()
         } else {
-            let of_channel = |&index: &KeyedIndex<T>| self.records[index].key.channel == channel;
+            let of_channel = |&index: &Index<N>| self.entry(index).key.channel == channel;
             self.table.iter().copied().flatten().filter(of_channel).collect()
         };
         found.into_iter()
@@ -109,7 +114,7 @@ impl<T: Copy> Keyed<T> {
     pub(crate) fn forget(&mut self, key: &Key) {
         let at = self.place(key);
         if let Some(index) = self.table[at] {
-            self.records.remove(index);
+            self.records.remove(record(index));
             self.close_gap(at);
         }
     }
@@ -122,9 +127,9 @@ impl<T: Copy> Keyed<T> {
         for at in 0..self.table.len() {
             // Removal moves a later entry here: look again until this one stays.
             while let Some(index) = self.table[at]
-                && self.records[index].key.channel == channel
+                && self.entry(index).key.channel == channel
             {
-                self.records.remove(index);
+                self.records.remove(record(index));
                 self.close_gap(at);
             }
         }
@@ -138,7 +143,7 @@ impl<T: Copy> Keyed<T> {
         loop {
             at = (at + 1) & mask;
             let Some(index) = self.table[at] else { return };
-            let home = self.start(&self.records[index].key);
+            let home = self.start(&self.entry(index).key);
             let reachable = (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask);
             if reachable {
                 self.table.swap(gap, at);
@@ -155,20 +160,25 @@ impl<T: Copy> Keyed<T> {
     pub(crate) const RECORD_BYTES: usize = size_of::<Entry<T>>() + 2 * size_of::<u32>();
 }
 
+/// The record that a name is of.
+fn record<T, N>(index: Index<N>) -> Index<Entry<T>> {
+    Index::of(index.number())
+}
+
 fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB)
 }
 
-impl<T> core::ops::Index<KeyedIndex<T>> for Keyed<T> {
+impl<T, N> core::ops::Index<Index<N>> for Keyed<T, N> {
     type Output = T;
-    fn index(&self, index: KeyedIndex<T>) -> &T {
-        &self.records[index].value
+    fn index(&self, index: Index<N>) -> &T {
+        &self.records[record(index)].value
     }
 }
 
-impl<T> core::ops::IndexMut<KeyedIndex<T>> for Keyed<T> {
-    fn index_mut(&mut self, index: KeyedIndex<T>) -> &mut T {
-        &mut self.records[index].value
+impl<T, N> core::ops::IndexMut<Index<N>> for Keyed<T, N> {
+    fn index_mut(&mut self, index: Index<N>) -> &mut T {
+        &mut self.records[record(index)].value
     }
 }
