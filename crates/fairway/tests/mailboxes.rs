@@ -248,7 +248,7 @@ fn an_epoch_ends_early_and_can_be_gone_back_to() {
 #[test]
 fn the_catch_all_takes_what_no_other_mailbox_has() {
     let pair = Pair::new();
-    let options = options(Threshold::Operations(2), Steering::Receiver);
+    let options = options(Threshold::Operations(2), Steering::Receiver).address(None);
     let (mailbox, _shelf) = with_buffers(&pair.server, &options, 1000, 1);
     let Side { jetty, peer, .. } = &pair.client;
     let data = pair.client.filled(100, 1);
