@@ -5,7 +5,7 @@ use crate::api::{
     SegmentRequest, SetupError, Transmit,
 };
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState, Silence};
+use crate::channel::{Channel, ChannelState};
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -205,9 +205,9 @@ impl Nic {
         if channel.state != ChannelState::Open {
             return shared.drop(DropReason::NoChannel);
         }
-        channel.silence = Silence::new(now);
+        channel.note_heard(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
-            channel.last_used = now;
+            channel.note_used(now);
         }
         let any = shared.is_planted(Canary::AnyCause);
         shared.cause = Cause::of_packet(id, &received.packet, any);
@@ -325,7 +325,7 @@ impl Nic {
         let engine = engine as usize;
         while let Some(index) = self.shared.urgent[engine].pop() {
             let Some(channel) = channel_at(&mut self.entries, index) else { continue };
-            channel.in_urgent = false;
+            channel.left_urgent();
             if let Some(transmit) = channel.next_control(&mut self.shared, now) {
                 channel.mark_urgent(&mut self.shared);
                 return Some(transmit);
@@ -364,7 +364,7 @@ impl Nic {
                 return Some(transmit);
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
-                channel.in_ready = false;
+                channel.left_ready();
                 if channel.round.take_end() {
                     channel.mark_ready(&mut self.shared);
                 }
@@ -421,7 +421,7 @@ impl Nic {
     /// The channel has had its share: the others first.
     fn pass_turn(&mut self, index: u32) {
         if let Some(channel) = channel_at(&mut self.entries, index) {
-            channel.in_ready = false;
+            channel.left_ready();
             channel.mark_ready(&mut self.shared);
         }
     }
@@ -430,8 +430,7 @@ impl Nic {
     fn feed(&mut self) {
         while let Some(index) = self.shared.fed.pop() {
             if let Some(channel) = channel_at(&mut self.entries, index) {
-                channel.in_starved = false;
-                channel.mark_ready(&mut self.shared);
+                channel.fed(&mut self.shared);
             }
         }
     }

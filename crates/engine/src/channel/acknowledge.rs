@@ -83,7 +83,7 @@ impl Channel {
             || gap > shared.profile.reorder_tolerance as i32
         {
             self.acknowledge_soon(shared);
-        } else if !self.is_armed(Timer::Acknowledge) {
+        } else if !self.timers.is_armed(Timer::Acknowledge) {
             let at = now + shared.profile.acknowledge_delay;
             self.arm(shared, Timer::Acknowledge, at);
         }
@@ -150,7 +150,7 @@ impl Channel {
         self.owed.due = false;
         self.owed.echo = false;
         self.owed.unacknowledged = 0;
-        self.disarm(Timer::Acknowledge);
+        self.timers.disarm(Timer::Acknowledge);
         ack
     }
 
@@ -408,14 +408,15 @@ impl Channel {
         let recovering = core::mem::take(&mut self.backoff) > 0;
         self.tail_shrank(shared, now);
         if self.tp.oldest == self.tp.next {
-            self.disarm(Timer::Retransmit);
+            self.timers.disarm(Timer::Retransmit);
         } else if recovering {
             // The probe came through: look at once what else it proves lost.
             self.arm(shared, Timer::Retransmit, now);
         } else {
             // Round trips are known better now than when the timer was armed.
             let at = now + self.timeout(shared);
-            if at.is_before(self.timers[Timer::Retransmit as usize]) {
+            let armed = self.timers.deadline(Timer::Retransmit);
+            if armed.is_some_and(|armed| at.is_before(armed)) {
                 self.arm(shared, Timer::Retransmit, at);
             }
         }

@@ -155,7 +155,8 @@ impl Channel {
         self.tp.receive.clear(&mut shared.bitmap_blocks);
         self.withheld.clear();
         self.owed = Default::default();
-        self.armed = 0;
+        self.timers.disarm_all();
+        self.liveness.flush();
         // The lists only order what is now flushed as a whole.
         self.sending = Default::default();
         self.forget_flows(shared);

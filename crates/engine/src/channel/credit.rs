@@ -98,7 +98,7 @@ impl Channel {
         }
         match self.policy.congestion.demand_at() {
             Some(at) => self.arm(shared, Timer::Demand, at),
-            None => self.disarm(Timer::Demand),
+            None => self.timers.disarm(Timer::Demand),
         }
     }
 

@@ -15,6 +15,7 @@ mod datagram;
 mod execute;
 mod flow;
 mod late_refusal;
+mod liveness;
 mod loss;
 mod mail;
 mod memory_order;
@@ -25,6 +26,7 @@ mod receive;
 mod refuse;
 pub(crate) mod replay;
 mod respond;
+mod rings;
 mod settle;
 mod slots;
 mod tail;
@@ -39,12 +41,15 @@ use close::Closing;
 use credit::CreditState;
 use flow::Round;
 use late_refusal::LateRefusals;
+use liveness::Liveness;
 pub(crate) use paths::{Path, PathSet};
 use probe::{Echoes, Probing};
 use refuse::{KeyBudget, RetryBurst};
 pub(crate) use replay::Datagrams;
+use rings::Rings;
 use slots::SlotTable;
-pub(crate) use timers::{Silence, Timer};
+pub(crate) use timers::Timer;
+use timers::Timers;
 
 use crate::api::{ChannelConfig, ChannelId};
 use crate::arrival::Arrival;
@@ -182,7 +187,6 @@ pub(crate) struct Owed {
     pub(crate) naks: u32,
     /// Answer a close.
     pub(crate) close: bool,
-    pub(crate) keep_alive: bool,
     /// Some path owes a probe.
     pub(crate) probes: u32,
 }
@@ -212,8 +216,6 @@ pub(crate) struct Channel {
     pub(crate) id: ChannelId,
     /// The first channel of its group: itself, if it is alone.
     pub(crate) leader: ChannelId,
-    /// The engine that sends its packets.
-    pub(crate) engine: u32,
     pub(crate) state: ChannelState,
     pub(crate) mtu: u32,
     pub(crate) send: SendWindow,
@@ -274,15 +276,10 @@ pub(crate) struct Channel {
     pub(crate) probing: Option<Box<Probing>>,
     pub(crate) echoes: Echoes,
     peer_reports: PeerReports,
-    pub(crate) silence: Silence,
-    /// When an operation was last posted to the channel, or a packet of one of the peer's arrived.
-    pub(crate) last_used: Instant,
+    liveness: Liveness,
     closing: Closing,
-    pub(crate) timers: [Instant; Timer::COUNT],
-    pub(crate) armed: u16,
-    pub(crate) in_ready: bool,
-    pub(crate) in_urgent: bool,
-    pub(crate) in_starved: bool,
+    timers: Timers,
+    rings: Rings,
 }
 
 impl Channel {
@@ -302,7 +299,6 @@ impl Channel {
             tp: TpChannel::new(&config, limits),
             id,
             leader: config.leader.unwrap_or(id),
-            engine: config.engine,
             state: ChannelState::Open,
             mtu: config.mtu,
             send: SendWindow::new(limits.window_packets),
@@ -345,14 +341,10 @@ impl Channel {
             probing,
             echoes: Echoes::default(),
             peer_reports: PeerReports::default(),
-            silence: Silence::new(now),
-            last_used: now,
+            liveness: Liveness::new(now),
             closing: Closing::default(),
-            timers: [Instant::ZERO; Timer::COUNT],
-            armed: 0,
-            in_ready: false,
-            in_urgent: false,
-            in_starved: false,
+            timers: Timers::new(),
+            rings: Rings::new(id.index() as u32, config.engine),
         })
     }
 
@@ -388,18 +380,49 @@ impl Channel {
     }
 
     /// There may be data to send: take a place in the queue for it.
+    #[inline]
     pub(crate) fn mark_ready(&mut self, shared: &mut Shared) {
-        if !self.in_ready {
-            self.in_ready = true;
-            shared.ready[self.engine as usize].push(self.index());
-        }
+        self.rings.enter_ready(shared);
     }
 
     /// Something is owed that goes before data.
+    #[inline]
     pub(crate) fn mark_urgent(&mut self, shared: &mut Shared) {
-        if !self.in_urgent {
-            self.in_urgent = true;
-            shared.urgent[self.engine as usize].push(self.index());
-        }
+        self.rings.enter_urgent(shared);
+    }
+
+    /// The NIC has taken the channel out of the queue for data.
+    #[inline]
+    pub(crate) fn left_ready(&mut self) {
+        self.rings.left_ready();
+    }
+
+    /// The NIC has taken the channel out of the queue for what goes before data.
+    #[inline]
+    pub(crate) fn left_urgent(&mut self) {
+        self.rings.left_urgent();
+    }
+
+    /// Send-window blocks have come free, which the channel lacked.
+    pub(crate) fn fed(&mut self, shared: &mut Shared) {
+        self.rings.left_starved();
+        self.mark_ready(shared);
+    }
+
+    /// A packet of the peer has arrived.
+    #[inline]
+    pub(crate) fn note_heard(&mut self, now: Instant) {
+        self.liveness.note_heard(now);
+    }
+
+    /// An operation was posted to the channel, or a packet of one of the peer's has arrived.
+    #[inline]
+    pub(crate) fn note_used(&mut self, now: Instant) {
+        self.liveness.note_used(now);
+    }
+
+    /// When [`Self::note_used`] was last called.
+    pub(crate) fn used_at(&self) -> Instant {
+        self.liveness.used_at()
     }
 }

@@ -156,11 +156,7 @@ impl Channel {
         message.place = MessagePlace::AwaitingReceiver;
         let at = message.retry_at;
         self.awaiting_receiver.push_back(&mut shared.messages, index);
-        let at = if self.is_armed(Timer::NotReady) {
-            at.min(self.timers[Timer::NotReady as usize])
-        } else {
-            at
-        };
+        let at = self.timers.deadline(Timer::NotReady).map_or(at, |armed| at.min(armed));
         self.arm(shared, Timer::NotReady, at);
     }
 
@@ -300,8 +296,7 @@ impl Channel {
     pub(crate) fn feed_starved(&mut self, shared: &mut Shared) {
         while let Some(channel) = shared.starved.pop() {
             if channel == self.index() {
-                self.in_starved = false;
-                self.mark_ready(shared);
+                self.fed(shared);
             } else {
                 shared.fed.push(channel);
             }

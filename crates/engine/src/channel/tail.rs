@@ -78,7 +78,7 @@ impl Channel {
     #[inline]
     pub(crate) fn tail_grew(&mut self, shared: &mut Shared, now: Instant) {
         self.tail.quiet_since = now;
-        if !self.is_armed(Timer::Tail)
+        if !self.timers.is_armed(Timer::Tail)
             && !shared.is_planted(Canary::ForgetTimer)
             && let Some(delay) = self.tail_delay(shared)
         {
@@ -93,7 +93,7 @@ impl Channel {
         self.tail.probe_due = false;
         let probed = core::mem::take(&mut self.tail.probes) > 0;
         if self.tp.oldest == self.tp.next {
-            self.disarm(Timer::Tail);
+            self.timers.disarm(Timer::Tail);
         } else if probed {
             // The probe came through: look at once what it proves lost.
             self.tail.is_answered = true;

@@ -82,8 +82,7 @@ impl Channel {
             self.paths[path].probe_due = false;
             self.paths[path].probed = true;
             path as u8
-        } else if self.owed.keep_alive {
-            self.owed.keep_alive = false;
+        } else if self.liveness.take_probe() {
             self.choose_path(shared, now, 0, None)
         } else {
             return None;
@@ -227,10 +226,7 @@ impl Channel {
             return false;
         }
         if !self.send.admit(psn, &mut shared.send_blocks) {
-            if !self.in_starved {
-                self.in_starved = true;
-                shared.starved.push(self.index());
-            }
+            self.rings.enter_starved(shared);
             return false;
         }
         if flight > 0 && self.needs_path(shared, index) && !self.policy.path.has_room(&self.views) {
@@ -496,7 +492,7 @@ impl Channel {
             self.pace.charge(now, bytes, rate, burst, grace);
         }
         self.sample_path(shared, path, bytes);
-        if !self.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
+        if !self.timers.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
             let at = now + self.timeout(shared);
             self.arm(shared, Timer::Retransmit, at);
         }

@@ -32,7 +32,7 @@ impl Nic {
         let index = shared.take_on(channel, jetty, request, kept)?;
         let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];
         let planted = bugs.into_iter().find(|bug| shared.is_planted(*bug));
-        channel.last_used = now;
+        channel.note_used(now);
         let share = channel.share_per_jetty();
         if shared.initiator.post(&mut shared.messages, index, share, planted) {
             shared.counters.gated += 1;

@@ -74,7 +74,7 @@ impl Nic {
         self.open_ref(leader)?;
         let members = self.shared.channels.get(leader.index() as u32).members();
         let used = members.filter_map(|index| match &self.entries[index as usize].state {
-            EntryState::Open(channel) => Some(channel.last_used),
+            EntryState::Open(channel) => Some(channel.used_at()),
             _ => None,
         });
         used.reduce(Instant::max)

@@ -191,7 +191,7 @@ impl Channel {
         message.place = MessagePlace::Asked;
         message.retry_at = due;
         let message = *message;
-        if !self.is_armed(Timer::Bypass) || due.is_before(self.timers[Timer::Bypass as usize]) {
+        if self.timers.deadline(Timer::Bypass).is_none_or(|at| due.is_before(at)) {
             self.arm(shared, Timer::Bypass, due);
         }
         let access = access(&message.unsequenced().remote, message.local.length);
