@@ -5,7 +5,7 @@ use crate::api::{
     SegmentRequest, SetupError, Transmit,
 };
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState};
+use crate::channel::Channel;
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -202,7 +202,7 @@ impl Nic {
             self.end_groups(now);
             return verdict;
         }
-        if channel.state != ChannelState::Open {
+        if !channel.is_open() {
             return shared.drop(DropReason::NoChannel);
         }
         channel.note_heard(now);
@@ -279,7 +279,7 @@ impl Nic {
                 continue;
             };
             channel.handle_timeout(&mut self.shared, now);
-            let is_gone = channel.state == ChannelState::Gone;
+            let is_gone = channel.is_gone();
             if !self.shared.channels.ended.is_empty() {
                 self.end_groups(now);
             } else if is_gone {
@@ -330,7 +330,7 @@ impl Nic {
                 channel.mark_urgent(&mut self.shared);
                 return Some(transmit);
             }
-            if channel.state == ChannelState::Gone {
+            if channel.is_gone() {
                 self.free_entry(index as usize);
             }
         }

@@ -1,6 +1,6 @@
 //! Acknowledgements: building ours, digesting the peer's.
 
-use super::{Channel, ChannelState, Timer};
+use super::{Channel, Timer};
 use crate::api::DropReason;
 use crate::canary::Canary;
 use crate::control::TraceEntry;
@@ -8,9 +8,7 @@ use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
-use fairway_wire::{
-    Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Msn, Psn, SACK_BITS, Sack,
-};
+use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Msn, Psn, Sack};
 
 /// What one acknowledgement has changed so far.
 #[derive(Default)]
@@ -70,18 +68,12 @@ impl Channel {
         retry: bool,
     ) {
         self.tp.echo = psn;
-        self.owed.echo = true;
-        self.owed.echo_retry = retry;
-        self.owed.echo_at = now;
-        self.owed.unacknowledged += 1;
+        let unacknowledged = self.acks.note_received(now, retry);
         let gap = self.tp.receive.end().distance_from(self.tp.receive.base());
         // A peer keeps its answers until it knows that they have arrived, and has room for as many
         // as we may have questions, twice.
         let every = shared.profile.acknowledge_every.min(self.read_slots.count());
-        if asked
-            || self.owed.unacknowledged >= every
-            || gap > shared.profile.reorder_tolerance as i32
-        {
+        if asked || unacknowledged >= every || gap > shared.profile.reorder_tolerance as i32 {
             self.acknowledge_soon(shared);
         } else if !self.timers.is_armed(Timer::Acknowledge) {
             let at = now + shared.profile.acknowledge_delay;
@@ -90,116 +82,25 @@ impl Channel {
     }
 
     pub(crate) fn acknowledge_soon(&mut self, shared: &mut Shared) {
-        self.owed.due = true;
+        self.acks.hasten();
         self.mark_urgent(shared);
     }
 
     /// What has come and is not acknowledged yet, is.
     pub(crate) fn acknowledge_what_waits(&mut self, shared: &mut Shared) {
-        if self.state == ChannelState::Open && self.owed.unacknowledged > 0 {
+        if self.is_open() && self.acks.has_unacknowledged() {
             self.acknowledge_soon(shared);
         }
     }
 
-    /// The acknowledgement register, read and cleared.
+    /// The acknowledgement register, read and cleared. With `request` it asks for one in return.
     pub(crate) fn take_ack(&mut self, shared: &mut Shared, now: Instant, request: bool) -> Ack {
-        let base = self.tp.receive.base();
-        let mut cumulative = base.minus(1);
-        if !shared.is_planted(Canary::AcknowledgeBeforePlacement) {
-            for withheld in &self.withheld {
-                if withheld.psn.is_before(cumulative.next()) {
-                    cumulative = withheld.psn.minus(1);
-                }
-            }
-        }
-        let edge = base.plus(self.tp.receive.capacity());
-        let mut ack = Ack {
-            cumulative,
-            echo: self.tp.echo,
-            learned: self.owed.learned.unwrap_or_default(),
-            echo_delay: 0,
-            window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
-            marks: self.owed.marks,
-            duplicates: self.owed.duplicates,
-            hint: 0,
-            flags: AckFlags::none(),
-            sack: Sack::default(),
-        };
+        let mut ack = self.acks.take(shared, now, &self.tp, &self.withheld);
         if request {
             ack.flags = ack.flags.with(AckFlags::REQUEST);
         }
-        if self.owed.echo {
-            let delay = now.elapsed_since(self.owed.echo_at).as_ns() / ECHO_DELAY_UNIT_NS;
-            ack.echo_delay = delay.min(0xFFFF) as u16;
-            ack.flags = ack.flags.with(AckFlags::ECHO);
-            if self.owed.echo_retry {
-                ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
-            }
-        }
-        if shared.pressure {
-            ack.flags = ack.flags.with(AckFlags::PRESSURE);
-        }
-        if self.owed.learned.is_some() {
-            ack.flags = ack.flags.with(AckFlags::LEARNED);
-        }
-        if self.tp.receive.end().distance_from(cumulative) > 1 {
-            self.add_map(shared, &mut ack);
-            shared.counters.selective_acks_sent += 1;
-        }
-        shared.counters.acks_sent += 1;
-        self.owed.due = false;
-        self.owed.echo = false;
-        self.owed.unacknowledged = 0;
         self.timers.disarm(Timer::Acknowledge);
         ack
-    }
-
-    /// Reports what has arrived beyond the gap.
-    fn add_map(&mut self, shared: &Shared, ack: &mut Ack) {
-        let end = self.tp.receive.end();
-        let base = self.map_base(ack.cumulative.next(), end);
-        let mut bitmap = self.tp.receive.map(base, &shared.bitmap_blocks);
-        // What is being put in place is neither there nor missing: gaps are known only before it.
-        let mut highest = end.minus(1);
-        for withheld in &self.withheld {
-            if withheld.why.is_placing() && withheld.psn.distance_from(highest) <= 0 {
-                highest = withheld.psn.minus(1);
-            }
-            let bit = withheld.psn.distance_from(base);
-            if (0..SACK_BITS as i32).contains(&bit)
-                && !shared.is_planted(Canary::AcknowledgeBeforePlacement)
-            {
-                bitmap[(bit / 32) as usize] &= !(1 << (bit % 32));
-            }
-        }
-        ack.flags = ack.flags.with(AckFlags::SELECTIVE);
-        if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
-            ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
-        }
-        ack.sack = Sack { base, highest, bitmap };
-    }
-
-    /// Where the next map begins, if the first gap is at `gap`: there, or, by turns, where it shows
-    /// the newest packets, or the next stretch between those two. Without the last, the sender
-    /// would learn of what was lost twice only when all before it has been repaired.
-    fn map_base(&mut self, gap: Psn, end: Psn) -> Psn {
-        let span = end.distance_from(gap);
-        let width = SACK_BITS as i32;
-        if span <= width {
-            return gap;
-        }
-        self.owed.map_turn = (self.owed.map_turn + 1) % 4;
-        match self.owed.map_turn {
-            1 | 3 => end.minus(SACK_BITS),
-            2 if span > 2 * width => {
-                let next = self.owed.map_next;
-                let inside = (width..span - width).contains(&next.distance_from(gap));
-                let base = if inside { next } else { gap.plus(SACK_BITS) };
-                self.owed.map_next = base.plus(SACK_BITS);
-                base
-            }
-            _ => gap,
-        }
     }
 
     /// Takes in an acknowledgement.
@@ -218,8 +119,7 @@ impl Channel {
         shared.counters.acks_received += 1;
         self.path_answered(shared, path);
         if ack.flags.contains(AckFlags::REQUEST) {
-            self.owed.path = path;
-            self.owed.answers.insert(path);
+            self.acks.answer_by(path);
             self.acknowledge_soon(shared);
         }
         let edge = ack.cumulative.plus(1 + u32::from(ack.window));
@@ -471,10 +371,5 @@ impl Channel {
         shared.counters.acks_told += 1;
         self.trace_ack(shared, &sample);
         self.ask_for_credit(shared, now);
-    }
-
-    /// Is `psn` withheld because it was refused?
-    pub(crate) fn is_refused(&self, psn: Psn) -> bool {
-        self.withheld.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
     }
 }

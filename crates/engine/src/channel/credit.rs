@@ -104,7 +104,7 @@ impl Channel {
 
     /// The next packet about credit, if one is owed.
     pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
-        let path = self.owed.path;
+        let path = self.acks.path();
         if let Some(demand) = self.credit.wish.take() {
             return Some(self.bare(shared, path, Packet::Demand(demand)));
         }
@@ -122,7 +122,7 @@ impl Channel {
         demand: &Demand,
         path: u8,
     ) -> Verdict {
-        self.owed.path = path;
+        self.acks.reply_by(path);
         shared.counters.demands_received += 1;
         match &mut shared.credit {
             Some(policy) => policy.announced(now, SourceId(self.index()), demand),

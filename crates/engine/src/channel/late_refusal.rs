@@ -20,8 +20,9 @@
 //! group), or no record to withhold it, the group falls silent and has to be closed
 //! ([`Event::ExecutionLost`]): then what the initiator has not reported it reports as failed.
 
+use super::Channel;
 use super::bypass::status_of;
-use super::{Channel, Why, Withheld};
+use super::withheld::Why;
 use crate::api::{Event, Status};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
@@ -89,7 +90,7 @@ impl Channel {
 
     /// Refuses a message all of which has arrived, and which could not be executed at its turn.
     pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
-        let has_room = self.withheld.len() < self.withheld.capacity();
+        let has_room = self.withheld.has_room();
         let cause = shared.cause.filter(|cause| cause.channel == self.index() && has_room);
         let Some(Cause { psn, .. }) = cause else {
             let is_cut_off = &mut shared.channels.get_mut(self.group()).is_cut_off;
@@ -105,8 +106,7 @@ impl Channel {
             jetty: arrival.remote_jetty,
             order: arrival.order,
         };
-        self.withheld.push(Withheld { psn, why });
-        self.owed.naks += 1;
+        self.withheld.add(psn, why);
         shared.counters.refused_late += 1;
         self.mark_urgent(shared);
     }

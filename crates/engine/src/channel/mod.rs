@@ -5,6 +5,7 @@
 //! what is missing at the end, `settle` ends messages, `timers` and `paths` are what their names
 //! say.
 
+mod ack_state;
 mod acknowledge;
 mod arrivals;
 mod audit;
@@ -34,15 +35,17 @@ mod timers;
 mod trace;
 mod transmit;
 mod trimmed;
+mod withheld;
 
+use ack_state::AckState;
 use acknowledge::PeerReports;
 pub(crate) use bypass::BypassState;
-use close::Closing;
+use close::Lifecycle;
 use credit::CreditState;
 use flow::Round;
 use late_refusal::LateRefusals;
 use liveness::Liveness;
-pub(crate) use paths::{Path, PathSet};
+pub(crate) use paths::Path;
 use probe::{Echoes, Probing};
 use refuse::{KeyBudget, RetryBurst};
 pub(crate) use replay::Datagrams;
@@ -50,6 +53,8 @@ use rings::Rings;
 use slots::SlotTable;
 pub(crate) use timers::Timer;
 use timers::Timers;
+use withheld::Withheld;
+pub(crate) use withheld::WithheldPacket;
 
 use crate::api::{ChannelConfig, ChannelId};
 use crate::arrival::Arrival;
@@ -63,7 +68,7 @@ use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::{PathView, PolicySet};
-use fairway_wire::{Cna, Duration, Instant, JettyId, Msn, Order, Psn, Refusal, Route, Tpn};
+use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Route, Tpn};
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
@@ -103,94 +108,6 @@ impl TpChannel {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChannelState {
-    /// Data may flow.
-    Open,
-    /// We have said that we close, and wait for the answer.
-    Closing,
-    /// The peer has closed; we only repeat our answer.
-    Lingering,
-    /// To be removed by the NIC.
-    Gone,
-}
-
-/// A packet that has arrived but must not be acknowledged yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Withheld {
-    pub(crate) psn: Psn,
-    pub(crate) why: Why,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// Its payload is being put in place.
-    Placing,
-    /// As `Placing`; it is a part of the answer to this message of ours.
-    PlacingAnswer { question: u32 },
-    /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
-    /// a repeat of the packet only repeats the NAK.
-    Refused { message: Msn, reason: Refusal, nak_due: bool },
-    /// An earlier message, all of which has arrived and may have been acknowledged, could not be
-    /// executed when this packet gave it its turn. Its numbers are passed over once the sender has
-    /// confirmed that it knows.
-    Late { message: Msn, reason: Refusal, nak_due: bool, jetty: JettyId, order: Order },
-}
-
-impl Why {
-    fn is_placing(&self) -> bool {
-        matches!(self, Why::Placing | Why::PlacingAnswer { .. })
-    }
-
-    /// The message that is refused, if one is, and why.
-    fn refused(&self) -> Option<(Msn, Refusal)> {
-        match *self {
-            Why::Refused { message, reason, .. } | Why::Late { message, reason, .. } => {
-                Some((message, reason))
-            }
-            Why::Placing | Why::PlacingAnswer { .. } => None,
-        }
-    }
-
-    /// Is the NAK still to be sent?
-    fn nak_due(&mut self) -> Option<&mut bool> {
-        match self {
-            Why::Refused { nak_due, .. } | Why::Late { nak_due, .. } => Some(nak_due),
-            Why::Placing | Why::PlacingAnswer { .. } => None,
-        }
-    }
-}
-
-/// What is owed to the peer as receiver of its data.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Owed {
-    /// Data packets since the last acknowledgement.
-    pub(crate) unacknowledged: u32,
-    pub(crate) due: bool,
-    /// The path on which the newest data came, and acknowledgements go.
-    pub(crate) path: u8,
-    /// Paths by which the peer has asked for an acknowledgement without sending data. Each is
-    /// answered, because an acknowledgement proves that the path by which it goes works.
-    pub(crate) answers: PathSet,
-    /// `TpChannel::echo` has not been echoed yet.
-    pub(crate) echo: bool,
-    pub(crate) echo_retry: bool,
-    pub(crate) echo_at: Instant,
-    pub(crate) marks: u8,
-    pub(crate) duplicates: u8,
-    /// The newest message whose start is known.
-    pub(crate) learned: Option<Msn>,
-    /// Which part of a large window the last selective acknowledgement has shown.
-    pub(crate) map_turn: u8,
-    /// Where the next map of the middle of the window begins.
-    pub(crate) map_next: Psn,
-    pub(crate) naks: u32,
-    /// Answer a close.
-    pub(crate) close: bool,
-    /// Some path owes a probe.
-    pub(crate) probes: u32,
-}
-
 /// The burst that is leaving on one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chunk {
@@ -216,13 +133,10 @@ pub(crate) struct Channel {
     pub(crate) id: ChannelId,
     /// The first channel of its group: itself, if it is alone.
     pub(crate) leader: ChannelId,
-    pub(crate) state: ChannelState,
     pub(crate) mtu: u32,
     pub(crate) send: SendWindow,
-    pub(crate) withheld: Vec<Withheld>,
-    pub(crate) owed: Owed,
-    /// Packets of which only the header came, and which the peer is to be told of.
-    pub(crate) trimmed: trimmed::Trimmed,
+    withheld: Withheld,
+    acks: AckState,
     /// Messages with something to send, in turn.
     pub(crate) sending: List,
     pub(crate) round: Round,
@@ -247,6 +161,8 @@ pub(crate) struct Channel {
     /// Paths that may have something in flight, a bit each: with hundreds of paths few do.
     pub(crate) flying_paths: [u64; 4],
     pub(crate) usable_paths: u32,
+    /// Paths that owe a probe.
+    pub(crate) probes_due: u32,
     pub(crate) chunk: Chunk,
     /// Bytes sent since an acknowledgement was last asked for.
     pub(crate) unasked: u32,
@@ -277,7 +193,7 @@ pub(crate) struct Channel {
     pub(crate) echoes: Echoes,
     peer_reports: PeerReports,
     liveness: Liveness,
-    closing: Closing,
+    life: Lifecycle,
     timers: Timers,
     rings: Rings,
 }
@@ -299,12 +215,10 @@ impl Channel {
             tp: TpChannel::new(&config, limits),
             id,
             leader: config.leader.unwrap_or(id),
-            state: ChannelState::Open,
             mtu: config.mtu,
             send: SendWindow::new(limits.window_packets),
-            withheld: Vec::with_capacity(limits.withheld as usize),
-            owed: Owed::default(),
-            trimmed: trimmed::Trimmed::default(),
+            withheld: Withheld::new(limits.withheld),
+            acks: AckState::default(),
             sending: List::default(),
             round: Round::new(now),
             awaiting_slot: List::default(),
@@ -321,6 +235,7 @@ impl Channel {
             paths: alloc::vec![Path::new(now); paths],
             flying_paths: [0; 4],
             usable_paths: config.paths,
+            probes_due: 0,
             chunk: Chunk::default(),
             unasked: 0,
             small_path: (id.0 % config.paths) as u8,
@@ -342,7 +257,7 @@ impl Channel {
             echoes: Echoes::default(),
             peer_reports: PeerReports::default(),
             liveness: Liveness::new(now),
-            closing: Closing::default(),
+            life: Lifecycle::default(),
             timers: Timers::new(),
             rings: Rings::new(id.index() as u32, config.engine),
         })

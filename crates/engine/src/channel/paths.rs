@@ -31,7 +31,7 @@ pub(crate) struct Path {
 
 /// A set of a channel's paths.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PathSet([u64; 4]);
+pub(super) struct PathSet([u64; 4]);
 
 impl PathSet {
     pub(crate) fn insert(&mut self, path: u8) {
@@ -178,7 +178,7 @@ impl Channel {
                 down = true;
                 if !path.probe_due {
                     path.probe_due = true;
-                    self.owed.probes += 1;
+                    self.probes_due += 1;
                 }
             }
         }

@@ -1,8 +1,9 @@
 //! Data packets in: judged, recorded, placed.
 
+use super::Channel;
 use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
-use super::{Channel, Why, Withheld};
+use super::withheld::Why;
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
@@ -37,9 +38,9 @@ impl Channel {
         data: &Data,
         received: &Received,
     ) -> Verdict {
-        self.owed.path = received.route.path;
+        self.acks.reply_by(received.route.path);
         if received.ecn == fairway_wire::Ecn::Congested {
-            self.owed.marks = self.owed.marks.wrapping_add(1);
+            self.acks.count_mark();
         }
         let admitted = self.admit(shared, data.psn);
         let again =
@@ -47,9 +48,7 @@ impl Channel {
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
-        // The last place is kept for the packet at the base, for which all others wait.
-        let room = self.withheld.capacity() - self.withheld.len();
-        if room == 0 || (room == 1 && data.psn != self.tp.receive.base()) {
+        if !self.withheld.has_room_for(data.psn == self.tp.receive.base()) {
             self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(DropReason::Withheld);
         }
@@ -80,11 +79,11 @@ impl Channel {
                     Purpose::Read(question) => Why::PlacingAnswer { question },
                     _ => Why::Placing,
                 };
-                self.withheld.push(Withheld { psn: data.psn, why });
+                self.withheld.add(data.psn, why);
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, answer } => {
-                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing });
+                self.withheld.add(data.psn, Why::Placing);
                 let token = token(Purpose::Atomic(answer));
                 Verdict::Own(atomic_execution(data, target, token))
             }
@@ -111,7 +110,7 @@ impl Channel {
     fn not_admitted(&mut self, shared: &mut Shared, psn: Psn, why: Unrecorded) -> Verdict {
         match why {
             Unrecorded::Arrived => {
-                self.owed.duplicates = self.owed.duplicates.wrapping_add(1);
+                self.acks.count_duplicate();
                 self.repeat_nak(shared, psn);
                 self.acknowledge_soon(shared);
                 shared.drop(DropReason::Duplicate)
@@ -132,10 +131,10 @@ impl Channel {
         void: &Void,
         path: u8,
     ) -> Verdict {
-        self.owed.path = path;
+        self.acks.reply_by(path);
         if self.confirm_refusal(shared, void) {
             // Another message may have been refused by the same packet.
-            if !self.is_refused(void.psn) {
+            if !self.withheld.is_refused(void.psn) {
                 self.note_received(shared, now, void.psn, true, true);
             }
             return Verdict::Done;
@@ -279,7 +278,7 @@ impl Channel {
         };
         if multi {
             self.arrivals[usize::from(data.slot)] = Some(index);
-            self.owed.learned = Some(data.message);
+            self.acks.learn(data.message);
         }
         let judgement = match self.await_turn(shared, index) {
             true => self.place_in(shared, index, data, payload),
@@ -475,13 +474,8 @@ impl Channel {
             }
             _ => {}
         }
-        let found = self
-            .withheld
-            .iter()
-            .rposition(|entry| entry.psn == token.psn && entry.why.is_placing());
         // A placement that was under way when the channel was flushed counts for nothing.
-        if let Some(at) = found {
-            self.withheld.swap_remove(at);
+        if self.withheld.placed(token.psn) {
             self.account(shared, now, token, old);
         }
     }
@@ -500,8 +494,7 @@ impl Channel {
                     shared.free_held(held);
                     let why =
                         Why::Refused { message: token.message, reason: refusal, nak_due: true };
-                    self.withheld.push(Withheld { psn: token.psn, why });
-                    self.owed.naks += 1;
+                    self.withheld.add(token.psn, why);
                     return self.mark_urgent(shared);
                 }
                 self.stashed(shared, held);

@@ -7,7 +7,8 @@
 //! under a new number can never be delivered twice.
 
 use super::bypass::status_of;
-use super::{Channel, Timer, Why, Withheld};
+use super::withheld::Why;
+use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome, OvertakingPlan};
@@ -87,64 +88,33 @@ impl Channel {
             shared.counters.not_ready += 1;
         }
         let why = Why::Refused { message: data.message, reason, nak_due: true };
-        self.withheld.push(Withheld { psn: data.psn, why });
-        self.owed.naks += 1;
+        self.withheld.add(data.psn, why);
         self.mark_urgent(shared);
     }
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
     pub(crate) fn repeat_nak(&mut self, shared: &mut Shared, psn: Psn) {
-        let mut naks = 0;
-        for at in 0..self.withheld.len() {
-            let Withheld { psn: refused, why } = &mut self.withheld[at];
-            if *refused != psn {
-                continue;
-            }
-            if cfg!(feature = "canary")
-                && shared.canary == Some(Canary::ReviveRefused)
-                && matches!(why, Why::Refused { reason: Refusal::ReceiverNotReady, .. })
-            {
-                self.withheld.swap_remove(at);
-                return;
-            }
-            if let Some(nak_due) = why.nak_due() {
-                naks += u32::from(!core::mem::replace(nak_due, true));
-            }
+        let revives = shared.is_planted(Canary::ReviveRefused);
+        if revives && self.withheld.revive_not_ready(psn) {
+            return;
         }
-        if naks > 0 {
-            self.owed.naks += naks;
+        if self.withheld.repeat_naks(psn) {
             self.mark_urgent(shared);
         }
     }
 
     pub(crate) fn take_nak(&mut self, shared: &mut Shared) -> Option<Nak> {
-        self.owed.naks -= 1;
+        let (psn, message, reason) = self.withheld.take_nak()?;
+        shared.counters.naks_sent += 1;
         let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
-        for entry in &mut self.withheld {
-            if let Some((message, reason)) = entry.why.refused()
-                && entry.why.nak_due().is_some_and(core::mem::take)
-            {
-                shared.counters.naks_sent += 1;
-                let retry_after_us =
-                    if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
-                return Some(Nak { psn: entry.psn, message, reason, retry_after_us });
-            }
-        }
-        None
+        let retry_after_us = if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
+        Some(Nak { psn, message, reason, retry_after_us })
     }
 
     /// The sender knows of the refusal of a message by this packet; false if there was none.
     pub(crate) fn confirm_refusal(&mut self, shared: &mut Shared, void: &Void) -> bool {
-        let is_it = |entry: &Withheld| {
-            entry.psn == void.psn
-                && entry.why.refused().is_some_and(|(message, _)| message == void.message)
-        };
-        let Some(at) = self.withheld.iter().position(is_it) else { return false };
-        let mut entry = self.withheld.swap_remove(at);
-        if entry.why.nak_due().is_some_and(core::mem::take) {
-            self.owed.naks -= 1;
-        }
-        if let Why::Late { jetty, order, .. } = entry.why {
+        let Some(why) = self.withheld.confirm(void) else { return false };
+        if let Why::Late { jetty, order, .. } = why {
             self.skip_numbers(shared, jetty, &order);
         }
         true

@@ -1,7 +1,7 @@
 //! Answers: those we owe the peer, and those to our own questions.
 
+use super::Channel;
 use super::receive::{Judgement, place_at};
-use super::{Channel, Why};
 use crate::api::{DropReason, LocalRange, Rights, Status};
 use crate::canary::Canary;
 use crate::message::{Message, MessagePlace, Outcome, Reply};
@@ -262,7 +262,7 @@ impl Channel {
 
     /// Is a part of the answer to an operation of ours being put in place?
     pub(crate) fn is_being_answered(&self, index: u32) -> bool {
-        self.withheld.iter().any(|entry| entry.why == Why::PlacingAnswer { question: index })
+        self.withheld.is_placing_answer(index)
     }
 
     /// A part of an answer is in place whose operation was refused meanwhile. When it was the last,

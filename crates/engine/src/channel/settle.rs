@@ -1,6 +1,6 @@
 //! The end of messages: reported, tried again, released.
 
-use super::{Channel, ChannelState, Timer};
+use super::{Channel, Timer};
 use crate::api::{OrderRequest, Status};
 use crate::canary::Canary;
 use crate::message::{Body, MessagePlace, Notice, Outcome};
@@ -57,7 +57,7 @@ impl Channel {
         let is_cut_short =
             message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
         shared.messages[index].keeps_number = is_cut_short;
-        if (untold && message.is_awaited() || is_cut_short) && self.state == ChannelState::Open {
+        if (untold && message.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);
@@ -188,7 +188,7 @@ impl Channel {
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };
             self.call_puts(shared, index);
-            if let Some(number) = number.filter(|_| self.state == ChannelState::Open) {
+            if let Some(number) = number.filter(|_| self.is_open()) {
                 return self.tell_over(shared, index, number);
             }
         }
@@ -202,7 +202,7 @@ impl Channel {
 
     /// Lets the puts of a stream go whose turn has come.
     fn call_puts(&mut self, shared: &mut Shared, index: u32) {
-        while self.state == ChannelState::Open
+        while self.is_open()
             && let Some(next) = shared.puts.next_turn(&shared.messages, index)
         {
             // It counts as issued at once, so that this ends.

@@ -1,7 +1,7 @@
 //! A channel's timers.
 
+use super::Channel;
 use super::liveness::Silence;
-use super::{Channel, ChannelState};
 use crate::canary::Canary;
 use crate::shared::Shared;
 use fairway_wire::{Duration, Instant};
@@ -129,14 +129,13 @@ impl Channel {
         if timer == Timer::Close {
             return self.close_timer(shared, now);
         }
-        if self.state != ChannelState::Open {
+        if !self.is_open() {
             return;
         }
         match timer {
             Timer::Retransmit => self.retransmit_timer(shared, now),
             Timer::Acknowledge => {
-                self.owed.due = true;
-                self.mark_urgent(shared);
+                self.acknowledge_soon(shared);
             }
             Timer::NotReady => self.not_ready_timer(shared, now),
             Timer::KeepAlive => self.keep_alive_timer(shared, now),

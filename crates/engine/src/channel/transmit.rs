@@ -1,6 +1,6 @@
 //! Packets out: control first, then what was lost, then what is new.
 
-use super::{Channel, ChannelState, Timer};
+use super::{Channel, Timer};
 use crate::api::{LocalRange, OrderRequest, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
@@ -23,44 +23,36 @@ const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 impl Channel {
     /// The next packet that goes before data: close, refusals, acknowledgement, probes.
     pub(crate) fn next_control(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if let Some((ack, path)) = self.closing.take_last_word() {
+        if let Some((ack, path)) = self.life.take_last_word() {
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
-        if self.owed.close {
-            self.owed.close = false;
-            let answer = self.state == ChannelState::Lingering;
-            let path = self.owed.path;
+        if let Some(answer) = self.life.take_close() {
+            let path = self.acks.path();
             return Some(self.bare(
                 shared,
                 path,
                 Packet::Close(Close { next: self.tp.next, answer }),
             ));
         }
-        if self.state != ChannelState::Open {
+        if !self.is_open() {
             return None;
         }
-        if self.owed.naks > 0
-            && let Some(nak) = self.take_nak(shared)
-        {
-            let path = self.owed.path;
+        if let Some(nak) = self.take_nak(shared) {
+            let path = self.acks.path();
             return Some(self.bare(shared, path, Packet::Nak(nak)));
         }
-        if let Some(nak) = self.trimmed.pop() {
+        if let Some(nak) = self.acks.take_trimmed() {
             shared.counters.naks_sent += 1;
-            let path = self.owed.path;
+            let path = self.acks.path();
             return Some(self.bare(shared, path, Packet::Nak(nak)));
         }
         // What an acknowledgement lets the peer report has to be in place.
         if self.is_draining(shared) {
             return None;
         }
-        if self.owed.due {
+        if self.acks.is_due() {
             let ack = self.take_ack(shared, now, false);
-            let path = self.owed.answers.pop_first().unwrap_or(self.owed.path);
-            if shared.is_planted(Canary::AnswerOneProbe) {
-                self.owed.answers.clear();
-            }
-            self.owed.due = !self.owed.answers.is_empty();
+            let path = self.acks.take_path(shared.is_planted(Canary::AnswerOneProbe));
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
         if let Some(credit) = self.next_credit(shared) {
@@ -76,8 +68,8 @@ impl Channel {
     }
 
     fn next_probe(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        let path = if self.owed.probes > 0 {
-            self.owed.probes -= 1;
+        let path = if self.probes_due > 0 {
+            self.probes_due -= 1;
             let path = self.paths.iter().position(|path| path.probe_due)?;
             self.paths[path].probe_due = false;
             self.paths[path].probed = true;
@@ -103,7 +95,7 @@ impl Channel {
 
     /// The next data packet, if window, pace and peer allow one.
     pub(crate) fn next_data(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.state != ChannelState::Open || self.is_draining(shared) {
+        if !self.is_open() || self.is_draining(shared) {
             return None;
         }
         if !self.pace.admit(now) {

@@ -3,7 +3,7 @@
 use super::{Entry, EntryState, MTU_MAX, Nic, channel_at};
 use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState, Timer};
+use crate::channel::{Channel, Timer};
 use crate::shared::Shared;
 use fairway_policy::SourceId;
 use fairway_wire::Instant;
@@ -62,7 +62,7 @@ impl Nic {
         let leader = config.leader.unwrap_or(id);
         let fits = |first: &Channel| {
             first.leader == leader
-                && first.state == ChannelState::Open
+                && first.is_open()
                 && first.tp.remote == config.remote
                 && first.mtu == config.mtu
         };
@@ -102,14 +102,14 @@ impl Nic {
     /// # Errors
     /// `Missing` if it is not open, or leads no group.
     pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
-        let leads = |channel: &Channel| channel.leader == id && channel.state == ChannelState::Open;
+        let leads = |channel: &Channel| channel.leader == id && channel.is_open();
         if !self.open_ref(id).is_some_and(leads) {
             return Err(SetupError::Missing);
         }
         for member in self.shared.channels.get(id.index() as u32).members() {
             if let Some(channel) = channel_at(&mut self.entries, member)
                 && channel.leader == id
-                && channel.state == ChannelState::Open
+                && channel.is_open()
             {
                 channel.close(&mut self.shared, now);
             }
@@ -128,10 +128,10 @@ impl Nic {
                     continue;
                 }
                 let alone = self.shared.is_planted(Canary::EndAlone);
-                if channel.state == ChannelState::Open && !alone {
+                if channel.is_open() && !alone {
                     channel.end_by_peer(&mut self.shared, now, status);
                 }
-                if channel.state == ChannelState::Gone {
+                if channel.is_gone() {
                     self.free_entry(member as usize);
                 }
             }

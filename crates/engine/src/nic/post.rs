@@ -3,7 +3,7 @@
 use super::{Nic, channel_at, request};
 use crate::api::{LocalRange, PostError, ReceiveRequest, Work, WorkRequest};
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState};
+use crate::channel::Channel;
 use crate::jetty::Receive;
 use crate::message::Message;
 use crate::shared::Shared;
@@ -160,7 +160,7 @@ fn bypasses(work: &Work) -> bool {
 
 /// May such a request go by this channel?
 fn check_channel(channel: &Channel, request: &WorkRequest) -> Result<(), PostError> {
-    if channel.state != ChannelState::Open {
+    if !channel.is_open() {
         return Err(PostError::NoChannel);
     }
     request::check(request, channel.mtu)?;

@@ -3,7 +3,6 @@
 use super::{Entry, EntryState, Nic};
 use crate::api::{ChannelId, JettyState};
 use crate::canary::Canary;
-use crate::channel::ChannelState;
 use crate::counters::Counters;
 use crate::jetty::Jetty;
 use crate::limits::Limits;
@@ -65,7 +64,7 @@ impl Nic {
 
     /// Is the channel open, so that work may be posted to it?
     pub fn is_open(&self, id: ChannelId) -> bool {
-        self.open_ref(id).is_some_and(|channel| channel.state == ChannelState::Open)
+        self.open_ref(id).is_some_and(|channel| channel.is_open())
     }
 
     /// When an operation was last posted to a connection, or a packet of one of the peer's arrived:
