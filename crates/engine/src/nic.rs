@@ -194,7 +194,7 @@ impl Nic {
         if route.destination != own || is_stranger {
             return shared.drop(DropReason::StaleIncarnation);
         }
-        if usize::from(route.path) >= channel.views.len() {
+        if usize::from(route.path) >= channel.path_views().len() {
             return shared.drop(DropReason::BadPath);
         }
         if let Packet::Close(close) = &received.packet {
@@ -413,7 +413,7 @@ impl Nic {
 
     fn is_mid_chunk(&self, index: u32) -> bool {
         match &self.entries[index as usize].state {
-            EntryState::Open(channel) => channel.chunk.left > 0,
+            EntryState::Open(channel) => channel.is_mid_chunk(),
             _ => false,
         }
     }

@@ -1,7 +1,7 @@
 //! What a channel owes its peer as the receiver of the peer's data: the next acknowledgement.
 
 use super::TpChannel;
-use super::paths::PathSet;
+use super::path_set::PathSet;
 use super::trimmed::Trimmed;
 use super::withheld::Withheld;
 use crate::canary::Canary;

@@ -1,5 +1,6 @@
 //! Acknowledgements: building ours, digesting the peer's.
 
+use super::path_set::PathSet;
 use super::{Channel, Timer};
 use crate::api::DropReason;
 use crate::canary::Canary;
@@ -16,8 +17,8 @@ struct Gain {
     now: Instant,
     bytes: u32,
     packets: u32,
-    /// Paths on which something was acknowledged, a bit each.
-    paths: [u64; 4],
+    /// Paths on which something was acknowledged.
+    paths: PathSet,
     /// Packets that were called lost, and had not been sent again.
     revoked: u32,
 }
@@ -238,7 +239,6 @@ impl Channel {
         record.flags |= ACKNOWLEDGED;
         let sent = *record;
         self.late_refusals.confirmed(psn);
-        let number = usize::from(sent.path);
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         if sent.is(LOST) {
             self.lost.unlink(&mut links, psn.value());
@@ -248,17 +248,16 @@ impl Channel {
                 gain.revoked += 1;
             }
         } else {
-            self.paths[number].flying.unlink(&mut links, psn.value());
-            self.views[number].in_flight -= 1;
+            self.paths.land(sent.path, psn, &mut links);
             self.tp.flight -= u32::from(sent.bytes);
         }
         let is_trusting = shared.is_planted(Canary::TrustNewPath);
         self.learn_from(psn, &sent, gain.now, is_trusting);
         let news = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
-        self.policy.path.on_ack(number, &news);
+        self.paths.tell(sent.path, &news);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
-        gain.paths[number / 64] |= 1 << (number % 64);
+        gain.paths.insert(sent.path);
         let message = &mut shared.messages[sent.message];
         message.outstanding -= 1;
         if message.outstanding == 0 {
@@ -269,15 +268,13 @@ impl Channel {
     /// What the arrival of a packet proves of those sent before it on its path. `is_trusting`
     /// plants a bug.
     fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant, is_trusting: bool) {
-        let path = &mut self.paths[usize::from(sent.path)];
-        path.timeouts = 0;
-        path.heard_at = now;
+        self.paths.note_alive(sent.path, now);
         let psn_late = self.highest_acknowledged.distance_from(psn).max(0) as u32;
         if psn_late == 0 {
             self.highest_acknowledged = psn;
         }
         // A path that has not been measured is thought to be as long as the others.
-        let round_trip = match self.views[usize::from(sent.path)].smoothed_rtt {
+        let round_trip = match self.paths.round_trip(sent.path) {
             Duration::ZERO if !is_trusting => self.round_trip.smoothed,
             measured => measured,
         };
@@ -285,19 +282,16 @@ impl Channel {
         if sent.is(RESENT) && !sent.is(LOST) && too_soon {
             // It was the first copy that arrived: late, and resent for nothing. The second copy
             // is still under way and proves nothing of its path.
-            let distance = path.sequence.wrapping_sub(path.acknowledged);
-            self.policy.loss.on_reordering(distance, psn_late, true);
+            let distance = self.paths.sent_since(sent.path);
+            self.detector.on_reordering(distance, psn_late, true);
             return;
         }
-        let ahead = sent.path_sequence.wrapping_sub(path.acknowledged) as i32;
-        if ahead > 0 {
-            path.acknowledged = sent.path_sequence;
-        }
+        let ahead = self.paths.note_acknowledged(sent.path, sent.path_sequence);
         let path_late = ahead.min(0).unsigned_abs();
-        let across = psn_late > 0 && !sent.is(RESENT) && self.policy.loss.looks_across_paths();
+        let across = psn_late > 0 && !sent.is(RESENT) && self.detector.looks_across_paths();
         let was_lost = sent.is(LOST) && !sent.is(UNCOUNTED);
         if path_late > 0 || across || was_lost {
-            self.policy.loss.on_reordering(path_late, psn_late, was_lost);
+            self.detector.on_reordering(path_late, psn_late, was_lost);
         }
         let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);
         self.newest_acknowledged = Some(newest.max(sent.sent_at));
@@ -335,20 +329,20 @@ impl Channel {
         if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
             self.tail_was_hasty();
-            self.policy.congestion.on_spurious(now, duplicates);
+            self.law.on_spurious(now, duplicates);
             self.trace(shared, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
             // Called lost, and here before it was sent again: undone as RFC 4015 has it.
-            self.policy.congestion.on_spurious(now, gain.revoked);
+            self.law.on_spurious(now, gain.revoked);
         }
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
         }
-        self.views[usize::from(path)].marked += u64::from(marked_packets);
+        self.paths.note_marked(path, marked_packets);
         if marked_packets > 0 || rtt.is_some() {
             let news = PathAck { now, acked_packets: 0, marked_packets, rtt };
-            self.policy.path.on_ack(usize::from(path), &news);
+            self.paths.tell(path, &news);
         }
         let asks_to_slow_down = ack.flags.contains(AckFlags::PRESSURE);
         shared.counters.pressure_heard += u64::from(asks_to_slow_down);
@@ -367,7 +361,7 @@ impl Channel {
             endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
         };
-        self.policy.congestion.on_ack(&sample);
+        self.law.on_ack(&sample);
         shared.counters.acks_told += 1;
         self.trace_ack(shared, &sample);
         self.ask_for_credit(shared, now);

@@ -13,7 +13,7 @@ impl Channel {
     pub(crate) fn audit(&mut self, shared: &mut Shared) {
         let mut flight = 0;
         let (mut lost, mut lost_bytes) = (0, 0);
-        let mut on_path = alloc::vec![0; self.paths.len()];
+        let mut on_path = alloc::vec![0; self.paths.count()];
         let mut psn = self.tp.oldest;
         while psn != self.tp.next {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
@@ -28,9 +28,7 @@ impl Channel {
         }
         assert_eq!(flight, self.tp.flight, "bytes in flight");
         assert_eq!(lost_bytes, self.lost_bytes, "bytes to be resent");
-        for (path, count) in on_path.iter().enumerate() {
-            assert_eq!(*count, self.views[path].in_flight, "packets in flight on path {path}");
-        }
+        self.paths.audit(&on_path);
         let mut listed = 0;
         let mut at = self.lost.head();
         while at != NONE {
@@ -39,9 +37,6 @@ impl Channel {
             at = self.send.record(psn, &mut shared.send_blocks).links.next();
         }
         assert_eq!(lost, listed, "packets waiting to be resent");
-        let usable = self.views.iter().filter(|view| view.usable).count();
-        assert_eq!(usable as u32, self.usable_paths, "usable paths");
-        assert!(usable > 0, "a channel without a usable path");
         assert!(!self.credit.is_overdrawn(), "credit that was not requested");
     }
 }

@@ -186,17 +186,13 @@ impl Channel {
         self.lost = Default::default();
         self.lost_bytes = 0;
         self.credit.backlog = 0;
-        for (path, view) in self.paths.iter_mut().zip(&mut self.views) {
-            path.flying = Default::default();
-            view.in_flight = 0;
-        }
+        self.paths.flush();
         self.tp.oldest = self.tp.next;
         self.tp.flight = 0;
         self.send.clear(&mut shared.send_blocks);
         self.tp.receive.clear(&mut shared.bitmap_blocks);
         self.withheld.clear();
         self.acks = AckState::default();
-        self.probes_due = 0;
         self.timers.disarm_all();
         self.liveness.flush();
         // The lists only order what is now flushed as a whole.

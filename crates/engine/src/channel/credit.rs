@@ -77,7 +77,7 @@ impl Channel {
             self.credit.backlog = self.credit.backlog.saturating_sub(u64::from(bytes));
         }
         if self.credit.is_spent {
-            self.policy.congestion.on_sent(now, bytes, self.waiting_bytes());
+            self.law.on_sent(now, bytes, self.waiting_bytes());
             self.ask_for_credit(shared, now);
         }
     }
@@ -92,11 +92,11 @@ impl Channel {
             return;
         }
         let waiting = self.waiting_bytes();
-        if let Some(wish) = self.policy.congestion.demand(now, waiting) {
+        if let Some(wish) = self.law.demand(now, waiting) {
             self.credit.ask(wish);
             self.mark_urgent(shared);
         }
-        match self.policy.congestion.demand_at() {
+        match self.law.demand_at() {
             Some(at) => self.arm(shared, Timer::Demand, at),
             None => self.timers.disarm(Timer::Demand),
         }
@@ -152,7 +152,7 @@ impl Channel {
         now: Instant,
         credit: &Credit,
     ) -> Verdict {
-        let ahead_bytes = self.policy.congestion.credit_ahead_bytes();
+        let ahead_bytes = self.law.credit_ahead_bytes();
         let limit = self.credit.asked.saturating_add(ahead_bytes);
         self.credit.limit = self.credit.limit.max(limit);
         let is_trusting = shared.is_planted(Canary::TrustCredits);
@@ -167,7 +167,7 @@ impl Channel {
         // the same total or more, brings the rest.
         let part = u32::try_from(grown).unwrap_or(u32::MAX);
         self.credit.received += u64::from(part);
-        self.policy.congestion.on_credit(now, part);
+        self.law.on_credit(now, part);
         if part > 0 {
             self.trace(shared, now, || TraceEntry::Credit { bytes: part });
         }

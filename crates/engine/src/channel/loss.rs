@@ -1,8 +1,8 @@
 //! Finding what is lost: by what later acknowledgements prove, and by the timer.
 
+use super::path_set::PathSet;
 use super::{Channel, Timer};
 use crate::canary::Canary;
-use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
@@ -15,31 +15,26 @@ impl Channel {
     /// Asks the detector about the oldest packets of each path on which news came, or of all.
     ///
     /// Only an explicit report counts: a packet outside the map's range is unknown, not missing.
-    pub(crate) fn detect_losses(
+    pub(super) fn detect_losses(
         &mut self,
         shared: &mut Shared,
         now: Instant,
         ack: &Ack,
-        touched: [u64; 4],
+        touched: PathSet,
     ) {
         let mut lost = [0; PATHS_MAX];
-        let across = self.policy.loss.looks_across_paths();
-        let asked = if across { self.flying_paths } else { touched };
-        for (word, bits) in asked.into_iter().enumerate() {
-            let mut bits = bits;
-            while bits != 0 {
-                let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
-                bits &= bits - 1;
-                if self.paths[usize::from(path)].flying.head() == NONE {
-                    self.flying_paths[word] &= !(1 << (path % 64));
-                } else {
-                    lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
-                }
+        let across = self.detector.looks_across_paths();
+        let asked = if across { self.paths.busy() } else { touched };
+        for path in asked {
+            if self.paths.oldest(path).is_none() {
+                self.paths.note_idle(path);
+            } else {
+                lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
             }
         }
         self.detect_in_map(shared, now, ack, &mut lost);
         // One call reports all losses of a path, however they were found.
-        for (path, &bytes) in lost.iter().enumerate().take(self.paths.len()) {
+        for (path, &bytes) in lost.iter().enumerate().take(self.paths.count()) {
             if bytes > 0 {
                 let bytes = bytes + self.expire_silent_path(shared, now, path as u8);
                 self.tell_loss(shared, now, (bytes, path as u8), false);
@@ -50,12 +45,8 @@ impl Channel {
     /// Asks the detector about the oldest packets of a path; gives the bytes that were lost.
     fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> u32 {
         let mut lost_bytes = 0;
-        loop {
-            let head = self.paths[usize::from(path)].flying.head();
-            if head == NONE {
-                break;
-            }
-            let lost = self.try_lose(shared, now, ack, Psn::new(head));
+        while let Some(oldest) = self.paths.oldest(path) {
+            let lost = self.try_lose(shared, now, ack, oldest);
             if lost == 0 {
                 break;
             }
@@ -98,11 +89,10 @@ impl Channel {
     /// Asks the detector about a packet in flight; gives its bytes if it was declared lost.
     fn try_lose(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, psn: Psn) -> u32 {
         let sent = *self.send.record(psn, &mut shared.send_blocks);
-        let path = usize::from(sent.path);
-        let overtaken = self.paths[path].acknowledged.wrapping_sub(sent.path_sequence) as i32;
+        let overtaken = self.paths.overtaken(sent.path, sent.path_sequence);
         // A copy that was resent is judged by what left after it: the report may be older.
         let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
-        let across = self.policy.loss.looks_across_paths() && !(sent.is(RESENT) && older);
+        let across = self.detector.looks_across_paths() && !(sent.is(RESENT) && older);
         let age = now.elapsed_since(sent.sent_at);
         // Each further copy has twice the time of the one before it: where a network keeps packets
         // far longer than the round trips that were measured, copies would pile up in it.
@@ -123,9 +113,9 @@ impl Channel {
             overtaken_by: self
                 .newest_acknowledged
                 .map_or(Duration::ZERO, |newest| newest.since(sent.sent_at)),
-            smoothed_rtt: self.views[path].smoothed_rtt,
+            smoothed_rtt: self.paths.round_trip(sent.path),
         };
-        if !self.policy.loss.is_lost(&evidence) {
+        if !self.detector.is_lost(&evidence) {
             return 0;
         }
         self.declare_lost(shared, psn, &sent);
@@ -151,17 +141,12 @@ impl Channel {
     /// like a time-out; gives the bytes that were in flight on a path that it takes out of use.
     fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
         let patience = self.round_trip.smoothed.times(2);
-        let state = &mut self.paths[usize::from(path)];
-        if now.elapsed_since(state.heard_at) < patience {
-            return 0;
-        }
-        state.heard_at = now;
-        if !self.path_timed_out(shared, path, now) {
+        if !self.paths.take_silence(path, now, patience) || !self.path_timed_out(shared, path, now)
+        {
             return 0;
         }
         let mut bytes = 0;
-        while self.paths[usize::from(path)].flying.head() != NONE {
-            let psn = Psn::new(self.paths[usize::from(path)].flying.head());
+        while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
@@ -178,7 +163,7 @@ impl Channel {
     /// Moves a packet from its path to the list of those to be resent.
     pub(crate) fn declare_lost(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
         self.take_from_path(shared, psn, sent);
-        self.views[usize::from(sent.path)].lost += 1;
+        self.paths.note_lost(sent.path);
         shared.counters.lost += 1;
     }
 
@@ -186,12 +171,11 @@ impl Channel {
     pub(crate) fn take_from_path(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
         self.send.record(psn, &mut shared.send_blocks).flags |= LOST;
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        self.paths[usize::from(sent.path)].flying.unlink(&mut links, psn.value());
+        self.paths.land(sent.path, psn, &mut links);
         self.lost.push_back(&mut links, psn.value());
         self.lost_bytes += u64::from(sent.bytes);
         // Even what only fills a sequence number needs credit.
         self.ask_for_credit(shared, shared.flows.now);
-        self.views[usize::from(sent.path)].in_flight -= 1;
         self.tp.flight -= u32::from(sent.bytes);
     }
 
@@ -204,8 +188,8 @@ impl Channel {
     ) {
         let smoothed_rtt = self.round_trip.smoothed;
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
-        self.policy.congestion.on_loss(&sample);
-        self.policy.path.on_loss(usize::from(path), &sample);
+        self.law.on_loss(&sample);
+        self.paths.tell_loss(path, &sample);
         self.trace_loss(shared, &sample);
         self.suspect(shared, path, None);
         self.ask_for_credit(shared, now);
@@ -225,15 +209,14 @@ impl Channel {
         // others, and not the silence after which a sender has to begin again.
         let silent =
             self.newest_acknowledged.is_none_or(|newest| now.elapsed_since(newest) >= timeout);
-        for path in 0..self.paths.len() as u32 {
+        for path in 0..self.paths.count() as u32 {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;
             if lost > 0 {
                 self.tell_loss(shared, now, (lost, path as u8), silent);
             }
-            let head = self.paths[path as usize].flying.head();
-            if head != NONE {
-                let sent_at = self.send.record(Psn::new(head), &mut shared.send_blocks).sent_at;
+            if let Some(oldest) = self.paths.oldest(path as u8) {
+                let sent_at = self.send.record(oldest, &mut shared.send_blocks).sent_at;
                 let due = (sent_at + timeout).max(now + timeout.divided_by(4));
                 next = Some(next.map_or(due, |at| at.min(due)));
             }
@@ -242,7 +225,7 @@ impl Channel {
             self.tail_was_late();
             self.resend_oldest(shared);
             self.backoff += 1;
-            self.chunk.left = 0;
+            self.chunk.end();
             shared.counters.timeouts += 1;
             self.mark_ready(shared);
         }
@@ -266,15 +249,10 @@ impl Channel {
         let timeout = self.timeout(shared);
         // Where the window counts what is sent again, all that is overdue leaves it, or nothing
         // could be; what is acknowledged before its turn is not sent again.
-        let bounded = !self.policy.congestion.permit_retransmit(now, 0);
+        let bounded = !self.law.permit_retransmit(now, 0);
         let mut bytes = 0;
         let mut down = false;
-        loop {
-            let head = self.paths[usize::from(path)].flying.head();
-            if head == NONE {
-                return bytes;
-            }
-            let psn = Psn::new(head);
+        while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && now.is_before(sent.sent_at + timeout) {
                 return bytes;
@@ -291,5 +269,6 @@ impl Channel {
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
         }
+        bytes
     }
 }

@@ -10,6 +10,7 @@ mod acknowledge;
 mod arrivals;
 mod audit;
 mod bypass;
+mod chunk;
 mod close;
 mod credit;
 mod datagram;
@@ -21,6 +22,7 @@ mod loss;
 mod mail;
 mod memory_order;
 mod missing;
+mod path_set;
 mod paths;
 mod probe;
 mod receive;
@@ -28,6 +30,7 @@ mod refuse;
 pub(crate) mod replay;
 mod respond;
 mod rings;
+mod round_trip;
 mod settle;
 mod slots;
 mod tail;
@@ -40,16 +43,19 @@ mod withheld;
 use ack_state::AckState;
 use acknowledge::PeerReports;
 pub(crate) use bypass::BypassState;
+use chunk::Chunk;
 use close::Lifecycle;
 use credit::CreditState;
 use flow::Round;
 use late_refusal::LateRefusals;
 use liveness::Liveness;
 pub(crate) use paths::Path;
+use paths::Paths;
 use probe::{Echoes, Probing};
 use refuse::{KeyBudget, RetryBurst};
 pub(crate) use replay::Datagrams;
 use rings::Rings;
+use round_trip::RoundTrip;
 use slots::SlotTable;
 pub(crate) use timers::Timer;
 use timers::Timers;
@@ -66,9 +72,8 @@ use crate::receive_window::ReceiveWindow;
 use crate::send_window::SendWindow;
 use crate::shared::Shared;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use fairway_policy::{PathView, PolicySet};
-use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Route, Tpn};
+use fairway_policy::{CongestionControl, LossDetector, PathView, PolicySet};
+use fairway_wire::{Cna, Instant, Msn, Psn, Route, Tpn};
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
@@ -108,26 +113,6 @@ impl TpChannel {
     }
 }
 
-/// The burst that is leaving on one path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Chunk {
-    pub(crate) path: u8,
-    pub(crate) left: u32,
-    /// It consists of small messages, which keep to a path of their own.
-    pub(crate) small: bool,
-    /// Whose packets it carries, and whether they leave the address out: a run of equal packets
-    /// leaves as one, so that is settled once for each message in a chunk.
-    pub(crate) owner: u32,
-    pub(crate) learned: bool,
-}
-
-/// Round trips of the channel as a whole.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RoundTrip {
-    pub(crate) smoothed: Duration,
-    pub(crate) deviation: Duration,
-}
-
 pub(crate) struct Channel {
     pub(crate) tp: TpChannel,
     pub(crate) id: ChannelId,
@@ -156,18 +141,12 @@ pub(crate) struct Channel {
     pub(crate) arrivals: Box<[Option<Index<Arrival>>]>,
     /// Answers to the peer's reads that are on their way.
     pub(crate) responses: u32,
-    pub(crate) views: Vec<PathView>,
-    pub(crate) paths: Vec<Path>,
-    /// Paths that may have something in flight, a bit each: with hundreds of paths few do.
-    pub(crate) flying_paths: [u64; 4],
-    pub(crate) usable_paths: u32,
-    /// Paths that owe a probe.
-    pub(crate) probes_due: u32,
-    pub(crate) chunk: Chunk,
+    paths: Paths,
+    chunk: Chunk,
     /// Bytes sent since an acknowledgement was last asked for.
     pub(crate) unasked: u32,
-    pub(crate) small_path: u8,
-    pub(crate) policy: PolicySet,
+    law: Box<dyn CongestionControl>,
+    detector: Box<dyn LossDetector>,
     pub(crate) round_trip: RoundTrip,
     /// When the packet that was acknowledged last, by time of sending, had been sent.
     pub(crate) newest_acknowledged: Option<Instant>,
@@ -207,12 +186,13 @@ impl Channel {
     ) -> Box<Self> {
         let slots = config.remote_message_slots.min(limits.message_slots);
         let reads = config.remote_read_slots.min(limits.read_slots);
-        let paths = config.paths as usize;
-        let is_spent = config.policy.congestion.allowance_bytes() != u64::MAX;
+        let tp = TpChannel::new(&config, limits);
+        let PolicySet { congestion, path, loss, probe } = config.policy;
+        let is_spent = congestion.allowance_bytes() != u64::MAX;
         let credit = CreditState::new(is_spent);
-        let probing = Probing::new(config.policy.probe, paths);
+        let probing = Probing::new(probe, config.paths as usize);
         Box::new(Channel {
-            tp: TpChannel::new(&config, limits),
+            tp,
             id,
             leader: config.leader.unwrap_or(id),
             mtu: config.mtu,
@@ -231,15 +211,11 @@ impl Channel {
             read_slots: SlotTable::new(reads),
             arrivals: alloc::vec![None; limits.message_slots as usize].into_boxed_slice(),
             responses: 0,
-            views: alloc::vec![PathView { usable: true, ..PathView::default() }; paths],
-            paths: alloc::vec![Path::new(now); paths],
-            flying_paths: [0; 4],
-            usable_paths: config.paths,
-            probes_due: 0,
+            paths: Paths::new(config.paths, (id.0 % config.paths) as u8, path, now),
             chunk: Chunk::default(),
             unasked: 0,
-            small_path: (id.0 % config.paths) as u8,
-            policy: config.policy,
+            law: congestion,
+            detector: loss,
             round_trip: RoundTrip::default(),
             newest_acknowledged: None,
             tail: tail::Tail::new(now),
@@ -339,5 +315,27 @@ impl Channel {
     /// When [`Self::note_used`] was last called.
     pub(crate) fn used_at(&self) -> Instant {
         self.liveness.used_at()
+    }
+
+    /// What policies see of the channel's paths.
+    pub(crate) fn path_views(&self) -> &[PathView] {
+        self.paths.views()
+    }
+
+    /// Has a burst begun that is to leave as one run?
+    #[inline]
+    pub(crate) fn is_mid_chunk(&self) -> bool {
+        !self.chunk.is_over()
+    }
+
+    /// The policy that bounds what is in flight.
+    pub(crate) fn law(&self) -> &dyn CongestionControl {
+        &*self.law
+    }
+
+    /// Replaces the policy that bounds what is in flight.
+    #[cfg(test)]
+    pub(crate) fn set_law(&mut self, law: Box<dyn CongestionControl>) {
+        self.law = law;
     }
 }

@@ -11,7 +11,7 @@ use crate::placement::Verdict;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use fairway_policy::{PathAck, ProbeSpec};
+use fairway_policy::ProbeSpec;
 use fairway_wire::{Duration, Instant, Packet, Probe};
 
 /// An answer tells of the hosts' part of a path's delay for this long.
@@ -227,14 +227,7 @@ impl Channel {
         probe.round_trip = Some(round_trip);
         probe.answered_at = now;
         shared.counters.round_trip_probes_answered += 1;
-        let view = &mut self.views[usize::from(path)];
-        view.probed_rtt = round_trip;
-        if view.in_flight == 0 {
-            // Data says more, where there is any.
-            self.note_path_round_trip(path, round_trip);
-        }
-        let news = PathAck { now, rtt: Some(round_trip), ..PathAck::default() };
-        self.policy.path.on_ack(usize::from(path), &news);
+        self.paths.note_probed(path, now, round_trip);
         self.mark_ready(shared);
     }
 

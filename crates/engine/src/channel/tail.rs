@@ -10,10 +10,9 @@
 
 use super::{Channel, Timer};
 use crate::canary::Canary;
-use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, SentLinks, UNCOUNTED};
 use crate::shared::Shared;
-use fairway_wire::{Duration, Instant, Psn};
+use fairway_wire::{Duration, Instant};
 
 /// Probes before it is the retransmission timer's turn.
 const PROBES: u8 = 2;
@@ -149,18 +148,13 @@ impl Channel {
         let all = self.round_trip;
         let late = all.smoothed.saturating_add(all.deviation.times(4));
         let (mut any, mut next) = (false, None::<Instant>);
-        for word in 0..self.flying_paths.len() {
-            let mut bits = self.flying_paths[word];
-            while bits != 0 {
-                let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
-                bits &= bits - 1;
-                let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
-                if bytes > 0 {
-                    any = true;
-                    self.tell_loss(shared, now, (bytes, path), false);
-                }
-                next = next.into_iter().chain(due).reduce(Instant::min);
+        for path in self.paths.busy() {
+            let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
+            if bytes > 0 {
+                any = true;
+                self.tell_loss(shared, now, (bytes, path), false);
             }
+            next = next.into_iter().chain(due).reduce(Instant::min);
         }
         (any, next)
     }
@@ -176,12 +170,8 @@ impl Channel {
     ) -> (u32, Option<Instant>) {
         let mut bytes = 0;
         let mut down = false;
-        loop {
-            let head = self.paths[usize::from(path)].flying.head();
-            if head == NONE {
-                return (bytes, None);
-            }
-            let sent = *self.send.record(Psn::new(head), &mut shared.send_blocks);
+        while let Some(psn) = self.paths.oldest(path) {
+            let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && !sent.sent_at.is_before(newest) {
                 return (bytes, None);
             }
@@ -194,8 +184,9 @@ impl Channel {
                 down = self.path_timed_out(shared, path, now);
             }
             bytes += u32::from(sent.bytes);
-            self.declare_lost(shared, Psn::new(head), &sent);
+            self.declare_lost(shared, psn, &sent);
         }
+        (bytes, None)
     }
 
     /// Has the newest packet that is under way sent again, without calling it lost.

@@ -4,7 +4,6 @@ use super::{Channel, Timer};
 use crate::api::{LocalRange, OrderRequest, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
-use crate::list::Links;
 use crate::message::{Message, MessagePlace, Outcome};
 use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, VOID};
@@ -68,12 +67,8 @@ impl Channel {
     }
 
     fn next_probe(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        let path = if self.probes_due > 0 {
-            self.probes_due -= 1;
-            let path = self.paths.iter().position(|path| path.probe_due)?;
-            self.paths[path].probe_due = false;
-            self.paths[path].probed = true;
-            path as u8
+        let path = if let Some(path) = self.paths.take_probe() {
+            path
         } else if self.liveness.take_probe() {
             self.choose_path(shared, now, 0, None)
         } else {
@@ -99,7 +94,7 @@ impl Channel {
             return None;
         }
         if !self.pace.admit(now) {
-            let is_idle = self.tp.flight == 0 && self.policy.congestion.paces_within_window();
+            let is_idle = self.tp.flight == 0 && self.law.paces_within_window();
             if !is_idle || shared.is_planted(Canary::PaceIdle) {
                 self.arm(shared, Timer::Pace, self.pace.until);
                 return None;
@@ -114,7 +109,7 @@ impl Channel {
     }
 
     fn next_unpaced(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.credit.is_spent && self.policy.congestion.allowance_bytes() == 0 {
+        if self.credit.is_spent && self.law.allowance_bytes() == 0 {
             self.window_limited = true;
             return None;
         }
@@ -209,7 +204,7 @@ impl Channel {
     fn has_room(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
         let psn = self.tp.next;
         let flight = u64::from(self.tp.flight);
-        let window = self.policy.congestion.window_bytes();
+        let window = self.law.window_bytes();
         if flight > 0 && flight + u64::from(bytes) > window {
             self.window_limited = true;
             return false;
@@ -221,7 +216,7 @@ impl Channel {
             self.rings.enter_starved(shared);
             return false;
         }
-        if flight > 0 && self.needs_path(shared, index) && !self.policy.path.has_room(&self.views) {
+        if flight > 0 && self.needs_path(shared, index) && !self.paths.has_room() {
             self.window_limited = true;
             return false;
         }
@@ -242,7 +237,7 @@ impl Channel {
         if !self.has_room(shared, index, bytes) {
             return None;
         }
-        let window = self.policy.congestion.window_bytes();
+        let window = self.law.window_bytes();
         let is_last_psn = self.psns_in_use() + 1 >= self.send.capacity();
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.next = psn.next();
@@ -260,18 +255,15 @@ impl Channel {
         let idle = last && self.sending.is_empty();
         let full = u64::from(self.tp.flight + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
-        // A record that is used again is another message's.
-        if self.chunk.owner != index || packet_index == 0 {
-            self.chunk.owner = index;
-            self.chunk.learned = message.learned;
-        }
+        let is_first = packet_index == 0;
+        let learned = self.chunk.leaves_address_out(index, is_first, message.learned);
         self.unasked = self.unasked.saturating_add(bytes);
         let enough = u64::from(self.unasked) >= (window / 8).min(ASK_BYTES);
-        let ack_request = (idle && wants_news(message)) || full || (self.chunk.left == 0 && enough);
+        let ack_request = (idle && wants_news(message)) || full || (self.chunk.is_over() && enough);
         if ack_request {
             self.unasked = 0;
         }
-        let operation = message.operation(self.chunk.learned, &shared.profile);
+        let operation = message.operation(learned, &shared.profile);
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
             shared.counters.learned_bytes_saved += LEARNED_SAVES;
@@ -335,7 +327,7 @@ impl Channel {
         let last = message.next_index == message.packets;
         if last {
             self.delist(shared, index);
-        } else if self.chunk.left == 0 && self.sending.head() != self.sending.tail() {
+        } else if self.chunk.is_over() && self.sending.head() != self.sending.tail() {
             // A chunk is a message's turn.
             self.sending.unlink(&mut shared.messages, index);
             self.sending.push_back(&mut shared.messages, index);
@@ -347,38 +339,33 @@ impl Channel {
     fn needs_path(&self, shared: &Shared, index: u32) -> bool {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
-        let stale = !self.views[usize::from(self.chunk.path)].usable;
-        !small && (self.chunk.left == 0 || self.chunk.small || stale)
+        !small && self.needs_chunk(false)
     }
 
     /// The path of the current chunk, or of a new one.
     fn chunk_path(&mut self, shared: &mut Shared, index: u32, bytes: u32, now: Instant) -> u8 {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
-        let stale = !self.views[usize::from(self.chunk.path)].usable;
-        if self.chunk.left == 0 || self.chunk.small != small || stale {
+        if self.needs_chunk(small) {
             let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
             let remaining = message.remaining(self.mtu) + headers;
-            let size = if small {
-                SMALL_CHUNK_BYTES
-            } else {
-                self.policy.congestion.chunk_bytes(remaining)
-            };
-            self.chunk.small = small;
-            self.chunk.owner = NONE;
-            self.chunk.path = if small {
+            let size = if small { SMALL_CHUNK_BYTES } else { self.law.chunk_bytes(remaining) };
+            let path = if small {
                 self.path_for_small(shared, now)
             } else {
                 self.choose_path(shared, now, size, None)
             };
             // A chunk is whole packets, and a message's packets are cut by the MTU.
-            self.chunk.left = size.max(bytes);
+            self.chunk.begin(path, size.max(bytes), small);
         }
-        self.chunk.left -= bytes.min(self.chunk.left);
-        if self.chunk.left < bytes && !small {
-            self.chunk.left = 0;
-        }
-        self.chunk.path
+        self.chunk.take(bytes);
+        self.chunk.path()
+    }
+
+    /// Does the next packet of a small message, or of another one, begin a chunk?
+    #[inline]
+    fn needs_chunk(&self, is_small: bool) -> bool {
+        self.chunk.excludes(is_small) || !self.paths.is_usable(self.chunk.path())
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
@@ -396,9 +383,9 @@ impl Channel {
             false => Psn::new(self.lost.head()),
         };
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
-        let window = self.policy.congestion.window_bytes();
+        let window = self.law.window_bytes();
         let fits = u64::from(self.tp.flight) + u64::from(bytes) <= window || self.tp.flight == 0;
-        if fits || self.policy.congestion.permit_retransmit(now, u32::from(bytes)) {
+        if fits || self.law.permit_retransmit(now, u32::from(bytes)) {
             return Some((first, false));
         }
         if self.tail.take_probe() {
@@ -422,19 +409,20 @@ impl Channel {
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = sent.flags_when_resent() | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
-        let stale = !self.views[usize::from(self.chunk.path)].usable;
-        if stale || self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
+        let bytes = u32::from(sent.bytes);
+        let stale = !self.paths.is_usable(self.chunk.path());
+        if stale || self.chunk.is_too_short_for(bytes) || avoid == Some(self.chunk.path()) {
             // After a time-out each packet tries another path, until one is acknowledged.
-            let chunk = self.policy.congestion.chunk_bytes(u64::from(u32::MAX));
-            self.chunk.left = if self.backoff == 0 { chunk } else { u32::from(sent.bytes) };
-            self.chunk.path = self.choose_path(shared, now, self.chunk.left, avoid);
-            self.chunk.small = false;
+            let chunk = self.law.chunk_bytes(u64::from(u32::MAX));
+            let size = if self.backoff == 0 { chunk } else { bytes };
+            let path = self.choose_path(shared, now, size, avoid);
+            self.chunk.begin_again(path, size);
         }
-        self.chunk.left = self.chunk.left.saturating_sub(u32::from(sent.bytes));
-        let path = self.chunk.path;
+        self.chunk.take_again(bytes);
+        let path = self.chunk.path();
         self.launch(shared, psn, path, now);
-        self.spend(shared, now, u32::from(sent.bytes), false);
-        let chunk_ends = self.chunk.left < u32::from(sent.bytes);
+        self.spend(shared, now, bytes, false);
+        let chunk_ends = self.chunk.is_too_short_for(bytes);
         let ack_request = self.lost.is_empty() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
@@ -463,23 +451,11 @@ impl Channel {
 
     /// Books a packet as in flight on `path`.
     fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
-        self.flying_paths[usize::from(path) / 64] |= 1 << (path % 64);
-        let state = &mut self.paths[usize::from(path)];
-        state.sequence = state.sequence.wrapping_add(1);
-        let record = self.send.record(psn, &mut shared.send_blocks);
-        record.sent_at = now;
-        record.path = path;
-        record.path_sequence = state.sequence;
-        record.links = Links::UNLINKED;
-        let bytes = u32::from(record.bytes);
-        self.tp.flight += bytes;
-        let view = &mut self.views[usize::from(path)];
-        view.in_flight += 1;
-        view.sent += 1;
         let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        state.flying.push_back(&mut links, psn.value());
-        if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
-            let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
+        let bytes = self.paths.launch(path, psn, now, &mut links);
+        self.tp.flight += bytes;
+        if let Some(rate) = self.law.pacing_bytes_per_second() {
+            let burst = u64::from(self.law.pacing_burst_bytes());
             let grace = self.pace.grace(self.round_trip.smoothed);
             self.pace.charge(now, bytes, rate, burst, grace);
         }

@@ -39,7 +39,7 @@ impl Nic {
     /// The paths of an open channel; empty if it is not open.
     pub fn paths(&self, id: ChannelId) -> &[PathView] {
         match self.open_ref(id) {
-            Some(channel) => &channel.views,
+            Some(channel) => channel.path_views(),
             None => &[],
         }
     }
@@ -52,7 +52,7 @@ impl Nic {
     /// Bytes the congestion control lets be in flight, and bytes that are.
     pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
         let channel = self.open_ref(id)?;
-        Some((channel.policy.congestion.window_bytes(), u64::from(channel.tp.flight)))
+        Some((channel.law().window_bytes(), u64::from(channel.tp.flight)))
     }
 
     /// The oldest packet of an open channel that was sent and is not acknowledged. `None` if there

@@ -13,7 +13,7 @@
 
 use super::{Channel, WINDOW};
 use crate::api::{LocalRange, Status, Transmit};
-use crate::channel::paths::smooth;
+use crate::channel::round_trip::smooth;
 use crate::channel::{RoundTrip, Timer};
 use crate::limits::Profile;
 use crate::list::List;
@@ -182,7 +182,7 @@ impl Channel {
         let number = message.unsequenced().number;
         let path = match self.bypass.repeats.was_asked(number) {
             false => self.path_for_small(shared, now),
-            true => self.choose_path(shared, now, message.local.length, Some(self.small_path)),
+            true => self.choose_path(shared, now, message.local.length, Some(self.paths.small())),
         };
         self.bypass.repeats.note(number, now, path);
         self.bypass.repeats.flying.push_back(&mut shared.messages, index);

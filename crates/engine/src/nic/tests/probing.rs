@@ -165,7 +165,7 @@ fn what_a_probe_does_not_take_is_the_hosts_delay() {
     let EntryState::Open(channel) = &mut pair.nics[0].entries[index].state else {
         panic!("an open channel");
     };
-    channel.policy.congestion = Box::new(Split(part.clone()));
+    channel.set_law(Box::new(Split(part.clone())));
     let write = |pair: &mut Pair, takes: u64| {
         let remote = pair.remote();
         pair.post(1, Work::Write { remote }, 100);
