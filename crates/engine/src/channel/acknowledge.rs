@@ -6,7 +6,7 @@ use crate::api::DropReason;
 use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::placement::Verdict;
-use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks, UNCOUNTED};
+use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Msn, Psn, Sack};
@@ -178,11 +178,12 @@ impl Channel {
             // took at least so long. Where the first time-out is shorter than every round trip,
             // nothing else tells.
             if !shared.is_planted(Canary::NeverMeasured) {
-                self.note_round_trip_of_at_least(sample);
+                self.recovery.note_round_trip_of_at_least(sample);
             }
             return None;
         }
-        self.note_round_trip(sent.path, sample);
+        self.paths.note_round_trip(sent.path, sample);
+        self.recovery.note_round_trip(sample);
         self.suspect(shared, sent.path, Some(sample));
         Some(sample)
     }
@@ -239,20 +240,18 @@ impl Channel {
         record.flags |= ACKNOWLEDGED;
         let sent = *record;
         self.late_refusals.confirmed(psn);
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
         if sent.is(LOST) {
-            self.lost.unlink(&mut links, psn.value());
-            self.lost_bytes -= u64::from(sent.bytes);
+            self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
             if !sent.is(UNCOUNTED) || shared.is_planted(Canary::RevokeProbe) {
                 shared.counters.lost_revoked += 1;
                 gain.revoked += 1;
             }
         } else {
-            self.paths.land(sent.path, psn, &mut links);
+            self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
             self.tp.flight -= u32::from(sent.bytes);
         }
         let is_trusting = shared.is_planted(Canary::TrustNewPath);
-        self.learn_from(psn, &sent, gain.now, is_trusting);
+        self.recovery.learn_from(&mut self.paths, gain.now, psn, &sent, is_trusting);
         let news = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
         self.paths.tell(sent.path, &news);
         gain.bytes += u32::from(sent.bytes);
@@ -265,41 +264,9 @@ impl Channel {
         }
     }
 
-    /// What the arrival of a packet proves of those sent before it on its path. `is_trusting`
-    /// plants a bug.
-    fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant, is_trusting: bool) {
-        self.paths.note_alive(sent.path, now);
-        let psn_late = self.highest_acknowledged.distance_from(psn).max(0) as u32;
-        if psn_late == 0 {
-            self.highest_acknowledged = psn;
-        }
-        // A path that has not been measured is thought to be as long as the others.
-        let round_trip = match self.paths.round_trip(sent.path) {
-            Duration::ZERO if !is_trusting => self.round_trip.smoothed,
-            measured => measured,
-        };
-        let too_soon = now.elapsed_since(sent.sent_at) < round_trip.divided_by(2);
-        if sent.is(RESENT) && !sent.is(LOST) && too_soon {
-            // It was the first copy that arrived: late, and resent for nothing. The second copy
-            // is still under way and proves nothing of its path.
-            let distance = self.paths.sent_since(sent.path);
-            self.detector.on_reordering(distance, psn_late, true);
-            return;
-        }
-        let ahead = self.paths.note_acknowledged(sent.path, sent.path_sequence);
-        let path_late = ahead.min(0).unsigned_abs();
-        let across = psn_late > 0 && !sent.is(RESENT) && self.detector.looks_across_paths();
-        let was_lost = sent.is(LOST) && !sent.is(UNCOUNTED);
-        if path_late > 0 || across || was_lost {
-            self.detector.on_reordering(path_late, psn_late, was_lost);
-        }
-        let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);
-        self.newest_acknowledged = Some(newest.max(sent.sent_at));
-    }
-
     /// Something new was acknowledged: the retransmission timer starts over.
     fn progressed(&mut self, shared: &mut Shared, now: Instant) {
-        let recovering = core::mem::take(&mut self.backoff) > 0;
+        let recovering = self.recovery.end_backoff();
         self.tail_shrank(shared, now);
         if self.tp.oldest == self.tp.next {
             self.timers.disarm(Timer::Retransmit);
@@ -308,7 +275,7 @@ impl Channel {
             self.arm(shared, Timer::Retransmit, now);
         } else {
             // Round trips are known better now than when the timer was armed.
-            let at = now + self.timeout(shared);
+            let at = now + self.recovery.timeout(&shared.profile);
             let armed = self.timers.deadline(Timer::Retransmit);
             if armed.is_some_and(|armed| at.is_before(armed)) {
                 self.arm(shared, Timer::Retransmit, at);
@@ -328,13 +295,13 @@ impl Channel {
         let (marked_packets, duplicates) = self.peer_reports.count(ack);
         if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
-            self.tail_was_hasty();
-            self.law.on_spurious(now, duplicates);
+            self.tail.note_hasty();
+            self.congestion.law_mut().on_spurious(now, duplicates);
             self.trace(shared, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
             // Called lost, and here before it was sent again: undone as RFC 4015 has it.
-            self.law.on_spurious(now, gain.revoked);
+            self.congestion.law_mut().on_spurious(now, gain.revoked);
         }
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
@@ -352,16 +319,16 @@ impl Channel {
             acked_packets: gain.packets,
             path,
             rtt,
-            smoothed_rtt: self.round_trip.smoothed,
+            smoothed_rtt: self.recovery.smoothed(),
             marked_packets,
             bytes_in_flight: u64::from(self.tp.flight),
             hint: ack.hint,
             pressure: asks_to_slow_down || shared.transmit_pressure,
-            window_limited: core::mem::take(&mut self.window_limited),
+            window_limited: self.congestion.take_limit(),
             endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
         };
-        self.law.on_ack(&sample);
+        self.congestion.law_mut().on_ack(&sample);
         shared.counters.acks_told += 1;
         self.trace_ack(shared, &sample);
         self.ask_for_credit(shared, now);

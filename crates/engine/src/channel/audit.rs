@@ -1,7 +1,6 @@
 //! What must hold between any two calls, checked on demand.
 
 use super::Channel;
-use crate::pool::NONE;
 use crate::send_window::{ACKNOWLEDGED, LOST};
 use crate::shared::Shared;
 
@@ -27,16 +26,8 @@ impl Channel {
             psn = psn.next();
         }
         assert_eq!(flight, self.tp.flight, "bytes in flight");
-        assert_eq!(lost_bytes, self.lost_bytes, "bytes to be resent");
         self.paths.audit(&on_path);
-        let mut listed = 0;
-        let mut at = self.lost.head();
-        while at != NONE {
-            listed += 1;
-            let psn = fairway_wire::Psn::new(at);
-            at = self.send.record(psn, &mut shared.send_blocks).links.next();
-        }
-        assert_eq!(lost, listed, "packets waiting to be resent");
+        self.send.audit(lost, lost_bytes, &mut shared.send_blocks);
         assert!(!self.credit.is_overdrawn(), "credit that was not requested");
     }
 }

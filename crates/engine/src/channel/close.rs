@@ -183,13 +183,11 @@ impl Channel {
     /// Ends every operation with `status` and returns everything taken from shared pools. What is
     /// kept for the group goes when the whole of it has ended ([`Shared::forget_group`]).
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
-        self.lost = Default::default();
-        self.lost_bytes = 0;
-        self.credit.backlog = 0;
+        self.credit.flush();
         self.paths.flush();
         self.tp.oldest = self.tp.next;
         self.tp.flight = 0;
-        self.send.clear(&mut shared.send_blocks);
+        self.send.flush(&mut shared.send_blocks);
         self.tp.receive.clear(&mut shared.bitmap_blocks);
         self.withheld.clear();
         self.acks = AckState::default();

@@ -20,9 +20,9 @@ use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CreditState {
     /// The policy spends credit.
-    pub(crate) is_spent: bool,
+    is_spent: bool,
     /// What messages in line still have to send, headers included.
-    pub(crate) backlog: u64,
+    backlog: u64,
     /// A wish that has not been said.
     wish: Option<Demand>,
     /// The highest total that was requested.
@@ -46,6 +46,17 @@ impl CreditState {
     pub(crate) fn ask(&mut self, wish: Demand) {
         self.asked = self.asked.max(wish.total_bytes);
         self.wish = Some(wish);
+    }
+
+    /// Does the policy spend credit?
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    /// The channel ends: no message is in line any more.
+    pub(super) fn flush(&mut self) {
+        self.backlog = 0;
     }
 
     /// Has more been taken than may be?
@@ -77,13 +88,14 @@ impl Channel {
             self.credit.backlog = self.credit.backlog.saturating_sub(u64::from(bytes));
         }
         if self.credit.is_spent {
-            self.law.on_sent(now, bytes, self.waiting_bytes());
+            let waiting = self.waiting_bytes();
+            self.congestion.law_mut().on_sent(now, bytes, waiting);
             self.ask_for_credit(shared, now);
         }
     }
 
     fn waiting_bytes(&self) -> u64 {
-        self.credit.backlog + self.lost_bytes
+        self.credit.backlog + self.send.lost_bytes()
     }
 
     /// Has the policy say what it wants, if it wants more.
@@ -92,11 +104,11 @@ impl Channel {
             return;
         }
         let waiting = self.waiting_bytes();
-        if let Some(wish) = self.law.demand(now, waiting) {
+        if let Some(wish) = self.congestion.law_mut().demand(now, waiting) {
             self.credit.ask(wish);
             self.mark_urgent(shared);
         }
-        match self.law.demand_at() {
+        match self.congestion.law().demand_at() {
             Some(at) => self.arm(shared, Timer::Demand, at),
             None => self.timers.disarm(Timer::Demand),
         }
@@ -152,7 +164,7 @@ impl Channel {
         now: Instant,
         credit: &Credit,
     ) -> Verdict {
-        let ahead_bytes = self.law.credit_ahead_bytes();
+        let ahead_bytes = self.congestion.law().credit_ahead_bytes();
         let limit = self.credit.asked.saturating_add(ahead_bytes);
         self.credit.limit = self.credit.limit.max(limit);
         let is_trusting = shared.is_planted(Canary::TrustCredits);
@@ -167,7 +179,7 @@ impl Channel {
         // the same total or more, brings the rest.
         let part = u32::try_from(grown).unwrap_or(u32::MAX);
         self.credit.received += u64::from(part);
-        self.law.on_credit(now, part);
+        self.congestion.law_mut().on_credit(now, part);
         if part > 0 {
             self.trace(shared, now, || TraceEntry::Credit { bytes: part });
         }

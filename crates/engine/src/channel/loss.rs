@@ -2,11 +2,10 @@
 
 use super::path_set::PathSet;
 use super::{Channel, Timer};
-use crate::canary::Canary;
-use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, Sent};
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
-use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
+use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
 
 /// Most paths that a channel can have.
 const PATHS_MAX: usize = 256;
@@ -23,7 +22,7 @@ impl Channel {
         touched: PathSet,
     ) {
         let mut lost = [0; PATHS_MAX];
-        let across = self.detector.looks_across_paths();
+        let across = self.recovery.looks_across_paths();
         let asked = if across { self.paths.busy() } else { touched };
         for path in asked {
             if self.paths.oldest(path).is_none() {
@@ -90,16 +89,15 @@ impl Channel {
     fn try_lose(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, psn: Psn) -> u32 {
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         let overtaken = self.paths.overtaken(sent.path, sent.path_sequence);
-        // A copy that was resent is judged by what left after it: the report may be older.
-        let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
-        let across = self.detector.looks_across_paths() && !(sent.is(RESENT) && older);
         let age = now.elapsed_since(sent.sent_at);
         // Each further copy has twice the time of the one before it: where a network keeps packets
         // far longer than the round trips that were measured, copies would pile up in it.
-        if sent.further_copies() > 0 && age < self.time_of_copy(shared, sent.further_copies()) {
+        if sent.further_copies() > 0
+            && age < self.recovery.time_of_copy(shared, sent.further_copies())
+        {
             return 0;
         }
-        let passed = overtaken > 0 || across;
+        let passed = self.recovery.is_passed(&sent, overtaken);
         if !passed || !self.is_reported_missing(psn, &ack.sack) {
             return 0;
         }
@@ -110,37 +108,20 @@ impl Channel {
             beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
                 && psn_distance > shared.profile.reorder_tolerance,
             age,
-            overtaken_by: self
-                .newest_acknowledged
-                .map_or(Duration::ZERO, |newest| newest.since(sent.sent_at)),
+            overtaken_by: self.recovery.overtaken_by(&sent),
             smoothed_rtt: self.paths.round_trip(sent.path),
         };
-        if !self.detector.is_lost(&evidence) {
+        if !self.recovery.is_lost(&evidence) {
             return 0;
         }
         self.declare_lost(shared, psn, &sent);
         u32::from(sent.bytes)
     }
 
-    /// How long the copy after the second that is the `further`-th has before it may be lost.
-    fn time_of_copy(&self, shared: &Shared, further: u32) -> Duration {
-        // The time would bound what the second of these bugs costs, too.
-        if shared.is_planted(Canary::HastyCopies) || shared.is_planted(Canary::TrustNewPath) {
-            return Duration::ZERO;
-        }
-        let round_trip = match self.round_trip.smoothed {
-            Duration::ZERO if !shared.is_planted(Canary::NeverMeasured) => {
-                shared.profile.timeout_initial
-            }
-            smoothed => smoothed,
-        };
-        round_trip.times(1 << further)
-    }
-
     /// A path has lost something. If nothing on it was acknowledged for a round trip, that counts
     /// like a time-out; gives the bytes that were in flight on a path that it takes out of use.
     fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
-        let patience = self.round_trip.smoothed.times(2);
+        let patience = self.recovery.smoothed().times(2);
         if !self.paths.take_silence(path, now, patience) || !self.path_timed_out(shared, path, now)
         {
             return 0;
@@ -170,10 +151,8 @@ impl Channel {
     /// Has a packet resent without calling it lost.
     pub(crate) fn take_from_path(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
         self.send.record(psn, &mut shared.send_blocks).flags |= LOST;
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        self.paths.land(sent.path, psn, &mut links);
-        self.lost.push_back(&mut links, psn.value());
-        self.lost_bytes += u64::from(sent.bytes);
+        self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
+        self.send.await_resend(psn, sent.bytes, &mut shared.send_blocks);
         // Even what only fills a sequence number needs credit.
         self.ask_for_credit(shared, shared.flows.now);
         self.tp.flight -= u32::from(sent.bytes);
@@ -186,9 +165,9 @@ impl Channel {
         (lost_bytes, path): (u32, u8),
         by_timeout: bool,
     ) {
-        let smoothed_rtt = self.round_trip.smoothed;
+        let smoothed_rtt = self.recovery.smoothed();
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
-        self.law.on_loss(&sample);
+        self.congestion.law_mut().on_loss(&sample);
         self.paths.tell_loss(path, &sample);
         self.trace_loss(shared, &sample);
         self.suspect(shared, path, None);
@@ -202,13 +181,12 @@ impl Channel {
         if self.tp.oldest == self.tp.next {
             return;
         }
-        let timeout = self.timeout(shared);
+        let timeout = self.recovery.timeout(&shared.profile);
         let mut next: Option<Instant> = None;
         let mut fired = false;
         // While packets of the last moments are acknowledged, what is overdue is a loss like
         // others, and not the silence after which a sender has to begin again.
-        let silent =
-            self.newest_acknowledged.is_none_or(|newest| now.elapsed_since(newest) >= timeout);
+        let silent = self.recovery.is_silent(now, timeout);
         for path in 0..self.paths.count() as u32 {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;
@@ -222,14 +200,14 @@ impl Channel {
             }
         }
         if fired {
-            self.tail_was_late();
+            self.tail.note_late();
             self.resend_oldest(shared);
-            self.backoff += 1;
+            self.recovery.back_off();
             self.chunk.end();
             shared.counters.timeouts += 1;
             self.mark_ready(shared);
         }
-        let again = now + self.timeout(shared);
+        let again = now + self.recovery.timeout(&shared.profile);
         let at = if fired { again } else { next.unwrap_or(again) };
         self.arm(shared, Timer::Retransmit, at);
     }
@@ -246,10 +224,10 @@ impl Channel {
 
     /// Declares lost what is overdue on one path; gives the bytes.
     fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
-        let timeout = self.timeout(shared);
+        let timeout = self.recovery.timeout(&shared.profile);
         // Where the window counts what is sent again, all that is overdue leaves it, or nothing
         // could be; what is acknowledged before its turn is not sent again.
-        let bounded = !self.law.permit_retransmit(now, 0);
+        let bounded = !self.congestion.law_mut().permit_retransmit(now, 0);
         let mut bytes = 0;
         let mut down = false;
         while let Some(psn) = self.paths.oldest(path) {
@@ -257,9 +235,7 @@ impl Channel {
             if !down && now.is_before(sent.sent_at + timeout) {
                 return bytes;
             }
-            let passed = self
-                .newest_acknowledged
-                .is_some_and(|newest| (sent.sent_at + self.round_trip.smoothed).is_before(newest));
+            let passed = self.recovery.is_long_passed(&sent);
             if bytes > 0 && !passed && !down && !bounded {
                 return bytes;
             }

@@ -12,6 +12,7 @@ mod audit;
 mod bypass;
 mod chunk;
 mod close;
+mod congestion;
 mod credit;
 mod datagram;
 mod execute;
@@ -26,11 +27,13 @@ mod path_set;
 mod paths;
 mod probe;
 mod receive;
+mod recovery;
 mod refuse;
 pub(crate) mod replay;
 mod respond;
 mod rings;
 mod round_trip;
+mod sent_packets;
 mod settle;
 mod slots;
 mod tail;
@@ -45,6 +48,7 @@ use acknowledge::PeerReports;
 pub(crate) use bypass::BypassState;
 use chunk::Chunk;
 use close::Lifecycle;
+use congestion::Congestion;
 use credit::CreditState;
 use flow::Round;
 use late_refusal::LateRefusals;
@@ -52,11 +56,13 @@ use liveness::Liveness;
 pub(crate) use paths::Path;
 use paths::Paths;
 use probe::{Echoes, Probing};
+use recovery::Recovery;
 use refuse::{KeyBudget, RetryBurst};
 pub(crate) use replay::Datagrams;
 use rings::Rings;
-use round_trip::RoundTrip;
+use sent_packets::SentPackets;
 use slots::SlotTable;
+use tail::Tail;
 pub(crate) use timers::Timer;
 use timers::Timers;
 use withheld::Withheld;
@@ -66,14 +72,12 @@ use crate::api::{ChannelConfig, ChannelId};
 use crate::arrival::Arrival;
 use crate::limits::Limits;
 use crate::list::List;
-use crate::pace::Pace;
 use crate::pool::Index;
 use crate::receive_window::ReceiveWindow;
-use crate::send_window::SendWindow;
 use crate::shared::Shared;
 use alloc::boxed::Box;
-use fairway_policy::{CongestionControl, LossDetector, PathView, PolicySet};
-use fairway_wire::{Cna, Instant, Msn, Psn, Route, Tpn};
+use fairway_policy::{CongestionControl, PathView, PolicySet};
+use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Route, Tpn};
 
 /// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
@@ -119,7 +123,7 @@ pub(crate) struct Channel {
     /// The first channel of its group: itself, if it is alone.
     pub(crate) leader: ChannelId,
     pub(crate) mtu: u32,
-    pub(crate) send: SendWindow,
+    send: SentPackets,
     withheld: Withheld,
     acks: AckState,
     /// Messages with something to send, in turn.
@@ -131,8 +135,6 @@ pub(crate) struct Channel {
     pub(crate) retry_burst: RetryBurst,
     /// Refusals of messages that had been acknowledged, to be confirmed.
     late_refusals: LateRefusals,
-    /// PSNs to be resent.
-    pub(crate) lost: List,
     /// Slots of our messages at the peer.
     pub(crate) message_slots: SlotTable,
     /// Slots of those of our messages that await an answer.
@@ -143,24 +145,10 @@ pub(crate) struct Channel {
     pub(crate) responses: u32,
     paths: Paths,
     chunk: Chunk,
-    /// Bytes sent since an acknowledgement was last asked for.
-    pub(crate) unasked: u32,
-    law: Box<dyn CongestionControl>,
-    detector: Box<dyn LossDetector>,
-    pub(crate) round_trip: RoundTrip,
-    /// When the packet that was acknowledged last, by time of sending, had been sent.
-    pub(crate) newest_acknowledged: Option<Instant>,
-    /// The highest PSN that was acknowledged.
-    pub(crate) highest_acknowledged: Psn,
-    /// Time-outs since the last acknowledgement of anything new.
-    pub(crate) backoff: u32,
-    pub(crate) tail: tail::Tail,
-    pub(crate) window_limited: bool,
-    /// The pace that the congestion control sets.
-    pub(crate) pace: Pace,
+    congestion: Congestion,
+    recovery: Recovery,
+    tail: Tail,
     pub(crate) credit: CreditState,
-    /// Bytes that are to be resent.
-    pub(crate) lost_bytes: u64,
     pub(crate) bypass: Box<BypassState>,
     /// Loads and stores were agreed on at set-up.
     pub(crate) may_bypass: bool,
@@ -196,7 +184,7 @@ impl Channel {
             id,
             leader: config.leader.unwrap_or(id),
             mtu: config.mtu,
-            send: SendWindow::new(limits.window_packets),
+            send: SentPackets::new(limits.window_packets),
             withheld: Withheld::new(limits.withheld),
             acks: AckState::default(),
             sending: List::default(),
@@ -206,25 +194,16 @@ impl Channel {
             awaiting_receiver: List::default(),
             retry_burst: RetryBurst::default(),
             late_refusals: LateRefusals::default(),
-            lost: List::default(),
             message_slots: SlotTable::new(slots),
             read_slots: SlotTable::new(reads),
             arrivals: alloc::vec![None; limits.message_slots as usize].into_boxed_slice(),
             responses: 0,
             paths: Paths::new(config.paths, (id.0 % config.paths) as u8, path, now),
             chunk: Chunk::default(),
-            unasked: 0,
-            law: congestion,
-            detector: loss,
-            round_trip: RoundTrip::default(),
-            newest_acknowledged: None,
-            tail: tail::Tail::new(now),
-            highest_acknowledged: config.first_psn.minus(1),
-            backoff: 0,
-            window_limited: false,
-            pace: Pace::new(now),
+            congestion: Congestion::new(congestion, now),
+            recovery: Recovery::new(config.first_psn, loss),
+            tail: Tail::new(now),
             credit,
-            lost_bytes: 0,
             bypass: Box::new(BypassState::new()),
             may_bypass: config.bypass,
             datagrams: config.unreliable.then(|| Box::new(Datagrams::new())),
@@ -330,12 +309,22 @@ impl Channel {
 
     /// The policy that bounds what is in flight.
     pub(crate) fn law(&self) -> &dyn CongestionControl {
-        &*self.law
+        self.congestion.law()
+    }
+
+    /// Smoothed round trip of the channel as a whole; zero before the first sample.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.recovery.smoothed()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_round_trip(&mut self, smoothed: Duration) {
+        self.recovery.set_smoothed(smoothed);
     }
 
     /// Replaces the policy that bounds what is in flight.
     #[cfg(test)]
     pub(crate) fn set_law(&mut self, law: Box<dyn CongestionControl>) {
-        self.law = law;
+        self.congestion.set_law(law);
     }
 }

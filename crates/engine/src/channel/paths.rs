@@ -384,7 +384,7 @@ impl Channel {
     /// happening while others deliver. True if it did.
     pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, now: Instant) -> bool {
         let limit = shared.profile.path_timeouts;
-        if !self.paths.time_out(path, now, self.newest_acknowledged, limit) {
+        if !self.paths.time_out(path, now, self.recovery.newest_acknowledged(), limit) {
             return false;
         }
         self.arm(shared, Timer::PathProbe, now + shared.profile.path_probe);

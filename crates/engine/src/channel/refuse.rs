@@ -251,7 +251,7 @@ impl Channel {
         let mut at = self.awaiting_receiver.head();
         let mut earliest: Option<Instant> = None;
         let profile = &shared.profile;
-        let pass = self.round_trip.smoothed.min(profile.timeout_min).max(profile.not_ready_delay);
+        let pass = self.recovery.smoothed().min(profile.timeout_min).max(profile.not_ready_delay);
         let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
         while at != NONE {
             let first = shared.initiator.first(&shared.messages[at]);

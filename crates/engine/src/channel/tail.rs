@@ -8,9 +8,11 @@
 //! §7.3). Its acknowledgement tells what is missing, and is something that others were sent before.
 //! Neither of them is a time-out, and doubles one.
 
+use super::recovery::Recovery;
 use super::{Channel, Timer};
 use crate::canary::Canary;
-use crate::send_window::{ACKNOWLEDGED, LOST, SentLinks, UNCOUNTED};
+use crate::limits::Profile;
+use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_wire::{Duration, Instant};
 
@@ -23,7 +25,7 @@ const LOOK_BACK: u32 = 64;
 
 /// What is remembered of a quiet spell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tail {
+pub(super) struct Tail {
     /// When something was sent, or something new acknowledged.
     quiet_since: Instant,
     /// Probes since something new was acknowledged.
@@ -40,7 +42,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn new(now: Instant) -> Tail {
+    pub(super) fn new(now: Instant) -> Tail {
         Tail {
             quiet_since: now,
             probes: 0,
@@ -52,34 +54,44 @@ impl Tail {
     }
 
     /// May one packet leave as a probe? True once for each probe that is due.
-    pub(crate) fn take_probe(&mut self) -> bool {
+    pub(super) fn take_probe(&mut self) -> bool {
         core::mem::take(&mut self.probe_due)
     }
-}
 
-impl Channel {
     /// A round trip, or what counts as one for a peer that is a process.
-    fn tail_round(&self, shared: &Shared) -> Duration {
-        let profile = &shared.profile;
+    fn round(&self, recovery: &Recovery, profile: &Profile) -> Duration {
         let floor = profile.timeout_min.divided_by(8).max(profile.acknowledge_delay);
-        self.round_trip.smoothed.max(floor).times(1 << self.tail.patience)
+        recovery.smoothed().max(floor).times(1 << self.patience)
     }
 
     /// How long nothing has to happen; `None` before the first round trip, or if the time-out is no
     /// longer than that.
-    fn tail_delay(&self, shared: &Shared) -> Option<Duration> {
-        let delay = self.tail_round(shared).times(2);
-        let is_known = self.round_trip.smoothed > Duration::ZERO;
-        (is_known && delay < self.timeout(shared)).then_some(delay)
+    fn delay(&self, recovery: &Recovery, profile: &Profile) -> Option<Duration> {
+        let delay = self.round(recovery, profile).times(2);
+        let is_known = recovery.smoothed() > Duration::ZERO;
+        (is_known && delay < recovery.timeout(profile)).then_some(delay)
     }
 
+    /// Something was sent again for nothing.
+    pub(super) fn note_hasty(&mut self) {
+        self.patience = (self.patience + 1).min(PATIENCE_MAX);
+        self.hasty = true;
+    }
+
+    /// A time-out has found what this did not.
+    pub(super) fn note_late(&mut self) {
+        self.patience = 0;
+    }
+}
+
+impl Channel {
     /// Something was sent.
     #[inline]
     pub(crate) fn tail_grew(&mut self, shared: &mut Shared, now: Instant) {
         self.tail.quiet_since = now;
         if !self.timers.is_armed(Timer::Tail)
             && !shared.is_planted(Canary::ForgetTimer)
-            && let Some(delay) = self.tail_delay(shared)
+            && let Some(delay) = self.tail.delay(&self.recovery, &shared.profile)
         {
             self.arm(shared, Timer::Tail, now + delay);
         }
@@ -100,24 +112,13 @@ impl Channel {
         }
     }
 
-    /// Something was sent again for nothing.
-    pub(crate) fn tail_was_hasty(&mut self) {
-        self.tail.patience = (self.tail.patience + 1).min(PATIENCE_MAX);
-        self.tail.hasty = true;
-    }
-
-    /// A time-out has found what this did not.
-    pub(crate) fn tail_was_late(&mut self) {
-        self.tail.patience = 0;
-    }
-
     pub(crate) fn tail_timer(&mut self, shared: &mut Shared, now: Instant) {
         if self.tp.oldest == self.tp.next {
             return;
         }
-        let Some(delay) = self.tail_delay(shared) else { return };
+        let Some(delay) = self.tail.delay(&self.recovery, &shared.profile) else { return };
         // While news comes, what is late may only have waited longer than others.
-        let lull = self.tail.quiet_since + self.tail_round(shared);
+        let lull = self.tail.quiet_since + self.tail.round(&self.recovery, &shared.profile);
         if now.is_before(lull) && !self.tail.is_answered {
             return self.arm(shared, Timer::Tail, lull);
         }
@@ -144,9 +145,8 @@ impl Channel {
     /// Declares lost what was sent before something that has been acknowledged, and is later than
     /// round trips vary; tells whether there was any, and when the next will be.
     fn expire_overtaken(&mut self, shared: &mut Shared, now: Instant) -> (bool, Option<Instant>) {
-        let Some(newest) = self.newest_acknowledged else { return (false, None) };
-        let all = self.round_trip;
-        let late = all.smoothed.saturating_add(all.deviation.times(4));
+        let Some(newest) = self.recovery.newest_acknowledged() else { return (false, None) };
+        let late = self.recovery.round_trip().usual_most();
         let (mut any, mut next) = (false, None::<Instant>);
         for path in self.paths.busy() {
             let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
@@ -204,9 +204,7 @@ impl Channel {
                 self.take_from_path(shared, psn, &sent);
                 self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
                 if shared.is_planted(Canary::ForgetProbed) {
-                    self.lost_bytes -= u64::from(sent.bytes);
-                    let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-                    self.lost.unlink(&mut links, psn.value());
+                    self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
                 }
                 return self.mark_ready(shared);
             }

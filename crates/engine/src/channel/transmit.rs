@@ -6,7 +6,7 @@ use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
 use crate::message::{Message, MessagePlace, Outcome};
 use crate::pool::NONE;
-use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, VOID};
+use crate::send_window::{ACKNOWLEDGED, LOST, Sent, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
     Close, Data, Datagram, Instant, Operation, Order, Packet, Psn, ServiceMode, Void,
@@ -14,8 +14,6 @@ use fairway_wire::{
 
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
 const LEARNED_SAVES: u64 = 20;
-/// An acknowledgement is asked for at the end of a chunk when this much has gone without.
-const ASK_BYTES: u64 = 256 * 1024;
 /// A chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -93,27 +91,24 @@ impl Channel {
         if !self.is_open() || self.is_draining(shared) {
             return None;
         }
-        if !self.pace.admit(now) {
-            let is_idle = self.tp.flight == 0 && self.law.paces_within_window();
-            if !is_idle || shared.is_planted(Canary::PaceIdle) {
-                self.arm(shared, Timer::Pace, self.pace.until);
-                return None;
-            }
-            self.pace.cut_short(now);
+        let is_idle = self.tp.flight == 0 && !shared.is_planted(Canary::PaceIdle);
+        if let Err(until) = self.congestion.admit(now, is_idle) {
+            self.arm(shared, Timer::Pace, until);
+            return None;
         }
         let next = self.next_unpaced(shared, now);
         if next.is_none() {
-            self.pace.rest();
+            self.congestion.rest();
         }
         next
     }
 
     fn next_unpaced(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.credit.is_spent && self.law.allowance_bytes() == 0 {
-            self.window_limited = true;
+        if self.credit.is_spent() && self.congestion.law().allowance_bytes() == 0 {
+            self.congestion.note_limit();
             return None;
         }
-        if !self.lost.is_empty() {
+        if self.send.first_lost().is_some() {
             return self.resend(shared, now);
         }
         let index = self.next_message(shared, now)?;
@@ -204,9 +199,9 @@ impl Channel {
     fn has_room(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
         let psn = self.tp.next;
         let flight = u64::from(self.tp.flight);
-        let window = self.law.window_bytes();
+        let window = self.congestion.law().window_bytes();
         if flight > 0 && flight + u64::from(bytes) > window {
-            self.window_limited = true;
+            self.congestion.note_limit();
             return false;
         }
         if self.psns_in_use() >= self.send.capacity() || self.tp.edge.distance_from(psn) <= 0 {
@@ -217,7 +212,7 @@ impl Channel {
             return false;
         }
         if flight > 0 && self.needs_path(shared, index) && !self.paths.has_room() {
-            self.window_limited = true;
+            self.congestion.note_limit();
             return false;
         }
         true
@@ -237,7 +232,7 @@ impl Channel {
         if !self.has_room(shared, index, bytes) {
             return None;
         }
-        let window = self.law.window_bytes();
+        let window = self.congestion.law().window_bytes();
         let is_last_psn = self.psns_in_use() + 1 >= self.send.capacity();
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.next = psn.next();
@@ -257,11 +252,10 @@ impl Channel {
         let message = &shared.messages[index];
         let is_first = packet_index == 0;
         let learned = self.chunk.leaves_address_out(index, is_first, message.learned);
-        self.unasked = self.unasked.saturating_add(bytes);
-        let enough = u64::from(self.unasked) >= (window / 8).min(ASK_BYTES);
+        let enough = self.congestion.count_unasked(bytes, window);
         let ack_request = (idle && wants_news(message)) || full || (self.chunk.is_over() && enough);
         if ack_request {
-            self.unasked = 0;
+            self.congestion.note_asked();
         }
         let operation = message.operation(learned, &shared.profile);
         if operation == Operation::Learned {
@@ -349,7 +343,11 @@ impl Channel {
         if self.needs_chunk(small) {
             let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
             let remaining = message.remaining(self.mtu) + headers;
-            let size = if small { SMALL_CHUNK_BYTES } else { self.law.chunk_bytes(remaining) };
+            let size = if small {
+                SMALL_CHUNK_BYTES
+            } else {
+                self.congestion.law_mut().chunk_bytes(remaining)
+            };
             let path = if small {
                 self.path_for_small(shared, now)
             } else {
@@ -374,24 +372,24 @@ impl Channel {
     /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged
     /// or overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
-        let one_by_one = self.backoff > 0 && !shared.is_planted(Canary::OldestLast);
+        let one_by_one = self.recovery.is_backing_off() && !shared.is_planted(Canary::OldestLast);
         let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
         // A peer may have claimed it, and yet say that it is missing.
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
         let first = match one_by_one && is_due {
             true => self.tp.oldest,
-            false => Psn::new(self.lost.head()),
+            false => self.send.first_lost()?,
         };
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
-        let window = self.law.window_bytes();
+        let window = self.congestion.law().window_bytes();
         let fits = u64::from(self.tp.flight) + u64::from(bytes) <= window || self.tp.flight == 0;
-        if fits || self.law.permit_retransmit(now, u32::from(bytes)) {
+        if fits || self.congestion.law_mut().permit_retransmit(now, u32::from(bytes)) {
             return Some((first, false));
         }
         if self.tail.take_probe() {
             return Some((first, true));
         }
-        self.window_limited = true;
+        self.congestion.note_limit();
         None
     }
 
@@ -399,9 +397,7 @@ impl Channel {
     fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let (psn, beyond_window) = self.next_lost(shared, now)?;
         let sent = *self.send.record(psn, &mut shared.send_blocks);
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        self.lost.unlink(&mut links, psn.value());
-        self.lost_bytes -= u64::from(sent.bytes);
+        self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
         let message = shared.messages[sent.message];
         // Of what was answered every packet has arrived, and its memory may be gone: only the
         // sequence number has to be filled.
@@ -413,8 +409,8 @@ impl Channel {
         let stale = !self.paths.is_usable(self.chunk.path());
         if stale || self.chunk.is_too_short_for(bytes) || avoid == Some(self.chunk.path()) {
             // After a time-out each packet tries another path, until one is acknowledged.
-            let chunk = self.law.chunk_bytes(u64::from(u32::MAX));
-            let size = if self.backoff == 0 { chunk } else { bytes };
+            let chunk = self.congestion.law_mut().chunk_bytes(u64::from(u32::MAX));
+            let size = if self.recovery.is_backing_off() { bytes } else { chunk };
             let path = self.choose_path(shared, now, size, avoid);
             self.chunk.begin_again(path, size);
         }
@@ -423,7 +419,7 @@ impl Channel {
         self.launch(shared, psn, path, now);
         self.spend(shared, now, bytes, false);
         let chunk_ends = self.chunk.is_too_short_for(bytes);
-        let ack_request = self.lost.is_empty() || chunk_ends || beyond_window;
+        let ack_request = self.send.first_lost().is_none() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
             let message = self.late_refusals.message_of(psn).unwrap_or(message.number);
@@ -451,17 +447,13 @@ impl Channel {
 
     /// Books a packet as in flight on `path`.
     fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
+        let mut links = self.send.links(&mut shared.send_blocks);
         let bytes = self.paths.launch(path, psn, now, &mut links);
         self.tp.flight += bytes;
-        if let Some(rate) = self.law.pacing_bytes_per_second() {
-            let burst = u64::from(self.law.pacing_burst_bytes());
-            let grace = self.pace.grace(self.round_trip.smoothed);
-            self.pace.charge(now, bytes, rate, burst, grace);
-        }
+        self.congestion.charge(now, bytes, self.recovery.smoothed());
         self.sample_path(shared, path, bytes);
         if !self.timers.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
-            let at = now + self.timeout(shared);
+            let at = now + self.recovery.timeout(&shared.profile);
             self.arm(shared, Timer::Retransmit, at);
         }
         self.tail_grew(shared, now);

@@ -46,7 +46,7 @@ impl Nic {
 
     /// Smoothed round trip of an open channel; zero before the first sample.
     pub fn round_trip(&self, id: ChannelId) -> Duration {
-        self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip.smoothed)
+        self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip())
     }
 
     /// Bytes the congestion control lets be in flight, and bytes that are.

@@ -41,7 +41,7 @@ fn late_departures(burst_packets: u32, times: usize, late: Duration) -> Vec<(u64
         panic!("an open channel");
     };
     channel.set_law(Box::new(Paced { burst_packets }));
-    channel.round_trip.smoothed = Duration::from_us(40);
+    channel.set_round_trip(Duration::from_us(40));
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 64 * MTU);
     let (start, mut now) = (pair.now, pair.now);
@@ -91,7 +91,7 @@ fn pause_without_packets_earns_no_burst() {
         panic!("an open channel");
     };
     channel.set_law(Box::new(Paced { burst_packets: 0 }));
-    channel.round_trip.smoothed = Duration::from_us(400);
+    channel.set_round_trip(Duration::from_us(400));
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, MTU);
     assert!(pair.nics[0].poll_transmit(pair.now).is_some());
