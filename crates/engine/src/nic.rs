@@ -365,7 +365,7 @@ impl Nic {
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
                 channel.left_ready();
-                if channel.round.take_end() {
+                if channel.take_round_end() {
                     channel.mark_ready(&mut self.shared);
                 }
             }

@@ -73,7 +73,7 @@ impl Channel {
         let gap = self.tp.receive.end().distance_from(self.tp.receive.base());
         // A peer keeps its answers until it knows that they have arrived, and has room for as many
         // as we may have questions, twice.
-        let every = shared.profile.acknowledge_every.min(self.read_slots.count());
+        let every = shared.profile.acknowledge_every.min(self.slots.reads());
         if asked || unacknowledged >= every || gap > shared.profile.reorder_tolerance as i32 {
             self.acknowledge_soon(shared);
         } else if !self.timers.is_armed(Timer::Acknowledge) {
@@ -192,7 +192,7 @@ impl Channel {
         if !ack.flags.contains(AckFlags::LEARNED) || !self.peer_reports.learns(ack.learned) {
             return;
         }
-        for index in self.message_slots.owners() {
+        for index in self.slots.messages() {
             if shared.messages[index].number == ack.learned {
                 let message = &mut shared.messages[index];
                 message.learned = message.next_index > 0;

@@ -194,11 +194,9 @@ impl Channel {
         self.timers.disarm_all();
         self.liveness.flush();
         // The lists only order what is now flushed as a whole.
-        self.sending = Default::default();
         self.forget_flows(shared);
-        self.awaiting_slot = Default::default();
-        self.awaiting_read_slot = Default::default();
-        self.awaiting_receiver = Default::default();
+        self.slots.flush();
+        self.retries.flush();
         self.forget_all_arrivals(shared);
         self.flush_bypass(shared);
         // What has arrived in memory order and waits to be reported may never be executed.

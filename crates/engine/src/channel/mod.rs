@@ -50,18 +50,18 @@ use chunk::Chunk;
 use close::Lifecycle;
 use congestion::Congestion;
 use credit::CreditState;
-use flow::Round;
+use flow::Line;
 use late_refusal::LateRefusals;
 use liveness::Liveness;
 pub(crate) use paths::Path;
 use paths::Paths;
 use probe::{Echoes, Probing};
 use recovery::Recovery;
-use refuse::{KeyBudget, RetryBurst};
+use refuse::{KeyBudget, Retries};
 pub(crate) use replay::Datagrams;
 use rings::Rings;
 use sent_packets::SentPackets;
-use slots::SlotTable;
+use slots::MessageSlots;
 use tail::Tail;
 pub(crate) use timers::Timer;
 use timers::Timers;
@@ -71,7 +71,6 @@ pub(crate) use withheld::WithheldPacket;
 use crate::api::{ChannelConfig, ChannelId};
 use crate::arrival::Arrival;
 use crate::limits::Limits;
-use crate::list::List;
 use crate::pool::Index;
 use crate::receive_window::ReceiveWindow;
 use crate::shared::Shared;
@@ -126,19 +125,11 @@ pub(crate) struct Channel {
     send: SentPackets,
     withheld: Withheld,
     acks: AckState,
-    /// Messages with something to send, in turn.
-    pub(crate) sending: List,
-    pub(crate) round: Round,
-    pub(crate) awaiting_slot: List,
-    pub(crate) awaiting_read_slot: List,
-    pub(crate) awaiting_receiver: List,
-    pub(crate) retry_burst: RetryBurst,
+    line: Line,
+    slots: MessageSlots,
+    retries: Retries,
     /// Refusals of messages that had been acknowledged, to be confirmed.
     late_refusals: LateRefusals,
-    /// Slots of our messages at the peer.
-    pub(crate) message_slots: SlotTable,
-    /// Slots of those of our messages that await an answer.
-    pub(crate) read_slots: SlotTable,
     /// Arrivals by the slot the peer chose.
     pub(crate) arrivals: Box<[Option<Index<Arrival>>]>,
     /// Answers to the peer's reads that are on their way.
@@ -187,15 +178,10 @@ impl Channel {
             send: SentPackets::new(limits.window_packets),
             withheld: Withheld::new(limits.withheld),
             acks: AckState::default(),
-            sending: List::default(),
-            round: Round::new(now),
-            awaiting_slot: List::default(),
-            awaiting_read_slot: List::default(),
-            awaiting_receiver: List::default(),
-            retry_burst: RetryBurst::default(),
+            line: Line::new(now),
+            slots: MessageSlots::new(slots, reads),
+            retries: Retries::default(),
             late_refusals: LateRefusals::default(),
-            message_slots: SlotTable::new(slots),
-            read_slots: SlotTable::new(reads),
             arrivals: alloc::vec![None; limits.message_slots as usize].into_boxed_slice(),
             responses: 0,
             paths: Paths::new(config.paths, (id.0 % config.paths) as u8, path, now),
@@ -230,13 +216,7 @@ impl Channel {
     /// How many operations of one Jetty may be under way that the target may have to hold, with
     /// their read slots, until what they follow is done: see `Limits::read_slots`.
     pub(crate) fn share_per_jetty(&self) -> u32 {
-        (self.read_slots.count() / 4).max(2)
-    }
-
-    /// Read slots that are only for those that wait for nothing at the target, however many Jetties
-    /// have their share.
-    pub(crate) fn kept_for_first(&self) -> u32 {
-        (self.read_slots.count() / 4).max(1)
+        (self.slots.reads() / 4).max(2)
     }
 
     pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {

@@ -11,9 +11,10 @@ use super::withheld::Why;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
-use crate::message::{MessagePlace, Outcome, OvertakingPlan};
+use crate::list::List;
+use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
 use crate::placement::Verdict;
-use crate::pool::NONE;
+use crate::pool::{NONE, Pool};
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
@@ -33,7 +34,7 @@ pub(crate) struct KeyBudget {
 /// be refused again, and each attempt takes a round trip of a window of one packet; where many came
 /// at once, it soon is many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RetryBurst(u32);
+struct RetryBurst(u32);
 
 impl Default for RetryBurst {
     fn default() -> RetryBurst {
@@ -48,12 +49,45 @@ impl RetryBurst {
     }
 
     /// One that had been refused is over.
-    pub(crate) fn note_end(&mut self) {
+    fn note_end(&mut self) {
         self.0 = self.0.saturating_mul(2);
     }
 
     fn has_place_for(self, distance: u32) -> bool {
         distance <= self.0
+    }
+}
+
+/// Messages that were refused and are to be tried again.
+#[derive(Debug, Default)]
+pub(super) struct Retries {
+    waiting: List,
+    burst: RetryBurst,
+}
+
+impl Retries {
+    /// A message waits to be tried again; when.
+    pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: u32) -> Instant {
+        let message = &mut messages[index];
+        message.place = MessagePlace::AwaitingReceiver;
+        let at = message.retry_at;
+        self.waiting.push_back(messages, index);
+        at
+    }
+
+    /// A message is not to be tried again.
+    pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: u32) {
+        self.waiting.unlink(messages, index);
+    }
+
+    /// One that had been refused is over.
+    pub(super) fn note_end(&mut self) {
+        self.burst.note_end();
+    }
+
+    /// The channel ends: no message waits any more.
+    pub(super) fn flush(&mut self) {
+        self.waiting = List::default();
     }
 }
 
@@ -208,7 +242,7 @@ impl Channel {
             let first = shared.initiator.first(message);
             message.overtaking.note(first, plan);
             let distance = Self::distance(shared, index, first);
-            self.retry_burst.note_refusal(distance);
+            self.retries.burst.note_refusal(distance);
         }
         let message = &mut shared.messages[index];
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
@@ -248,7 +282,7 @@ impl Channel {
 
     /// Refused messages whose time has come go back into the queue.
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
-        let mut at = self.awaiting_receiver.head();
+        let mut at = self.retries.waiting.head();
         let mut earliest: Option<Instant> = None;
         let profile = &shared.profile;
         let pass = self.recovery.smoothed().min(profile.timeout_min).max(profile.not_ready_delay);
@@ -259,7 +293,7 @@ impl Channel {
             let message = &mut shared.messages[at];
             let next = message.links.next();
             let is_due = !now.is_before(message.retry_at);
-            let goes = begins_anew || self.retry_burst.has_place_for(distance);
+            let goes = begins_anew || self.retries.burst.has_place_for(distance);
             if is_due && message.overtaking.lets_pass(first, goes) {
                 message.retry_at = now + pass;
             }
@@ -267,7 +301,7 @@ impl Channel {
                 let due = message.retry_at;
                 earliest = Some(earliest.map_or(due, |other| other.min(due)));
             } else {
-                self.awaiting_receiver.unlink(&mut shared.messages, at);
+                self.retries.waiting.unlink(&mut shared.messages, at);
                 self.enlist(shared, at);
             }
             at = next;

@@ -176,7 +176,7 @@ impl Channel {
 
     /// The operation that an answer is for, if it still waits for one.
     fn asked(&self, shared: &Shared, data: &Data) -> Option<u32> {
-        let index = self.read_slots.owner(data.slot)?;
+        let index = self.slots.asker(data.slot)?;
         let message = &shared.messages[index];
         // A message may be refused when its first packet has arrived and others have not been sent.
         let is_refusal = matches!(data.operation, Operation::Done { refusal: Some(_), .. });

@@ -4,7 +4,6 @@ use super::{Channel, Timer};
 use crate::api::{OrderRequest, Status};
 use crate::canary::Canary;
 use crate::message::{Body, MessagePlace, Notice, Outcome};
-use crate::pool::NONE;
 use crate::shared::Shared;
 use fairway_wire::{ServiceMode, Tag};
 
@@ -76,7 +75,7 @@ impl Channel {
             }
             return;
         }
-        let list = match message.place {
+        match message.place {
             MessagePlace::Sending | MessagePlace::Parked => {
                 self.delist(shared, index);
                 if !shared.is_planted(Canary::LoseFlushed) {
@@ -84,9 +83,10 @@ impl Channel {
                 }
                 return;
             }
-            MessagePlace::AwaitingSlot => &mut self.awaiting_slot,
-            MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
-            MessagePlace::AwaitingReceiver => &mut self.awaiting_receiver,
+            MessagePlace::AwaitingSlot | MessagePlace::AwaitingReadSlot => {
+                self.slots.withdraw(&mut shared.messages, index);
+            }
+            MessagePlace::AwaitingReceiver => self.retries.withdraw(&mut shared.messages, index),
             MessagePlace::AwaitingTurn => {
                 shared.puts.stop_waiting(&mut shared.messages, index);
                 return self.end(shared, index, Status::Flushed);
@@ -96,8 +96,7 @@ impl Channel {
                 return self.end(shared, index, Status::Flushed);
             }
             _ => return,
-        };
-        list.unlink(&mut shared.messages, index);
+        }
         shared.messages[index].place = MessagePlace::Unlisted;
         if !shared.is_planted(Canary::LoseFlushed) {
             self.end(shared, index, Status::Flushed);
@@ -152,10 +151,7 @@ impl Channel {
                 return;
             }
         }
-        let message = &mut shared.messages[index];
-        message.place = MessagePlace::AwaitingReceiver;
-        let at = message.retry_at;
-        self.awaiting_receiver.push_back(&mut shared.messages, index);
+        let at = self.retries.wait(&mut shared.messages, index);
         let at = self.timers.deadline(Timer::NotReady).map_or(at, |armed| at.min(armed));
         self.arm(shared, Timer::NotReady, at);
     }
@@ -167,7 +163,7 @@ impl Channel {
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
         if message.was_not_ready() {
-            self.retry_burst.note_end();
+            self.retries.note_end();
         }
         let (segment, reported) = (message.local.segment.number(), message.reported);
         if message.is_answer() {
@@ -246,49 +242,22 @@ impl Channel {
     }
 
     fn pass_message_slot(&mut self, shared: &mut Shared, slot: u8) {
-        match self.awaiting_slot.pop_front(&mut shared.messages) {
-            None => self.message_slots.give_back(slot),
-            Some(next) => {
-                self.message_slots.pass(slot, next);
-                let message = &mut shared.messages[next];
-                (message.slot, message.has_slot) = (slot, true);
-                self.enlist(shared, next);
-            }
+        if let Some(next) = self.slots.pass(&mut shared.messages, slot) {
+            self.enlist(shared, next);
         }
     }
 
     fn pass_read_slot(&mut self, shared: &mut Shared, slot: u8) {
-        let is_kept = self.read_slots.free() < self.kept_for_first();
-        let mut at = self.awaiting_read_slot.head();
-        while at != NONE && is_kept && !shared.initiator.is_first_in_order(&shared.messages, at) {
-            at = shared.messages[at].links.next();
+        let next = self.slots.pass_read(&mut shared.messages, &shared.initiator, slot);
+        if let Some(next) = next {
+            self.enlist(shared, next);
         }
-        if at == NONE {
-            self.read_slots.give_back(slot);
-        } else {
-            self.grant_read_slot(shared, at, slot);
-        }
-    }
-
-    /// Gives a read slot to one that waits for it.
-    fn grant_read_slot(&mut self, shared: &mut Shared, index: u32, slot: u8) {
-        self.awaiting_read_slot.unlink(&mut shared.messages, index);
-        self.read_slots.pass(slot, index);
-        let message = &mut shared.messages[index];
-        if message.is_question() {
-            (message.slot, message.has_slot) = (slot, true);
-        } else {
-            (message.request_slot, message.has_request) = (slot, true);
-        }
-        self.enlist(shared, index);
     }
 
     /// One that waits for a slot may have one of the last now.
     pub(crate) fn promote(&mut self, shared: &mut Shared, index: u32) {
-        if shared.messages[index].place == MessagePlace::AwaitingReadSlot
-            && let Some(slot) = self.read_slots.take(index)
-        {
-            self.grant_read_slot(shared, index, slot);
+        if self.slots.promote(&mut shared.messages, index) {
+            self.enlist(shared, index);
         }
     }
 

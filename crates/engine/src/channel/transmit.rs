@@ -121,8 +121,7 @@ impl Channel {
     /// The message whose turn it is and which has, or needs no, slot.
     fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<u32> {
         let scheduled = shared.flows.are_scheduled();
-        while self.sending.head() != NONE {
-            let index = self.sending.head();
+        while let Some(index) = self.line.first() {
             if scheduled && !self.passes_gate(shared, index, now) {
                 continue;
             }
@@ -134,7 +133,7 @@ impl Channel {
                 continue;
             }
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
-            if self.acquire_slots(&mut shared.messages[index], index, first) {
+            if self.slots.acquire(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
                 let is_flowless = message.has_payload() && message.flow == NONE;
                 if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
@@ -145,52 +144,13 @@ impl Channel {
                 return Some(index);
             }
             self.delist(shared, index);
-            let message = &mut shared.messages[index];
-            if message.awaits_answer() && !(message.has_request || message.has_slot) {
-                message.place = MessagePlace::AwaitingReadSlot;
-                self.awaiting_read_slot.push_back(&mut shared.messages, index);
-            } else {
-                message.place = MessagePlace::AwaitingSlot;
-                self.awaiting_slot.push_back(&mut shared.messages, index);
-            }
+            self.slots.wait(&mut shared.messages, index);
         }
-        if self.round.has_spent() {
+        if self.line.has_spent() {
             self.begin_round(shared, now);
-            self.round.end();
+            self.line.end_round();
         }
         None
-    }
-
-    /// Takes the slots a message needs; false if one is not to be had. The last read slots are only
-    /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
-    /// until what it follows has been executed, and that may need a slot, too.
-    fn acquire_slots(&mut self, message: &mut Message, index: u32, first: bool) -> bool {
-        if message.is_answer() || message.order.mode == ServiceMode::Uno {
-            return true;
-        }
-        let needs_read_slot = message.awaits_answer() && !(message.has_request || message.has_slot);
-        if needs_read_slot && !first && self.read_slots.free() <= self.kept_for_first() {
-            return false;
-        }
-        if message.awaits_answer() && !message.is_question() && !message.has_request {
-            let Some(slot) = self.read_slots.take(index) else { return false };
-            message.request_slot = slot;
-            message.has_request = true;
-        }
-        if message.has_slot {
-            return true;
-        }
-        let slots = if message.is_question() {
-            &mut self.read_slots
-        } else if message.is_multi() {
-            &mut self.message_slots
-        } else {
-            return true;
-        };
-        let Some(slot) = slots.take(index) else { return false };
-        message.slot = slot;
-        message.has_slot = true;
-        true
     }
 
     /// Have the window, the peer and the pools room for the next new packet of a message, which
@@ -247,7 +207,7 @@ impl Channel {
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
         self.spend(shared, now, bytes, true);
-        let idle = last && self.sending.is_empty();
+        let idle = last && self.line.is_empty();
         let full = u64::from(self.tp.flight + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         let is_first = packet_index == 0;
@@ -321,10 +281,9 @@ impl Channel {
         let last = message.next_index == message.packets;
         if last {
             self.delist(shared, index);
-        } else if self.chunk.is_over() && self.sending.head() != self.sending.tail() {
+        } else if self.chunk.is_over() {
             // A chunk is a message's turn.
-            self.sending.unlink(&mut shared.messages, index);
-            self.sending.push_back(&mut shared.messages, index);
+            self.line.put_last(&mut shared.messages, index);
         }
         last
     }
@@ -346,7 +305,7 @@ impl Channel {
             let size = if small {
                 SMALL_CHUNK_BYTES
             } else {
-                self.congestion.law_mut().chunk_bytes(remaining)
+                self.congestion.law().chunk_bytes(remaining)
             };
             let path = if small {
                 self.path_for_small(shared, now)
@@ -409,7 +368,7 @@ impl Channel {
         let stale = !self.paths.is_usable(self.chunk.path());
         if stale || self.chunk.is_too_short_for(bytes) || avoid == Some(self.chunk.path()) {
             // After a time-out each packet tries another path, until one is acknowledged.
-            let chunk = self.congestion.law_mut().chunk_bytes(u64::from(u32::MAX));
+            let chunk = self.congestion.law().chunk_bytes(u64::from(u32::MAX));
             let size = if self.recovery.is_backing_off() { bytes } else { chunk };
             let path = self.choose_path(shared, now, size, avoid);
             self.chunk.begin_again(path, size);
