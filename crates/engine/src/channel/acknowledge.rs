@@ -9,7 +9,7 @@ use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
-use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Msn, Psn, Sack};
+use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, Sack};
 
 /// What one acknowledgement has changed so far.
 #[derive(Default)]
@@ -21,40 +21,6 @@ struct Gain {
     paths: PathSet,
     /// Packets that were called lost, and had not been sent again.
     revoked: u32,
-}
-
-/// Running counts of the peer, modulo 256, as its acknowledgements have brought them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PeerReports {
-    marks: u8,
-    duplicates: u8,
-    /// The newest message whose start the peer knows.
-    learned: Option<Msn>,
-}
-
-impl PeerReports {
-    /// Packets with a congestion mark, and duplicates, that an acknowledgement reports anew.
-    fn count(&mut self, ack: &Ack) -> (u32, u32) {
-        (
-            Self::advance(&mut self.marks, ack.marks),
-            Self::advance(&mut self.duplicates, ack.duplicates),
-        )
-    }
-
-    /// An acknowledgement that was overtaken does not turn a count back.
-    fn advance(count: &mut u8, to: u8) -> u32 {
-        let new = to.wrapping_sub(*count);
-        if new >= 128 {
-            return 0;
-        }
-        *count = to;
-        u32::from(new)
-    }
-
-    /// True if the peer has not reported before that it knows where this message starts.
-    fn learns(&mut self, message: Msn) -> bool {
-        self.learned.replace(message) != Some(message)
-    }
 }
 
 impl Channel {
@@ -189,7 +155,7 @@ impl Channel {
     }
 
     fn note_learned(&mut self, shared: &mut Shared, ack: &Ack) {
-        if !ack.flags.contains(AckFlags::LEARNED) || !self.peer_reports.learns(ack.learned) {
+        if !ack.flags.contains(AckFlags::LEARNED) || !self.recovery.is_learned_anew(ack.learned) {
             return;
         }
         for index in self.slots.messages() {
@@ -239,7 +205,7 @@ impl Channel {
         }
         record.flags |= ACKNOWLEDGED;
         let sent = *record;
-        self.late_refusals.confirmed(psn);
+        self.send.end_late_refusal(psn);
         if sent.is(LOST) {
             self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
             if !sent.is(UNCOUNTED) || shared.is_planted(Canary::RevokeProbe) {
@@ -292,10 +258,10 @@ impl Channel {
         rtt: Option<Duration>,
         gain: &Gain,
     ) {
-        let (marked_packets, duplicates) = self.peer_reports.count(ack);
+        let (marked_packets, duplicates) = self.recovery.count_reports(ack);
         if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
-            self.tail.note_hasty();
+            self.recovery.note_hasty();
             self.congestion.law_mut().on_spurious(now, duplicates);
             self.trace(shared, now, || TraceEntry::Spurious { packets: duplicates });
         }

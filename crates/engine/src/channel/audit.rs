@@ -28,6 +28,6 @@ impl Channel {
         assert_eq!(flight, self.tp.flight, "bytes in flight");
         self.paths.audit(&on_path);
         self.send.audit(lost, lost_bytes, &mut shared.send_blocks);
-        assert!(!self.credit.is_overdrawn(), "credit that was not requested");
+        assert!(!self.congestion.is_overdrawn(), "credit that was not requested");
     }
 }

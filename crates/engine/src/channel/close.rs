@@ -183,7 +183,7 @@ impl Channel {
     /// Ends every operation with `status` and returns everything taken from shared pools. What is
     /// kept for the group goes when the whole of it has ended ([`Shared::forget_group`]).
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
-        self.credit.flush();
+        self.congestion.flush();
         self.paths.flush();
         self.tp.oldest = self.tp.next;
         self.tp.flight = 0;

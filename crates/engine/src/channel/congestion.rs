@@ -1,5 +1,8 @@
-//! What lets a channel's packets leave: the congestion control, and the pace that it sets.
+//! What lets a channel's packets leave: the congestion control, the pace that it sets, and credit.
 
+mod credit;
+
+use self::credit::CreditState;
 use crate::pace::Pace;
 use alloc::boxed::Box;
 use fairway_policy::CongestionControl;
@@ -18,11 +21,19 @@ pub(super) struct Congestion {
     is_limiting: bool,
     /// Bytes sent since an acknowledgement was last asked for.
     unasked: u32,
+    credit: CreditState,
 }
 
 impl Congestion {
     pub(super) fn new(law: Box<dyn CongestionControl>, now: Instant) -> Congestion {
-        Congestion { law, pace: Pace::new(now), is_limiting: false, unasked: 0 }
+        let is_on_credit = law.allowance_bytes() != u64::MAX;
+        Congestion {
+            law,
+            pace: Pace::new(now),
+            is_limiting: false,
+            unasked: 0,
+            credit: CreditState::new(is_on_credit),
+        }
     }
 
     /// The policy that bounds what is in flight.

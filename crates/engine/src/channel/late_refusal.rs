@@ -53,12 +53,8 @@ impl LateRefusals {
         Some(entry.1)
     }
 
-    pub(super) fn is_listed(&self, psn: Psn) -> bool {
-        self.message_of(psn).is_some()
-    }
-
     /// False if there is no room.
-    fn note(&mut self, psn: Psn, message: Msn) -> bool {
+    pub(super) fn note(&mut self, psn: Psn, message: Msn) -> bool {
         self.confirmed(psn);
         let Some(free) = self.entries.iter_mut().find(|entry| entry.is_none()) else {
             return false;
@@ -139,10 +135,10 @@ impl Channel {
         nak: &Nak,
     ) -> Verdict {
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
-        if self.late_refusals.message_of(nak.psn) == Some(nak.message) && sent.is(VOID) {
+        if self.send.late_refusal(nak.psn) == Some(nak.message) && sent.is(VOID) {
             return Verdict::Done;
         }
-        if !self.late_refusals.note(nak.psn, nak.message) {
+        if !self.send.note_late_refusal(nak.psn, nak.message) {
             return Verdict::Done;
         }
         self.fail_acknowledged(shared, now, nak);

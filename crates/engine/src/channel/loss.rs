@@ -200,10 +200,10 @@ impl Channel {
             }
         }
         if fired {
-            self.tail.note_late();
+            self.recovery.note_late();
             self.resend_oldest(shared);
             self.recovery.back_off();
-            self.chunk.end();
+            self.paths.end_chunk();
             shared.counters.timeouts += 1;
             self.mark_ready(shared);
         }

@@ -228,7 +228,7 @@ impl Channel {
     fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
         let answer = self.successor_of_read(begun);
         let Some(index) = shared.messages.take(answer) else { return false };
-        self.responses += 1;
+        self.inbound.begin_answer();
         self.acknowledge_transaction(shared, index, Some(Refusal::Access));
         true
     }

@@ -10,13 +10,12 @@ mod acknowledge;
 mod arrivals;
 mod audit;
 mod bypass;
-mod chunk;
 mod close;
 mod congestion;
-mod credit;
 mod datagram;
 mod execute;
 mod flow;
+mod inbound;
 mod late_refusal;
 mod liveness;
 mod loss;
@@ -25,6 +24,7 @@ mod memory_order;
 mod missing;
 mod path_set;
 mod paths;
+mod peer_reports;
 mod probe;
 mod receive;
 mod recovery;
@@ -36,7 +36,6 @@ mod round_trip;
 mod sent_packets;
 mod settle;
 mod slots;
-mod tail;
 mod timers;
 mod trace;
 mod transmit;
@@ -44,34 +43,28 @@ mod trimmed;
 mod withheld;
 
 use ack_state::AckState;
-use acknowledge::PeerReports;
 pub(crate) use bypass::BypassState;
-use chunk::Chunk;
 use close::Lifecycle;
 use congestion::Congestion;
-use credit::CreditState;
 use flow::Line;
-use late_refusal::LateRefusals;
+use inbound::Inbound;
 use liveness::Liveness;
 pub(crate) use paths::Path;
 use paths::Paths;
-use probe::{Echoes, Probing};
+use probe::Probes;
 use recovery::Recovery;
-use refuse::{KeyBudget, Retries};
+use refuse::Retries;
 pub(crate) use replay::Datagrams;
 use rings::Rings;
 use sent_packets::SentPackets;
 use slots::MessageSlots;
-use tail::Tail;
 pub(crate) use timers::Timer;
 use timers::Timers;
 use withheld::Withheld;
 pub(crate) use withheld::WithheldPacket;
 
 use crate::api::{ChannelConfig, ChannelId};
-use crate::arrival::Arrival;
 use crate::limits::Limits;
-use crate::pool::Index;
 use crate::receive_window::ReceiveWindow;
 use crate::shared::Shared;
 use alloc::boxed::Box;
@@ -128,28 +121,15 @@ pub(crate) struct Channel {
     line: Line,
     slots: MessageSlots,
     retries: Retries,
-    /// Refusals of messages that had been acknowledged, to be confirmed.
-    late_refusals: LateRefusals,
-    /// Arrivals by the slot the peer chose.
-    pub(crate) arrivals: Box<[Option<Index<Arrival>>]>,
-    /// Answers to the peer's reads that are on their way.
-    pub(crate) responses: u32,
+    inbound: Inbound,
     paths: Paths,
-    chunk: Chunk,
     congestion: Congestion,
     recovery: Recovery,
-    tail: Tail,
-    pub(crate) credit: CreditState,
-    pub(crate) bypass: Box<BypassState>,
-    /// Loads and stores were agreed on at set-up.
-    pub(crate) may_bypass: bool,
+    bypass: Box<BypassState>,
     /// Unreliable messages, if they were agreed on at set-up.
-    pub(crate) datagrams: Option<Box<Datagrams>>,
-    pub(crate) keys: KeyBudget,
+    datagrams: Option<Box<Datagrams>>,
     /// Round trips out of band: what we ask, if we do, and what the peer asks.
-    pub(crate) probing: Option<Box<Probing>>,
-    pub(crate) echoes: Echoes,
-    peer_reports: PeerReports,
+    probes: Probes,
     liveness: Liveness,
     life: Lifecycle,
     timers: Timers,
@@ -167,9 +147,6 @@ impl Channel {
         let reads = config.remote_read_slots.min(limits.read_slots);
         let tp = TpChannel::new(&config, limits);
         let PolicySet { congestion, path, loss, probe } = config.policy;
-        let is_spent = congestion.allowance_bytes() != u64::MAX;
-        let credit = CreditState::new(is_spent);
-        let probing = Probing::new(probe, config.paths as usize);
         Box::new(Channel {
             tp,
             id,
@@ -181,22 +158,13 @@ impl Channel {
             line: Line::new(now),
             slots: MessageSlots::new(slots, reads),
             retries: Retries::default(),
-            late_refusals: LateRefusals::default(),
-            arrivals: alloc::vec![None; limits.message_slots as usize].into_boxed_slice(),
-            responses: 0,
+            inbound: Inbound::new(limits.message_slots),
             paths: Paths::new(config.paths, (id.0 % config.paths) as u8, path, now),
-            chunk: Chunk::default(),
             congestion: Congestion::new(congestion, now),
-            recovery: Recovery::new(config.first_psn, loss),
-            tail: Tail::new(now),
-            credit,
-            bypass: Box::new(BypassState::new()),
-            may_bypass: config.bypass,
+            recovery: Recovery::new(config.first_psn, loss, now),
+            bypass: Box::new(BypassState::new(config.bypass)),
             datagrams: config.unreliable.then(|| Box::new(Datagrams::new())),
-            keys: KeyBudget::default(),
-            probing,
-            echoes: Echoes::default(),
-            peer_reports: PeerReports::default(),
+            probes: Probes::new(probe, config.paths as usize),
             liveness: Liveness::new(now),
             life: Lifecycle::default(),
             timers: Timers::new(),
@@ -284,7 +252,7 @@ impl Channel {
     /// Has a burst begun that is to leave as one run?
     #[inline]
     pub(crate) fn is_mid_chunk(&self) -> bool {
-        !self.chunk.is_over()
+        !self.paths.is_chunk_over()
     }
 
     /// The policy that bounds what is in flight.
@@ -306,5 +274,17 @@ impl Channel {
     #[cfg(test)]
     pub(crate) fn set_law(&mut self, law: Box<dyn CongestionControl>) {
         self.congestion.set_law(law);
+    }
+
+    /// Were unreliable messages agreed on at set-up?
+    pub(crate) fn may_send_datagrams(&self) -> bool {
+        self.datagrams.is_some()
+    }
+
+    /// As if neither unreliable messages nor loads and stores had been agreed on at set-up.
+    #[cfg(test)]
+    pub(crate) fn withhold_unsequenced(&mut self) {
+        self.datagrams = None;
+        self.bypass.withhold();
     }
 }

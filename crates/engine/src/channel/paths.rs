@@ -1,5 +1,8 @@
 //! The paths of a channel: what is in flight on each, and whether it works.
 
+mod chunk;
+
+use self::chunk::Chunk;
 use super::path_set::PathSet;
 use super::round_trip::smooth;
 use super::{Channel, Timer};
@@ -61,6 +64,7 @@ pub(super) struct Paths {
     probes_due: u32,
     /// The path of small messages.
     small: u8,
+    chunk: Chunk,
     choice: Box<dyn PathChoice>,
 }
 
@@ -75,6 +79,7 @@ impl Paths {
             usable: count,
             probes_due: 0,
             small,
+            chunk: Chunk::default(),
             choice,
         }
     }

@@ -162,15 +162,15 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         if multi {
-            match self.arrivals.get(usize::from(data.slot)) {
+            match self.inbound.by_slot(data.slot) {
                 None => return Judgement::Drop(DropReason::Malformed),
                 Some(None) => {}
-                Some(&Some(index)) if shared.arrivals[index].message == data.message => {
+                Some(Some(index)) if shared.arrivals[index].message == data.message => {
                     return self.judge_further(shared, index, data, payload);
                 }
                 // The peer reuses a slot only when all of the old message has arrived: this is
                 // the rest of one that was refused or given up.
-                Some(&Some(index)) => self.forget_arrival(shared, index),
+                Some(Some(index)) => self.forget_arrival(shared, index),
             }
         }
         let judgement = match self.gate(shared, data, payload) {
@@ -195,7 +195,7 @@ impl Channel {
             let Some(index) = shared.arrivals.add(arrival) else {
                 return Judgement::Drop(DropReason::ArrivalPool);
             };
-            self.arrivals[usize::from(data.slot)] = Some(index);
+            self.inbound.occupy(data.slot, index);
         }
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
             self.skip_numbers(shared, data.jetty, &data.order);
@@ -277,7 +277,7 @@ impl Channel {
             return Judgement::Drop(DropReason::ArrivalPool);
         };
         if multi {
-            self.arrivals[usize::from(data.slot)] = Some(index);
+            self.inbound.occupy(data.slot, index);
             self.acks.learn(data.message);
         }
         let judgement = match self.await_turn(shared, index) {

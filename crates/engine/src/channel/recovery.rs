@@ -1,7 +1,11 @@
 //! What a sender knows of the network from what was acknowledged: round trips, how late packets
 //! come, and how long it waits before it calls one lost.
 
+mod tail;
+
+use self::tail::Tail;
 use super::paths::Paths;
+use super::peer_reports::PeerReports;
 use super::round_trip::RoundTrip;
 use crate::canary::Canary;
 use crate::limits::Profile;
@@ -9,7 +13,7 @@ use crate::send_window::{LOST, RESENT, Sent, UNCOUNTED};
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use fairway_policy::{Evidence, LossDetector};
-use fairway_wire::{Duration, Instant, Psn};
+use fairway_wire::{Ack, Duration, Instant, Msn, Psn};
 
 /// The sender's knowledge by which it calls packets lost, and the policy that decides.
 pub(super) struct Recovery {
@@ -20,16 +24,20 @@ pub(super) struct Recovery {
     highest_acknowledged: Psn,
     /// Time-outs since the last acknowledgement of anything new.
     backoff: u32,
+    tail: Tail,
+    reports: PeerReports,
     detector: Box<dyn LossDetector>,
 }
 
 impl Recovery {
-    pub(super) fn new(first: Psn, detector: Box<dyn LossDetector>) -> Recovery {
+    pub(super) fn new(first: Psn, detector: Box<dyn LossDetector>, now: Instant) -> Recovery {
         Recovery {
             round_trip: RoundTrip::default(),
             newest_acknowledged: None,
             highest_acknowledged: first.minus(1),
             backoff: 0,
+            tail: Tail::new(now),
+            reports: PeerReports::default(),
             detector,
         }
     }
@@ -116,6 +124,18 @@ impl Recovery {
     }
 
     // ---- what was acknowledged, and what that proves ----
+
+    /// Packets with a congestion mark, and duplicates, that an acknowledgement reports anew.
+    #[inline]
+    pub(super) fn count_reports(&mut self, ack: &Ack) -> (u32, u32) {
+        self.reports.count(ack)
+    }
+
+    /// True if the peer has not reported before that it knows where this message starts.
+    #[inline]
+    pub(super) fn is_learned_anew(&mut self, message: Msn) -> bool {
+        self.reports.learns(message)
+    }
 
     /// When the packet that was acknowledged last, by time of sending, had been sent.
     #[inline]

@@ -11,6 +11,7 @@ use super::withheld::Why;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
+use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
 use crate::placement::Verdict;
@@ -21,12 +22,31 @@ use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
 
 /// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeyBudget {
+pub(super) struct KeyBudget {
     spent: u32,
     /// When `spent` was last brought up to date.
     at: Instant,
     /// The caller has been told.
     is_over: bool,
+}
+
+impl KeyBudget {
+    /// A wrong key is counted. True, once, if that exceeds what the profile allows.
+    pub(super) fn spend(&mut self, now: Instant, profile: &Profile) -> bool {
+        let interval = profile.refused_key_interval;
+        let earned = now.elapsed_since(self.at).as_ns() / interval.as_ns().max(1);
+        let earned = u32::try_from(earned).unwrap_or(u32::MAX);
+        if self.spent == 0 || earned >= self.spent {
+            (self.spent, self.at) = (0, now);
+        } else {
+            self.spent -= earned;
+            self.at = self.at + interval.times(u64::from(earned));
+        }
+        self.spent += 1;
+        let exceeds = self.spent > profile.refused_keys && !self.is_over;
+        self.is_over |= exceeds;
+        exceeds
+    }
 }
 
 /// How many operations after the oldest of a Jetty are tried again when that changes, if they were
@@ -100,19 +120,7 @@ impl Channel {
             return;
         }
         shared.counters.keys_refused += 1;
-        let (now, interval) = (shared.flows.now, shared.profile.refused_key_interval);
-        let keys = &mut self.keys;
-        let earned = now.elapsed_since(keys.at).as_ns() / interval.as_ns().max(1);
-        let earned = u32::try_from(earned).unwrap_or(u32::MAX);
-        if keys.spent == 0 || earned >= keys.spent {
-            (keys.spent, keys.at) = (0, now);
-        } else {
-            keys.spent -= earned;
-            keys.at = keys.at + interval.times(u64::from(earned));
-        }
-        keys.spent += 1;
-        if keys.spent > shared.profile.refused_keys && !keys.is_over {
-            keys.is_over = true;
+        if self.inbound.count_wrong_key(shared.flows.now, &shared.profile) {
             shared.events.push_back(Event::KeysRefused { channel: self.leader });
         }
     }
@@ -180,10 +188,10 @@ impl Channel {
             self.resend_trimmed(shared, now, nak.psn, retry);
             return Verdict::Done;
         }
-        if sent.is(VOID) && !self.late_refusals.is_listed(nak.psn) {
+        if sent.is(VOID) && self.send.late_refusal(nak.psn).is_none() {
             return Verdict::Done;
         }
-        self.late_refusals.confirmed(nak.psn);
+        self.send.end_late_refusal(nak.psn);
         self.send_void(shared, nak.psn);
         let wait = match nak.reason {
             Refusal::OutOfOrder => shared.profile.not_ready_delay,

@@ -25,7 +25,7 @@ impl Channel {
     /// Sets a record aside for the answer to a request; what it says is settled later.
     pub(crate) fn reserve_answer(&mut self, shared: &mut Shared, data: &Data) -> Option<u32> {
         // An initiator may reuse its slot as soon as the answer has come, before we hear of it.
-        if self.responses >= 2 * shared.limits.read_slots {
+        if self.inbound.answers() >= 2 * shared.limits.read_slots {
             return None;
         }
         let question = is_question(&data.operation);
@@ -34,14 +34,14 @@ impl Channel {
         answer.slot = if question { data.slot } else { data.order.request_slot };
         answer.sequence = data.order.sequence;
         let index = shared.messages.take(answer)?;
-        self.responses += 1;
+        self.inbound.begin_answer();
         Some(index)
     }
 
     /// Gives a record that was set aside back.
     pub(crate) fn unreserve_answer(&mut self, shared: &mut Shared, index: u32) {
         if index != NONE {
-            self.responses -= 1;
+            self.inbound.end_answer();
             shared.messages[index].channel = NONE;
             shared.messages.give_back(index);
         }

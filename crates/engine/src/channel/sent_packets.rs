@@ -1,9 +1,10 @@
 //! Packets of a channel that have been sent and not acknowledged, and those that wait to be resent.
 
+use super::late_refusal::LateRefusals;
 use crate::list::List;
 use crate::pool::NONE;
 use crate::send_window::{SendBlocks, SendWindow, Sent, SentLinks};
-use fairway_wire::Psn;
+use fairway_wire::{Msn, Psn};
 
 /// The records of packets that have been sent and not acknowledged. Each is in flight on a path, or
 /// in the list of those that wait to be resent.
@@ -14,6 +15,8 @@ pub(super) struct SentPackets {
     lost: List,
     /// Bytes that are to be resent.
     lost_bytes: u64,
+    /// Refusals, with one of these packets, of messages that had been acknowledged.
+    late_refusals: LateRefusals,
 }
 
 impl SentPackets {
@@ -22,6 +25,7 @@ impl SentPackets {
             window: SendWindow::new(window_packets),
             lost: List::default(),
             lost_bytes: 0,
+            late_refusals: LateRefusals::default(),
         }
     }
 
@@ -82,6 +86,25 @@ impl SentPackets {
     #[inline]
     pub(super) fn lost_bytes(&self) -> u64 {
         self.lost_bytes
+    }
+
+    // ---- those with which the peer has refused another message ----
+
+    /// The message that the void in place of a packet has to name, if not the packet's own.
+    pub(super) fn late_refusal(&self, psn: Psn) -> Option<Msn> {
+        self.late_refusals.message_of(psn)
+    }
+
+    /// The peer refuses a message, which it has acknowledged, with a packet of another one. False
+    /// if there is no room to remember that.
+    pub(super) fn note_late_refusal(&mut self, psn: Psn, message: Msn) -> bool {
+        self.late_refusals.note(psn, message)
+    }
+
+    /// The packet has been acknowledged, or its void is to name its own message.
+    #[inline]
+    pub(super) fn end_late_refusal(&mut self, psn: Psn) {
+        self.late_refusals.confirmed(psn);
     }
 
     /// The channel ends: nothing is in flight or waits any more.

@@ -169,7 +169,7 @@ impl Channel {
         if message.is_answer() {
             let has_bytes = message.is_read_response();
             self.read_ends(shared, index);
-            self.responses -= 1;
+            self.inbound.end_answer();
             if has_bytes {
                 shared.let_go(segment);
             }

@@ -104,7 +104,7 @@ impl Channel {
     }
 
     fn next_unpaced(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.credit.is_spent() && self.congestion.law().allowance_bytes() == 0 {
+        if self.congestion.is_on_credit() && self.congestion.law().allowance_bytes() == 0 {
             self.congestion.note_limit();
             return None;
         }
@@ -211,9 +211,10 @@ impl Channel {
         let full = u64::from(self.tp.flight + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         let is_first = packet_index == 0;
-        let learned = self.chunk.leaves_address_out(index, is_first, message.learned);
+        let learned = self.paths.leaves_address_out(index, is_first, message.learned);
         let enough = self.congestion.count_unasked(bytes, window);
-        let ack_request = (idle && wants_news(message)) || full || (self.chunk.is_over() && enough);
+        let ack_request =
+            (idle && wants_news(message)) || full || (self.paths.is_chunk_over() && enough);
         if ack_request {
             self.congestion.note_asked();
         }
@@ -281,7 +282,7 @@ impl Channel {
         let last = message.next_index == message.packets;
         if last {
             self.delist(shared, index);
-        } else if self.chunk.is_over() {
+        } else if self.paths.is_chunk_over() {
             // A chunk is a message's turn.
             self.line.put_last(&mut shared.messages, index);
         }
@@ -292,14 +293,14 @@ impl Channel {
     fn needs_path(&self, shared: &Shared, index: u32) -> bool {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
-        !small && self.needs_chunk(false)
+        !small && self.paths.needs_chunk(false)
     }
 
     /// The path of the current chunk, or of a new one.
     fn chunk_path(&mut self, shared: &mut Shared, index: u32, bytes: u32, now: Instant) -> u8 {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
-        if self.needs_chunk(small) {
+        if self.paths.needs_chunk(small) {
             let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
             let remaining = message.remaining(self.mtu) + headers;
             let size = if small {
@@ -313,16 +314,10 @@ impl Channel {
                 self.choose_path(shared, now, size, None)
             };
             // A chunk is whole packets, and a message's packets are cut by the MTU.
-            self.chunk.begin(path, size.max(bytes), small);
+            self.paths.begin_chunk(path, size.max(bytes), small);
         }
-        self.chunk.take(bytes);
-        self.chunk.path()
-    }
-
-    /// Does the next packet of a small message, or of another one, begin a chunk?
-    #[inline]
-    fn needs_chunk(&self, is_small: bool) -> bool {
-        self.chunk.excludes(is_small) || !self.paths.is_usable(self.chunk.path())
+        self.paths.take_of_chunk(bytes);
+        self.paths.chunk_path()
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
@@ -345,7 +340,7 @@ impl Channel {
         if fits || self.congestion.law_mut().permit_retransmit(now, u32::from(bytes)) {
             return Some((first, false));
         }
-        if self.tail.take_probe() {
+        if self.recovery.take_tail_probe() {
             return Some((first, true));
         }
         self.congestion.note_limit();
@@ -365,23 +360,23 @@ impl Channel {
         record.flags = sent.flags_when_resent() | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
         let bytes = u32::from(sent.bytes);
-        let stale = !self.paths.is_usable(self.chunk.path());
-        if stale || self.chunk.is_too_short_for(bytes) || avoid == Some(self.chunk.path()) {
+        let stale = !self.paths.is_usable(self.paths.chunk_path());
+        if stale || self.paths.is_chunk_too_short(bytes) || avoid == Some(self.paths.chunk_path()) {
             // After a time-out each packet tries another path, until one is acknowledged.
             let chunk = self.congestion.law().chunk_bytes(u64::from(u32::MAX));
             let size = if self.recovery.is_backing_off() { bytes } else { chunk };
             let path = self.choose_path(shared, now, size, avoid);
-            self.chunk.begin_again(path, size);
+            self.paths.begin_chunk_again(path, size);
         }
-        self.chunk.take_again(bytes);
-        let path = self.chunk.path();
+        self.paths.take_of_chunk_again(bytes);
+        let path = self.paths.chunk_path();
         self.launch(shared, psn, path, now);
         self.spend(shared, now, bytes, false);
-        let chunk_ends = self.chunk.is_too_short_for(bytes);
+        let chunk_ends = self.paths.is_chunk_too_short(bytes);
         let ack_request = self.send.first_lost().is_none() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
-            let message = self.late_refusals.message_of(psn).unwrap_or(message.number);
+            let message = self.send.late_refusal(psn).unwrap_or(message.number);
             let void = Void { psn, message, ack_request: true };
             return Some(self.bare(shared, path, Packet::Void(void)));
         }

@@ -165,8 +165,8 @@ fn check_channel(channel: &Channel, request: &WorkRequest) -> Result<(), PostErr
     }
     request::check(request, channel.mtu)?;
     let is_agreed = match bypasses(&request.work) {
-        true => channel.may_bypass,
-        false => channel.datagrams.is_some() || request.order.mode != ServiceMode::Uno,
+        true => channel.may_bypass(),
+        false => channel.may_send_datagrams() || request.order.mode != ServiceMode::Uno,
     };
     if is_agreed { Ok(()) } else { Err(PostError::NotAgreed) }
 }

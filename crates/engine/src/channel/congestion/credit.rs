@@ -5,9 +5,10 @@
 //! Both kinds of packet may be lost. A receiver without a policy of its own grants whatever is
 //! asked for.
 
-use super::{Channel, Timer};
+use super::Congestion;
 use crate::api::{DropReason, Transmit};
 use crate::canary::Canary;
+use crate::channel::{Channel, Timer};
 use crate::control::TraceEntry;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
@@ -18,7 +19,7 @@ use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
 
 /// Credit of a channel, in both directions.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CreditState {
+pub(super) struct CreditState {
     /// The policy spends credit.
     is_spent: bool,
     /// What messages in line still have to send, headers included.
@@ -38,34 +39,42 @@ pub(crate) struct CreditState {
 }
 
 impl CreditState {
-    pub(crate) fn new(is_spent: bool) -> CreditState {
+    pub(super) fn new(is_spent: bool) -> CreditState {
         CreditState { is_spent, ..CreditState::default() }
     }
 
     /// Credit is requested.
-    pub(crate) fn ask(&mut self, wish: Demand) {
+    fn ask(&mut self, wish: Demand) {
         self.asked = self.asked.max(wish.total_bytes);
         self.wish = Some(wish);
     }
+}
 
+impl Congestion {
     /// Does the policy spend credit?
     #[inline]
-    pub(super) fn is_spent(&self) -> bool {
-        self.is_spent
+    pub(in crate::channel) fn is_on_credit(&self) -> bool {
+        self.credit.is_spent
+    }
+
+    /// Has more credit been taken than may be?
+    pub(in crate::channel) fn is_overdrawn(&self) -> bool {
+        self.credit.received > self.credit.limit
     }
 
     /// The channel ends: no message is in line any more.
-    pub(super) fn flush(&mut self) {
-        self.backlog = 0;
-    }
-
-    /// Has more been taken than may be?
-    pub(crate) fn is_overdrawn(&self) -> bool {
-        self.received > self.limit
+    pub(in crate::channel) fn flush(&mut self) {
+        self.credit.backlog = 0;
     }
 }
 
 impl Channel {
+    /// Requests credit, as if the policy had.
+    #[cfg(test)]
+    pub(crate) fn request_credit(&mut self, wish: Demand) {
+        self.congestion.credit.ask(wish);
+    }
+
     /// What a message still has to send.
     fn cost(&self, message: &Message) -> u64 {
         let packets = u64::from(message.packets.saturating_sub(message.next_index));
@@ -73,21 +82,22 @@ impl Channel {
     }
 
     pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: u32) {
-        self.credit.backlog += self.cost(&shared.messages[index]);
+        self.congestion.credit.backlog += self.cost(&shared.messages[index]);
         self.ask_for_credit(shared, shared.flows.now);
     }
 
     pub(crate) fn note_delisted(&mut self, shared: &Shared, index: u32) {
         let cost = self.cost(&shared.messages[index]);
-        self.credit.backlog = self.credit.backlog.saturating_sub(cost);
+        self.congestion.credit.backlog = self.congestion.credit.backlog.saturating_sub(cost);
     }
 
     /// A packet leaves; `fresh` if for the first time.
     pub(crate) fn spend(&mut self, shared: &mut Shared, now: Instant, bytes: u32, fresh: bool) {
         if fresh {
-            self.credit.backlog = self.credit.backlog.saturating_sub(u64::from(bytes));
+            self.congestion.credit.backlog =
+                self.congestion.credit.backlog.saturating_sub(u64::from(bytes));
         }
-        if self.credit.is_spent {
+        if self.congestion.credit.is_spent {
             let waiting = self.waiting_bytes();
             self.congestion.law_mut().on_sent(now, bytes, waiting);
             self.ask_for_credit(shared, now);
@@ -95,17 +105,17 @@ impl Channel {
     }
 
     fn waiting_bytes(&self) -> u64 {
-        self.credit.backlog + self.send.lost_bytes()
+        self.congestion.credit.backlog + self.send.lost_bytes()
     }
 
     /// Has the policy say what it wants, if it wants more.
     pub(crate) fn ask_for_credit(&mut self, shared: &mut Shared, now: Instant) {
-        if !self.credit.is_spent {
+        if !self.congestion.credit.is_spent {
             return;
         }
         let waiting = self.waiting_bytes();
         if let Some(wish) = self.congestion.law_mut().demand(now, waiting) {
-            self.credit.ask(wish);
+            self.congestion.credit.ask(wish);
             self.mark_urgent(shared);
         }
         match self.congestion.law().demand_at() {
@@ -117,11 +127,11 @@ impl Channel {
     /// The next packet about credit, if one is owed.
     pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
         let path = self.acks.path();
-        if let Some(demand) = self.credit.wish.take() {
+        if let Some(demand) = self.congestion.credit.wish.take() {
             return Some(self.bare(shared, path, Packet::Demand(demand)));
         }
-        if core::mem::take(&mut self.credit.is_due) {
-            let total_bytes = self.credit.granted;
+        if core::mem::take(&mut self.congestion.credit.is_due) {
+            let total_bytes = self.congestion.credit.granted;
             return Some(self.bare(shared, path, Packet::Credit(Credit { total_bytes })));
         }
         None
@@ -139,8 +149,9 @@ impl Channel {
         match &mut shared.credit {
             Some(policy) => policy.announced(now, SourceId(self.index()), demand),
             None => {
-                self.credit.granted = self.credit.granted.max(demand.total_bytes);
-                self.credit.is_due = true;
+                self.congestion.credit.granted =
+                    self.congestion.credit.granted.max(demand.total_bytes);
+                self.congestion.credit.is_due = true;
                 self.mark_urgent(shared);
             }
         }
@@ -149,9 +160,9 @@ impl Channel {
 
     /// The receiver's policy grants more, or repeats what it has granted.
     pub(crate) fn grant(&mut self, shared: &mut Shared, grant: &Grant) {
-        let total = self.credit.granted.saturating_add(u64::from(grant.bytes));
-        self.credit.granted = total.min(CREDIT_MAX);
-        self.credit.is_due = true;
+        let total = self.congestion.credit.granted.saturating_add(u64::from(grant.bytes));
+        self.congestion.credit.granted = total.min(CREDIT_MAX);
+        self.congestion.credit.is_due = true;
         shared.counters.credits_sent += 1;
         self.mark_urgent(shared);
     }
@@ -165,20 +176,20 @@ impl Channel {
         credit: &Credit,
     ) -> Verdict {
         let ahead_bytes = self.congestion.law().credit_ahead_bytes();
-        let limit = self.credit.asked.saturating_add(ahead_bytes);
-        self.credit.limit = self.credit.limit.max(limit);
+        let limit = self.congestion.credit.asked.saturating_add(ahead_bytes);
+        self.congestion.credit.limit = self.congestion.credit.limit.max(limit);
         let is_trusting = shared.is_planted(Canary::TrustCredits);
-        let most = if is_trusting { u64::MAX } else { self.credit.limit };
+        let most = if is_trusting { u64::MAX } else { self.congestion.credit.limit };
         let is_unasked = credit.total_bytes > most;
         shared.counters.credits_unasked += u64::from(is_unasked);
-        if is_unasked && most <= self.credit.received {
+        if is_unasked && most <= self.congestion.credit.received {
             return shared.drop(DropReason::BadCredit);
         }
-        let grown = credit.total_bytes.min(most).saturating_sub(self.credit.received);
+        let grown = credit.total_bytes.min(most).saturating_sub(self.congestion.credit.received);
         // More than a sender can use at once is handed on in parts: the next packet, which says
         // the same total or more, brings the rest.
         let part = u32::try_from(grown).unwrap_or(u32::MAX);
-        self.credit.received += u64::from(part);
+        self.congestion.credit.received += u64::from(part);
         self.congestion.law_mut().on_credit(now, part);
         if part > 0 {
             self.trace(shared, now, || TraceEntry::Credit { bytes: part });

@@ -8,9 +8,9 @@
 //! §7.3). Its acknowledgement tells what is missing, and is something that others were sent before.
 //! Neither of them is a time-out, and doubles one.
 
-use super::recovery::Recovery;
-use super::{Channel, Timer};
+use super::Recovery;
 use crate::canary::Canary;
+use crate::channel::{Channel, Timer};
 use crate::limits::Profile;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
 use crate::shared::Shared;
@@ -52,35 +52,37 @@ impl Tail {
             probe_due: false,
         }
     }
+}
 
+impl Recovery {
     /// May one packet leave as a probe? True once for each probe that is due.
-    pub(super) fn take_probe(&mut self) -> bool {
-        core::mem::take(&mut self.probe_due)
+    pub(in crate::channel) fn take_tail_probe(&mut self) -> bool {
+        core::mem::take(&mut self.tail.probe_due)
     }
 
     /// A round trip, or what counts as one for a peer that is a process.
-    fn round(&self, recovery: &Recovery, profile: &Profile) -> Duration {
+    fn tail_round(&self, profile: &Profile) -> Duration {
         let floor = profile.timeout_min.divided_by(8).max(profile.acknowledge_delay);
-        recovery.smoothed().max(floor).times(1 << self.patience)
+        self.smoothed().max(floor).times(1 << self.tail.patience)
     }
 
     /// How long nothing has to happen; `None` before the first round trip, or if the time-out is no
     /// longer than that.
-    fn delay(&self, recovery: &Recovery, profile: &Profile) -> Option<Duration> {
-        let delay = self.round(recovery, profile).times(2);
-        let is_known = recovery.smoothed() > Duration::ZERO;
-        (is_known && delay < recovery.timeout(profile)).then_some(delay)
+    fn tail_delay(&self, profile: &Profile) -> Option<Duration> {
+        let delay = self.tail_round(profile).times(2);
+        let is_known = self.smoothed() > Duration::ZERO;
+        (is_known && delay < self.timeout(profile)).then_some(delay)
     }
 
     /// Something was sent again for nothing.
-    pub(super) fn note_hasty(&mut self) {
-        self.patience = (self.patience + 1).min(PATIENCE_MAX);
-        self.hasty = true;
+    pub(in crate::channel) fn note_hasty(&mut self) {
+        self.tail.patience = (self.tail.patience + 1).min(PATIENCE_MAX);
+        self.tail.hasty = true;
     }
 
     /// A time-out has found what this did not.
-    pub(super) fn note_late(&mut self) {
-        self.patience = 0;
+    pub(in crate::channel) fn note_late(&mut self) {
+        self.tail.patience = 0;
     }
 }
 
@@ -88,10 +90,10 @@ impl Channel {
     /// Something was sent.
     #[inline]
     pub(crate) fn tail_grew(&mut self, shared: &mut Shared, now: Instant) {
-        self.tail.quiet_since = now;
+        self.recovery.tail.quiet_since = now;
         if !self.timers.is_armed(Timer::Tail)
             && !shared.is_planted(Canary::ForgetTimer)
-            && let Some(delay) = self.tail.delay(&self.recovery, &shared.profile)
+            && let Some(delay) = self.recovery.tail_delay(&shared.profile)
         {
             self.arm(shared, Timer::Tail, now + delay);
         }
@@ -100,14 +102,14 @@ impl Channel {
     /// Something new was acknowledged.
     #[inline]
     pub(crate) fn tail_shrank(&mut self, shared: &mut Shared, now: Instant) {
-        self.tail.quiet_since = now;
-        self.tail.probe_due = false;
-        let probed = core::mem::take(&mut self.tail.probes) > 0;
+        self.recovery.tail.quiet_since = now;
+        self.recovery.tail.probe_due = false;
+        let probed = core::mem::take(&mut self.recovery.tail.probes) > 0;
         if self.tp.oldest == self.tp.next {
             self.timers.disarm(Timer::Tail);
         } else if probed {
             // The probe came through: look at once what it proves lost.
-            self.tail.is_answered = true;
+            self.recovery.tail.is_answered = true;
             self.arm(shared, Timer::Tail, now);
         }
     }
@@ -116,25 +118,25 @@ impl Channel {
         if self.tp.oldest == self.tp.next {
             return;
         }
-        let Some(delay) = self.tail.delay(&self.recovery, &shared.profile) else { return };
+        let Some(delay) = self.recovery.tail_delay(&shared.profile) else { return };
         // While news comes, what is late may only have waited longer than others.
-        let lull = self.tail.quiet_since + self.tail.round(&self.recovery, &shared.profile);
-        if now.is_before(lull) && !self.tail.is_answered {
+        let lull = self.recovery.tail.quiet_since + self.recovery.tail_round(&shared.profile);
+        if now.is_before(lull) && !self.recovery.tail.is_answered {
             return self.arm(shared, Timer::Tail, lull);
         }
-        self.tail.is_answered = false;
-        let quiet = self.tail.quiet_since + delay;
+        self.recovery.tail.is_answered = false;
+        let quiet = self.recovery.tail.quiet_since + delay;
         let (any, next) = self.expire_overtaken(shared, now);
         let mut at = now + delay;
         if any {
-            if !core::mem::take(&mut self.tail.hasty) {
-                self.tail.patience = self.tail.patience.saturating_sub(1);
+            if !core::mem::take(&mut self.recovery.tail.hasty) {
+                self.recovery.tail.patience = self.recovery.tail.patience.saturating_sub(1);
             }
             self.mark_ready(shared);
         } else if now.is_before(quiet) {
             at = quiet;
-        } else if self.tail.probes < PROBES {
-            self.tail.probes += 1;
+        } else if self.recovery.tail.probes < PROBES {
+            self.recovery.tail.probes += 1;
             self.probe_tail(shared);
         } else if next.is_none() {
             return;
@@ -200,7 +202,7 @@ impl Channel {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !sent.is(LOST | ACKNOWLEDGED) {
                 shared.counters.tail_probes += 1;
-                self.tail.probe_due = true;
+                self.recovery.tail.probe_due = true;
                 self.take_from_path(shared, psn, &sent);
                 self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
                 if shared.is_planted(Canary::ForgetProbed) {
