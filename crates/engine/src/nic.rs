@@ -188,9 +188,8 @@ impl Nic {
         let Some((shared, channel)) = self.open(id) else {
             return self.shared.drop(DropReason::NoChannel);
         };
-        let is_stranger = route.source != channel.tp.remote
-            || (route.source_tpn != channel.tp.remote_tpn && !bypasses);
-        let is_stranger = is_stranger && !shared.is_planted(Canary::TrustStrangers);
+        let is_stranger =
+            !channel.is_peer(route, bypasses) && !shared.is_planted(Canary::TrustStrangers);
         if route.destination != own || is_stranger {
             return shared.drop(DropReason::StaleIncarnation);
         }

@@ -131,15 +131,15 @@ impl AckState {
         tp: &TpChannel,
         withheld: &Withheld,
     ) -> Ack {
-        let base = tp.receive.base();
+        let base = tp.receive().base();
         let mut cumulative = base.minus(1);
         if !shared.is_planted(Canary::AcknowledgeBeforePlacement) {
             cumulative = withheld.cumulative(cumulative);
         }
-        let edge = base.plus(tp.receive.capacity());
+        let edge = base.plus(tp.receive().capacity());
         let mut ack = Ack {
             cumulative,
-            echo: tp.echo,
+            echo: tp.echo(),
             learned: self.learned.unwrap_or_default(),
             echo_delay: 0,
             window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
@@ -163,7 +163,7 @@ impl AckState {
         if self.learned.is_some() {
             ack.flags = ack.flags.with(AckFlags::LEARNED);
         }
-        if tp.receive.end().distance_from(cumulative) > 1 {
+        if tp.receive().end().distance_from(cumulative) > 1 {
             self.add_map(shared, tp, withheld, &mut ack);
             shared.counters.selective_acks_sent += 1;
         }
@@ -176,9 +176,9 @@ impl AckState {
 
     /// Reports what has arrived beyond the gap.
     fn add_map(&mut self, shared: &Shared, tp: &TpChannel, withheld: &Withheld, ack: &mut Ack) {
-        let end = tp.receive.end();
+        let end = tp.receive().end();
         let base = self.map_base(ack.cumulative.next(), end);
-        let bitmap = tp.receive.map(base, &shared.bitmap_blocks);
+        let bitmap = tp.receive().map(base, &shared.bitmap_blocks);
         ack.sack = Sack { base, highest: end.minus(1), bitmap };
         withheld.restrict(&mut ack.sack, !shared.is_planted(Canary::AcknowledgeBeforePlacement));
         ack.flags = ack.flags.with(AckFlags::SELECTIVE);

@@ -34,9 +34,9 @@ impl Channel {
         asked: bool,
         retry: bool,
     ) {
-        self.tp.echo = psn;
+        self.tp.note_arrival(psn);
         let unacknowledged = self.acks.note_received(now, retry);
-        let gap = self.tp.receive.end().distance_from(self.tp.receive.base());
+        let gap = self.tp.receive().end().distance_from(self.tp.receive().base());
         // A peer keeps its answers until it knows that they have arrived, and has room for as many
         // as we may have questions, twice.
         let every = shared.profile.acknowledge_every.min(self.slots.reads());
@@ -78,9 +78,8 @@ impl Channel {
         ack: &Ack,
         path: u8,
     ) -> Verdict {
-        let ahead = ack.cumulative.distance_from(self.tp.next);
         let selective = ack.flags.contains(AckFlags::SELECTIVE);
-        if ahead >= 0 || (selective && ack.sack.highest.distance_from(self.tp.next) >= 0) {
+        if !self.tp.is_used(ack.cumulative) || (selective && !self.tp.is_used(ack.sack.highest)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         shared.counters.acks_received += 1;
@@ -89,10 +88,7 @@ impl Channel {
             self.acks.answer_by(path);
             self.acknowledge_soon(shared);
         }
-        let edge = ack.cumulative.plus(1 + u32::from(ack.window));
-        if edge.distance_from(self.tp.edge) > 0 {
-            self.tp.edge = edge;
-        }
+        self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
         self.note_learned(shared, ack);
         let round_trip = self.round_trip_of(shared, now, ack);
         let mut gain = Gain { now, ..Gain::default() };
@@ -105,7 +101,7 @@ impl Channel {
         }
         self.tell_policy(shared, now, ack, path, round_trip, &gain);
         // An acknowledgement that was overtaken says what was missing then, not now.
-        if selective && ack.cumulative.next() == self.tp.oldest {
+        if selective && ack.cumulative.next() == self.tp.oldest() {
             self.detect_losses(shared, now, ack, gain.paths);
         }
         self.mark_ready(shared);
@@ -124,9 +120,7 @@ impl Channel {
         if !flags.contains(AckFlags::ECHO) {
             return None;
         }
-        let in_window =
-            ack.echo.distance_from(self.tp.oldest) >= 0 && ack.echo.distance_from(self.tp.next) < 0;
-        if !in_window {
+        if !self.tp.is_in_window(ack.echo) {
             return None;
         }
         let sent = *self.send.record(ack.echo, &mut shared.send_blocks);
@@ -168,7 +162,7 @@ impl Channel {
 
     /// Everything before `to` has arrived.
     fn advance_oldest(&mut self, shared: &mut Shared, to: Psn, gain: &mut Gain) {
-        let from = self.tp.oldest;
+        let from = self.tp.oldest();
         if to.distance_from(from) <= 0 {
             return;
         }
@@ -177,7 +171,7 @@ impl Channel {
             self.acknowledge(shared, psn, gain);
             psn = psn.next();
         }
-        self.tp.oldest = to;
+        self.tp.advance(to);
         if self.send.retire(from, to, &mut shared.send_blocks) {
             self.feed_starved(shared);
         }
@@ -190,7 +184,7 @@ impl Channel {
                 let bit = bits.trailing_zeros();
                 bits &= bits - 1;
                 let psn = sack.base.plus(word as u32 * 32 + bit);
-                if psn.distance_from(self.tp.oldest) >= 0 && psn.distance_from(self.tp.next) < 0 {
+                if self.tp.is_in_window(psn) {
                     self.acknowledge(shared, psn, gain);
                 }
             }
@@ -214,7 +208,7 @@ impl Channel {
             }
         } else {
             self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
-            self.tp.flight -= u32::from(sent.bytes);
+            self.tp.land(u32::from(sent.bytes));
         }
         let is_trusting = shared.is_planted(Canary::TrustNewPath);
         self.recovery.learn_from(&mut self.paths, gain.now, psn, &sent, is_trusting);
@@ -234,7 +228,7 @@ impl Channel {
     fn progressed(&mut self, shared: &mut Shared, now: Instant) {
         let recovering = self.recovery.end_backoff();
         self.tail_shrank(shared, now);
-        if self.tp.oldest == self.tp.next {
+        if self.tp.is_idle() {
             self.timers.disarm(Timer::Retransmit);
         } else if recovering {
             // The probe came through: look at once what else it proves lost.
@@ -287,7 +281,7 @@ impl Channel {
             rtt,
             smoothed_rtt: self.recovery.smoothed(),
             marked_packets,
-            bytes_in_flight: u64::from(self.tp.flight),
+            bytes_in_flight: u64::from(self.tp.flight()),
             hint: ack.hint,
             pressure: asks_to_slow_down || shared.transmit_pressure,
             window_limited: self.congestion.take_limit(),

@@ -13,8 +13,8 @@ impl Channel {
         let mut flight = 0;
         let (mut lost, mut lost_bytes) = (0, 0);
         let mut on_path = alloc::vec![0; self.paths.count()];
-        let mut psn = self.tp.oldest;
-        while psn != self.tp.next {
+        let mut psn = self.tp.oldest();
+        while psn != self.tp.next() {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if sent.is(LOST) && !sent.is(ACKNOWLEDGED) {
                 lost += 1;
@@ -25,7 +25,7 @@ impl Channel {
             }
             psn = psn.next();
         }
-        assert_eq!(flight, self.tp.flight, "bytes in flight");
+        assert_eq!(flight, self.tp.flight(), "bytes in flight");
         self.paths.audit(&on_path);
         self.send.audit(lost, lost_bytes, &mut shared.send_blocks);
         assert!(!self.congestion.is_overdrawn(), "credit that was not requested");

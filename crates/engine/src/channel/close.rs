@@ -131,7 +131,7 @@ impl Channel {
         path: u8,
     ) -> Verdict {
         // The peer never uses more than the window that it was shown.
-        let ahead = close.next.distance_from(self.tp.receive.base());
+        let ahead = close.next.distance_from(self.tp.receive().base());
         let is_outside = ahead < 0 || ahead > shared.limits.window_packets as i32;
         if is_outside && !shared.is_planted(Canary::TrustCloses) {
             return shared.drop(DropReason::BadClose);
@@ -185,10 +185,8 @@ impl Channel {
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
         self.congestion.flush();
         self.paths.flush();
-        self.tp.oldest = self.tp.next;
-        self.tp.flight = 0;
         self.send.flush(&mut shared.send_blocks);
-        self.tp.receive.clear(&mut shared.bitmap_blocks);
+        self.tp.flush(&mut shared.bitmap_blocks);
         self.withheld.clear();
         self.acks = AckState::default();
         self.timers.disarm_all();

@@ -70,10 +70,10 @@ impl Channel {
             while holes != 0 {
                 let psn = ack.sack.base.plus(word as u32 * 32 + holes.trailing_zeros());
                 holes &= holes - 1;
-                if !psn.is_before(ack.sack.highest) || psn.distance_from(self.tp.next) >= 0 {
+                if !psn.is_before(ack.sack.highest) || !self.tp.is_used(psn) {
                     return;
                 }
-                if psn.is_before(self.tp.oldest) {
+                if psn.is_before(self.tp.oldest()) {
                     continue;
                 }
                 let sent = *self.send.record(psn, &mut shared.send_blocks);
@@ -138,7 +138,7 @@ impl Channel {
     fn is_reported_missing(&self, psn: Psn, sack: &Sack) -> bool {
         let bit = psn.distance_from(sack.base);
         psn.is_before(sack.highest)
-            && (psn == self.tp.oldest || (0..SACK_BITS as i32).contains(&bit))
+            && (psn == self.tp.oldest() || (0..SACK_BITS as i32).contains(&bit))
     }
 
     /// Moves a packet from its path to the list of those to be resent.
@@ -155,7 +155,7 @@ impl Channel {
         self.send.await_resend(psn, sent.bytes, &mut shared.send_blocks);
         // Even what only fills a sequence number needs credit.
         self.ask_for_credit(shared, shared.flows.now);
-        self.tp.flight -= u32::from(sent.bytes);
+        self.tp.land(u32::from(sent.bytes));
     }
 
     pub(crate) fn tell_loss(
@@ -178,7 +178,7 @@ impl Channel {
     /// follow only if packets that were sent later have been acknowledged, so that a peer that was
     /// merely asleep is not sent everything twice.
     pub(crate) fn retransmit_timer(&mut self, shared: &mut Shared, now: Instant) {
-        if self.tp.oldest == self.tp.next {
+        if self.tp.is_idle() {
             return;
         }
         let timeout = self.recovery.timeout(&shared.profile);
@@ -215,7 +215,7 @@ impl Channel {
     /// Of all packets the one the peer waits for goes along with every time-out: a peer that is
     /// short of records may be able to take no other.
     fn resend_oldest(&mut self, shared: &mut Shared) {
-        let oldest = self.tp.oldest;
+        let oldest = self.tp.oldest();
         let sent = *self.send.record(oldest, &mut shared.send_blocks);
         if !sent.is(LOST | ACKNOWLEDGED) {
             self.declare_lost(shared, oldest, &sent);

@@ -169,9 +169,7 @@ impl Channel {
     /// The payload of a packet that was handed out could not be gathered. An operation of ours
     /// ends; the sender of a READ is told.
     pub(crate) fn ungathered(&mut self, shared: &mut Shared, data: &Data) {
-        let in_window =
-            data.psn.distance_from(self.tp.oldest) >= 0 && data.psn.distance_from(self.tp.next) < 0;
-        if !in_window {
+        if !self.tp.is_in_window(data.psn) {
             return;
         }
         let sent = *self.send.record(data.psn, &mut shared.send_blocks);

@@ -37,6 +37,7 @@ mod sent_packets;
 mod settle;
 mod slots;
 mod timers;
+mod tp_channel;
 mod trace;
 mod transmit;
 mod trimmed;
@@ -60,57 +61,19 @@ use sent_packets::SentPackets;
 use slots::MessageSlots;
 pub(crate) use timers::Timer;
 use timers::Timers;
+pub(crate) use tp_channel::TpChannel;
 use withheld::Withheld;
 pub(crate) use withheld::WithheldPacket;
 
 use crate::api::{ChannelConfig, ChannelId};
 use crate::limits::Limits;
-use crate::receive_window::ReceiveWindow;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use fairway_policy::{CongestionControl, PathView, PolicySet};
-use fairway_wire::{Cna, Duration, Instant, Msn, Psn, Route, Tpn};
-
-/// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
-/// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
-#[derive(Debug)]
-pub(crate) struct TpChannel {
-    pub(crate) receive: ReceiveWindow,
-    pub(crate) remote: Cna,
-    pub(crate) remote_tpn: Tpn,
-    /// The next PSN to be used.
-    pub(crate) next: Psn,
-    /// The oldest PSN not acknowledged; equal to `next` if none is.
-    pub(crate) oldest: Psn,
-    /// The peer tracks PSNs before this one.
-    pub(crate) edge: Psn,
-    /// Bytes in flight, headers included.
-    pub(crate) flight: u32,
-    pub(crate) next_message: Msn,
-    /// The data packet that arrived last.
-    pub(crate) echo: Psn,
-}
-
-const _: () = assert!(size_of::<TpChannel>() == 56);
-
-impl TpChannel {
-    fn new(config: &ChannelConfig, limits: &Limits) -> TpChannel {
-        TpChannel {
-            receive: ReceiveWindow::new(config.remote_first_psn, limits.window_packets),
-            remote: config.remote,
-            remote_tpn: config.remote_tpn,
-            next: config.first_psn,
-            oldest: config.first_psn,
-            edge: config.first_psn.plus(config.remote_window),
-            flight: 0,
-            next_message: config.first_message,
-            echo: config.remote_first_psn,
-        }
-    }
-}
+use fairway_wire::{Cna, Duration, Instant, Psn, Route};
 
 pub(crate) struct Channel {
-    pub(crate) tp: TpChannel,
+    tp: TpChannel,
     pub(crate) id: ChannelId,
     /// The first channel of its group: itself, if it is alone.
     pub(crate) leader: ChannelId,
@@ -190,9 +153,9 @@ impl Channel {
     pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {
         Route {
             source: shared.cna,
-            destination: self.tp.remote,
+            destination: self.tp.remote(),
             source_tpn: self.id.tpn(),
-            destination_tpn: self.tp.remote_tpn,
+            destination_tpn: self.tp.remote_tpn(),
             path,
         }
     }
@@ -286,5 +249,26 @@ impl Channel {
     pub(crate) fn withhold_unsequenced(&mut self) {
         self.datagrams = None;
         self.bypass.withhold();
+    }
+
+    /// Has a packet come from the peer? Those that bypass the transport do not name its channel.
+    #[inline]
+    pub(crate) fn is_peer(&self, route: &Route, bypasses: bool) -> bool {
+        self.tp.is_peer(route, bypasses)
+    }
+
+    /// The address of the peer.
+    pub(crate) fn remote(&self) -> Cna {
+        self.tp.remote()
+    }
+
+    /// Bytes in flight, headers included.
+    pub(crate) fn flight(&self) -> u32 {
+        self.tp.flight()
+    }
+
+    /// The oldest packet that was sent and is not acknowledged, if there is one.
+    pub(crate) fn oldest_unacknowledged(&self) -> Option<Psn> {
+        (!self.tp.is_idle()).then_some(self.tp.oldest())
     }
 }

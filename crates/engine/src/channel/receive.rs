@@ -48,16 +48,16 @@ impl Channel {
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
-        if !self.withheld.has_room_for(data.psn == self.tp.receive.base()) {
-            self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
+        if !self.withheld.has_room_for(data.psn == self.tp.receive().base()) {
+            self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(DropReason::Withheld);
         }
         let judgement = self.judge(shared, now, data, received.payload);
         if let Judgement::Drop(reason) = judgement {
-            self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
+            self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(reason);
         }
-        if !again && self.tp.receive.record(data.psn, &mut shared.bitmap_blocks) {
+        if !again && self.tp.receive_mut().record(data.psn, &mut shared.bitmap_blocks) {
             shared.counters.blocks_freed_early += 1;
         }
         shared.counters.data_received += 1;
@@ -101,10 +101,11 @@ impl Channel {
     }
 
     fn admit(&mut self, shared: &mut Shared, psn: Psn) -> Result<(), Unrecorded> {
-        if shared.is_planted(Canary::WrapPsnEarly) && psn.value() < self.tp.receive.base().value() {
+        if shared.is_planted(Canary::WrapPsnEarly) && psn.value() < self.tp.receive().base().value()
+        {
             return Err(Unrecorded::Arrived);
         }
-        self.tp.receive.admit(psn, &mut shared.bitmap_blocks)
+        self.tp.receive_mut().admit(psn, &mut shared.bitmap_blocks)
     }
 
     fn not_admitted(&mut self, shared: &mut Shared, psn: Psn, why: Unrecorded) -> Verdict {
@@ -142,7 +143,7 @@ impl Channel {
         if let Err(why) = self.admit(shared, void.psn) {
             return self.not_admitted(shared, void.psn, why);
         }
-        self.tp.receive.record(void.psn, &mut shared.bitmap_blocks);
+        self.tp.receive_mut().record(void.psn, &mut shared.bitmap_blocks);
         self.note_received(shared, now, void.psn, void.ack_request, true);
         Verdict::Done
     }

@@ -170,9 +170,7 @@ impl Channel {
         nak: &Nak,
         path: u8,
     ) -> Verdict {
-        let in_window =
-            nak.psn.distance_from(self.tp.oldest) >= 0 && nak.psn.distance_from(self.tp.next) < 0;
-        if !in_window {
+        if !self.tp.is_in_window(nak.psn) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);

@@ -28,7 +28,7 @@ impl Channel {
             return Some(self.bare(
                 shared,
                 path,
-                Packet::Close(Close { next: self.tp.next, answer }),
+                Packet::Close(Close { next: self.tp.next(), answer }),
             ));
         }
         if !self.is_open() {
@@ -91,7 +91,7 @@ impl Channel {
         if !self.is_open() || self.is_draining(shared) {
             return None;
         }
-        let is_idle = self.tp.flight == 0 && !shared.is_planted(Canary::PaceIdle);
+        let is_idle = self.tp.flight() == 0 && !shared.is_planted(Canary::PaceIdle);
         if let Err(until) = self.congestion.admit(now, is_idle) {
             self.arm(shared, Timer::Pace, until);
             return None;
@@ -157,14 +157,14 @@ impl Channel {
     /// has `bytes` bytes, headers included?
     #[inline]
     fn has_room(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
-        let psn = self.tp.next;
-        let flight = u64::from(self.tp.flight);
+        let psn = self.tp.next();
+        let flight = u64::from(self.tp.flight());
         let window = self.congestion.law().window_bytes();
         if flight > 0 && flight + u64::from(bytes) > window {
             self.congestion.note_limit();
             return false;
         }
-        if self.psns_in_use() >= self.send.capacity() || self.tp.edge.distance_from(psn) <= 0 {
+        if self.tp.psns_in_use() >= self.send.capacity() || !self.tp.has_room_at_peer() {
             return false;
         }
         if !self.send.admit(psn, &mut shared.send_blocks) {
@@ -178,24 +178,19 @@ impl Channel {
         true
     }
 
-    /// Packets from the oldest that is not acknowledged up to the next one.
-    fn psns_in_use(&self) -> u32 {
-        self.tp.next.distance_from(self.tp.oldest) as u32
-    }
-
     fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
         let message = &shared.messages[index];
         let packet_index = message.next_index;
-        let psn = self.tp.next;
+        let psn = self.tp.next();
         let payload = message.payload(packet_index, self.mtu);
         let bytes = payload + HEADER_BYTES;
         if !self.has_room(shared, index, bytes) {
             return None;
         }
         let window = self.congestion.law().window_bytes();
-        let is_last_psn = self.psns_in_use() + 1 >= self.send.capacity();
+        let is_last_psn = self.tp.psns_in_use() + 1 >= self.send.capacity();
         let path = self.chunk_path(shared, index, bytes, now);
-        self.tp.next = psn.next();
+        self.tp.take_psn();
         *self.send.record(psn, &mut shared.send_blocks) = Sent {
             message: index,
             index: packet_index,
@@ -208,7 +203,7 @@ impl Channel {
         self.launch(shared, psn, path, now);
         self.spend(shared, now, bytes, true);
         let idle = last && self.line.is_empty();
-        let full = u64::from(self.tp.flight + bytes) > window || is_last_psn;
+        let full = u64::from(self.tp.flight() + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         let is_first = packet_index == 0;
         let learned = self.paths.leaves_address_out(index, is_first, message.learned);
@@ -273,8 +268,7 @@ impl Channel {
                 shared.puts.note_standing(message, index);
             }
             if !message.keeps_number {
-                message.number = self.tp.next_message;
-                self.tp.next_message = self.tp.next_message.next();
+                message.number = self.tp.take_message_number();
             }
         }
         message.next_index += 1;
@@ -327,16 +321,17 @@ impl Channel {
     /// or overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
         let one_by_one = self.recovery.is_backing_off() && !shared.is_planted(Canary::OldestLast);
-        let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
+        let oldest = self.send.record(self.tp.oldest(), &mut shared.send_blocks);
         // A peer may have claimed it, and yet say that it is missing.
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
         let first = match one_by_one && is_due {
-            true => self.tp.oldest,
+            true => self.tp.oldest(),
             false => self.send.first_lost()?,
         };
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
         let window = self.congestion.law().window_bytes();
-        let fits = u64::from(self.tp.flight) + u64::from(bytes) <= window || self.tp.flight == 0;
+        let fits =
+            u64::from(self.tp.flight()) + u64::from(bytes) <= window || self.tp.flight() == 0;
         if fits || self.congestion.law_mut().permit_retransmit(now, u32::from(bytes)) {
             return Some((first, false));
         }
@@ -403,7 +398,7 @@ impl Channel {
     fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
         let mut links = self.send.links(&mut shared.send_blocks);
         let bytes = self.paths.launch(path, psn, now, &mut links);
-        self.tp.flight += bytes;
+        self.tp.launch(bytes);
         self.congestion.charge(now, bytes, self.recovery.smoothed());
         self.sample_path(shared, path, bytes);
         if !self.timers.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {

@@ -50,7 +50,7 @@ impl Channel {
     pub(crate) fn handle_trimmed(&mut self, shared: &mut Shared, data: &Data, path: u8) -> Verdict {
         shared.counters.trimmed_received += 1;
         self.acks.reply_by(path);
-        if self.tp.receive.has_arrived(data.psn, &shared.bitmap_blocks) {
+        if self.tp.receive().has_arrived(data.psn, &shared.bitmap_blocks) {
             // Another copy has come whole: say so again.
             self.acknowledge_soon(shared);
         } else if self.acks.note_trimmed(data) {

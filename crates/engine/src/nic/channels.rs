@@ -63,7 +63,7 @@ impl Nic {
         let fits = |first: &Channel| {
             first.leader == leader
                 && first.is_open()
-                && first.tp.remote == config.remote
+                && first.remote() == config.remote
                 && first.mtu == config.mtu
         };
         if leader != id && !self.open_ref(leader).is_some_and(fits) {

@@ -52,14 +52,13 @@ impl Nic {
     /// Bytes the congestion control lets be in flight, and bytes that are.
     pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
         let channel = self.open_ref(id)?;
-        Some((channel.law().window_bytes(), u64::from(channel.tp.flight)))
+        Some((channel.law().window_bytes(), u64::from(channel.flight())))
     }
 
     /// The oldest packet of an open channel that was sent and is not acknowledged. `None` if there
     /// is none, or the channel is not open.
     pub fn oldest_unacknowledged(&self, id: ChannelId) -> Option<Psn> {
-        let tp = &self.open_ref(id)?.tp;
-        (tp.oldest != tp.next).then_some(tp.oldest)
+        self.open_ref(id)?.oldest_unacknowledged()
     }
 
     /// Is the channel open, so that work may be posted to it?

@@ -105,7 +105,7 @@ impl Channel {
         self.recovery.tail.quiet_since = now;
         self.recovery.tail.probe_due = false;
         let probed = core::mem::take(&mut self.recovery.tail.probes) > 0;
-        if self.tp.oldest == self.tp.next {
+        if self.tp.is_idle() {
             self.timers.disarm(Timer::Tail);
         } else if probed {
             // The probe came through: look at once what it proves lost.
@@ -115,7 +115,7 @@ impl Channel {
     }
 
     pub(crate) fn tail_timer(&mut self, shared: &mut Shared, now: Instant) {
-        if self.tp.oldest == self.tp.next {
+        if self.tp.is_idle() {
             return;
         }
         let Some(delay) = self.recovery.tail_delay(&shared.profile) else { return };
@@ -193,9 +193,9 @@ impl Channel {
 
     /// Has the newest packet that is under way sent again, without calling it lost.
     fn probe_tail(&mut self, shared: &mut Shared) {
-        let mut psn = self.tp.next;
+        let mut psn = self.tp.next();
         for _ in 0..LOOK_BACK {
-            if psn == self.tp.oldest {
+            if psn == self.tp.oldest() {
                 return;
             }
             psn = psn.minus(1);
