@@ -1,9 +1,13 @@
 //! What a channel owes its peer as the receiver of the peer's data: the next acknowledgement.
 
+mod withheld;
+
+pub(super) use self::withheld::Why;
+use self::withheld::Withheld;
+pub(crate) use self::withheld::WithheldPacket;
 use super::TpChannel;
 use super::path_set::PathSet;
 use super::trimmed::Trimmed;
-use super::withheld::Withheld;
 use crate::canary::Canary;
 use crate::shared::Shared;
 use fairway_wire::{
@@ -12,7 +16,7 @@ use fairway_wire::{
 
 /// The acknowledgement register: what has come since the last acknowledgement, and what else the
 /// next one says.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AckState {
     /// Data packets since the last acknowledgement.
     unacknowledged: u32,
@@ -36,9 +40,42 @@ pub(super) struct AckState {
     map_next: Psn,
     /// Packets of which only the header came, and which the peer is to be told of.
     trimmed: Trimmed,
+    /// Packets that have arrived and must not be acknowledged yet.
+    withheld: Withheld,
 }
 
 impl AckState {
+    /// Room to withhold `withheld` packets, which is never exceeded.
+    pub(super) fn new(withheld: u32) -> AckState {
+        AckState::with(Withheld::new(withheld))
+    }
+
+    fn with(withheld: Withheld) -> AckState {
+        AckState {
+            unacknowledged: 0,
+            is_due: false,
+            path: 0,
+            answers: PathSet::default(),
+            echo: false,
+            echo_retry: false,
+            echo_at: Instant::ZERO,
+            marks: 0,
+            duplicates: 0,
+            learned: None,
+            map_turn: 0,
+            map_next: Psn::default(),
+            trimmed: Trimmed::default(),
+            withheld,
+        }
+    }
+
+    /// The channel ends: nothing is owed any more.
+    pub(super) fn flush(&mut self) {
+        let mut withheld = core::mem::replace(&mut self.withheld, Withheld::new(0));
+        withheld.clear();
+        *self = AckState::with(withheld);
+    }
+
     /// The path by which what goes before data is sent.
     #[inline]
     pub(super) fn path(&self) -> u8 {
@@ -124,17 +161,11 @@ impl AckState {
     }
 
     /// The acknowledgement register, read and cleared.
-    pub(super) fn take(
-        &mut self,
-        shared: &mut Shared,
-        now: Instant,
-        tp: &TpChannel,
-        withheld: &Withheld,
-    ) -> Ack {
+    pub(super) fn take(&mut self, shared: &mut Shared, now: Instant, tp: &TpChannel) -> Ack {
         let base = tp.receive().base();
         let mut cumulative = base.minus(1);
         if !shared.is_planted(Canary::AcknowledgeBeforePlacement) {
-            cumulative = withheld.cumulative(cumulative);
+            cumulative = self.withheld.cumulative(cumulative);
         }
         let edge = base.plus(tp.receive().capacity());
         let mut ack = Ack {
@@ -164,7 +195,7 @@ impl AckState {
             ack.flags = ack.flags.with(AckFlags::LEARNED);
         }
         if tp.receive().end().distance_from(cumulative) > 1 {
-            self.add_map(shared, tp, withheld, &mut ack);
+            self.add_map(shared, tp, &mut ack);
             shared.counters.selective_acks_sent += 1;
         }
         shared.counters.acks_sent += 1;
@@ -175,12 +206,13 @@ impl AckState {
     }
 
     /// Reports what has arrived beyond the gap.
-    fn add_map(&mut self, shared: &Shared, tp: &TpChannel, withheld: &Withheld, ack: &mut Ack) {
+    fn add_map(&mut self, shared: &Shared, tp: &TpChannel, ack: &mut Ack) {
         let end = tp.receive().end();
         let base = self.map_base(ack.cumulative.next(), end);
         let bitmap = tp.receive().map(base, &shared.bitmap_blocks);
         ack.sack = Sack { base, highest: end.minus(1), bitmap };
-        withheld.restrict(&mut ack.sack, !shared.is_planted(Canary::AcknowledgeBeforePlacement));
+        self.withheld
+            .restrict(&mut ack.sack, !shared.is_planted(Canary::AcknowledgeBeforePlacement));
         ack.flags = ack.flags.with(AckFlags::SELECTIVE);
         if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
             ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);

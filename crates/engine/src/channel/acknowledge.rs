@@ -62,7 +62,7 @@ impl Channel {
 
     /// The acknowledgement register, read and cleared. With `request` it asks for one in return.
     pub(crate) fn take_ack(&mut self, shared: &mut Shared, now: Instant, request: bool) -> Ack {
-        let mut ack = self.acks.take(shared, now, &self.tp, &self.withheld);
+        let mut ack = self.acks.take(shared, now, &self.tp);
         if request {
             ack.flags = ack.flags.with(AckFlags::REQUEST);
         }

@@ -1,6 +1,9 @@
 //! The end of a channel: closed from here, closed by the peer, or the peer is gone.
 
-use super::ack_state::AckState;
+mod liveness;
+
+use self::liveness::Liveness;
+pub(super) use self::liveness::Silence;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
 use crate::canary::Canary;
@@ -18,10 +21,9 @@ const CLOSE_INTERVAL: Duration = Duration::from_ms(20);
 /// How long we repeat our answer to a peer's close: longer than it keeps asking.
 const LINGER: Duration = Duration::from_ms(200);
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Data may flow.
-    #[default]
     Open,
     /// We have said that we close, and wait for the answer.
     Closing,
@@ -32,7 +34,7 @@ enum State {
 }
 
 /// How far a channel has come on its way to its end, and what is left to be said.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lifecycle {
     state: State,
     /// How often the close is still to be sent.
@@ -41,9 +43,20 @@ pub(super) struct Lifecycle {
     is_close_due: bool,
     /// Acknowledges what came before the close, and leaves before it by this path.
     last_word: Option<Box<(Ack, u8)>>,
+    liveness: Liveness,
 }
 
 impl Lifecycle {
+    pub(super) fn new(now: Instant) -> Lifecycle {
+        Lifecycle {
+            state: State::Open,
+            repeats: 0,
+            is_close_due: false,
+            last_word: None,
+            liveness: Liveness::new(now),
+        }
+    }
+
     #[inline]
     fn is_open(&self) -> bool {
         self.state == State::Open
@@ -187,10 +200,9 @@ impl Channel {
         self.paths.flush();
         self.send.flush(&mut shared.send_blocks);
         self.tp.flush(&mut shared.bitmap_blocks);
-        self.withheld.clear();
-        self.acks = AckState::default();
+        self.acks.flush();
         self.timers.disarm_all();
-        self.liveness.flush();
+        self.life.flush();
         // The lists only order what is now flushed as a whole.
         self.forget_flows(shared);
         self.slots.flush();

@@ -21,8 +21,8 @@
 //! ([`Event::ExecutionLost`]): then what the initiator has not reported it reports as failed.
 
 use super::Channel;
+use super::ack_state::Why;
 use super::bypass::status_of;
-use super::withheld::Why;
 use crate::api::{Event, Status};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
@@ -86,7 +86,7 @@ impl Channel {
 
     /// Refuses a message all of which has arrived, and which could not be executed at its turn.
     pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
-        let has_room = self.withheld.has_room();
+        let has_room = self.acks.has_room_to_withhold();
         let cause = shared.cause.filter(|cause| cause.channel == self.index() && has_room);
         let Some(Cause { psn, .. }) = cause else {
             let is_cut_off = &mut shared.channels.get_mut(self.group()).is_cut_off;
@@ -102,7 +102,7 @@ impl Channel {
             jetty: arrival.remote_jetty,
             order: arrival.order,
         };
-        self.withheld.add(psn, why);
+        self.acks.withhold(psn, why);
         shared.counters.refused_late += 1;
         self.mark_urgent(shared);
     }

@@ -36,7 +36,7 @@ impl Channel {
             Purpose::Stash(_) => return self.placed(shared, now, token, 0),
             _ => {}
         }
-        if !self.withheld.is_placing(token.psn) {
+        if !self.acks.is_placing(token.psn) {
             return;
         }
         let refusal = match token.purpose {
@@ -57,12 +57,12 @@ impl Channel {
         };
         match refusal {
             Some(reason) => {
-                if self.withheld.refuse_placing(token.psn, token.message, reason) {
+                if self.acks.refuse_placing(token.psn, token.message, reason) {
                     self.mark_urgent(shared);
                 }
             }
             None => {
-                if !self.withheld.placed(token.psn) {
+                if !self.acks.placed(token.psn) {
                     return;
                 }
                 if let Purpose::Read(question) = token.purpose {

@@ -17,7 +17,6 @@ mod execute;
 mod flow;
 mod inbound;
 mod late_refusal;
-mod liveness;
 mod loss;
 mod mail;
 mod memory_order;
@@ -41,15 +40,14 @@ mod tp_channel;
 mod trace;
 mod transmit;
 mod trimmed;
-mod withheld;
 
 use ack_state::AckState;
+pub(crate) use ack_state::WithheldPacket;
 pub(crate) use bypass::BypassState;
 use close::Lifecycle;
 use congestion::Congestion;
 use flow::Line;
 use inbound::Inbound;
-use liveness::Liveness;
 pub(crate) use paths::Path;
 use paths::Paths;
 use probe::Probes;
@@ -62,8 +60,6 @@ use slots::MessageSlots;
 pub(crate) use timers::Timer;
 use timers::Timers;
 pub(crate) use tp_channel::TpChannel;
-use withheld::Withheld;
-pub(crate) use withheld::WithheldPacket;
 
 use crate::api::{ChannelConfig, ChannelId};
 use crate::limits::Limits;
@@ -79,7 +75,6 @@ pub(crate) struct Channel {
     pub(crate) leader: ChannelId,
     pub(crate) mtu: u32,
     send: SentPackets,
-    withheld: Withheld,
     acks: AckState,
     line: Line,
     slots: MessageSlots,
@@ -93,7 +88,6 @@ pub(crate) struct Channel {
     datagrams: Option<Box<Datagrams>>,
     /// Round trips out of band: what we ask, if we do, and what the peer asks.
     probes: Probes,
-    liveness: Liveness,
     life: Lifecycle,
     timers: Timers,
     rings: Rings,
@@ -116,8 +110,7 @@ impl Channel {
             leader: config.leader.unwrap_or(id),
             mtu: config.mtu,
             send: SentPackets::new(limits.window_packets),
-            withheld: Withheld::new(limits.withheld),
-            acks: AckState::default(),
+            acks: AckState::new(limits.withheld),
             line: Line::new(now),
             slots: MessageSlots::new(slots, reads),
             retries: Retries::default(),
@@ -128,8 +121,7 @@ impl Channel {
             bypass: Box::new(BypassState::new(config.bypass)),
             datagrams: config.unreliable.then(|| Box::new(Datagrams::new())),
             probes: Probes::new(probe, config.paths as usize),
-            liveness: Liveness::new(now),
-            life: Lifecycle::default(),
+            life: Lifecycle::new(now),
             timers: Timers::new(),
             rings: Rings::new(id.index() as u32, config.engine),
         })
@@ -193,18 +185,18 @@ impl Channel {
     /// A packet of the peer has arrived.
     #[inline]
     pub(crate) fn note_heard(&mut self, now: Instant) {
-        self.liveness.note_heard(now);
+        self.life.note_heard(now);
     }
 
     /// An operation was posted to the channel, or a packet of one of the peer's has arrived.
     #[inline]
     pub(crate) fn note_used(&mut self, now: Instant) {
-        self.liveness.note_used(now);
+        self.life.note_used(now);
     }
 
     /// When [`Self::note_used`] was last called.
     pub(crate) fn used_at(&self) -> Instant {
-        self.liveness.used_at()
+        self.life.used_at()
     }
 
     /// What policies see of the channel's paths.

@@ -1,9 +1,9 @@
 //! Data packets in: judged, recorded, placed.
 
 use super::Channel;
+use super::ack_state::Why;
 use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
-use super::withheld::Why;
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
@@ -48,7 +48,7 @@ impl Channel {
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
-        if !self.withheld.has_room_for(data.psn == self.tp.receive().base()) {
+        if !self.acks.has_room_for(data.psn == self.tp.receive().base()) {
             self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(DropReason::Withheld);
         }
@@ -79,11 +79,11 @@ impl Channel {
                     Purpose::Read(question) => Why::PlacingAnswer { question },
                     _ => Why::Placing,
                 };
-                self.withheld.add(data.psn, why);
+                self.acks.withhold(data.psn, why);
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, answer } => {
-                self.withheld.add(data.psn, Why::Placing);
+                self.acks.withhold(data.psn, Why::Placing);
                 let token = token(Purpose::Atomic(answer));
                 Verdict::Own(atomic_execution(data, target, token))
             }
@@ -135,7 +135,7 @@ impl Channel {
         self.acks.reply_by(path);
         if self.confirm_refusal(shared, void) {
             // Another message may have been refused by the same packet.
-            if !self.withheld.is_refused(void.psn) {
+            if !self.acks.is_refused(void.psn) {
                 self.note_received(shared, now, void.psn, true, true);
             }
             return Verdict::Done;
@@ -476,7 +476,7 @@ impl Channel {
             _ => {}
         }
         // A placement that was under way when the channel was flushed counts for nothing.
-        if self.withheld.placed(token.psn) {
+        if self.acks.placed(token.psn) {
             self.account(shared, now, token, old);
         }
     }
@@ -495,7 +495,7 @@ impl Channel {
                     shared.free_held(held);
                     let why =
                         Why::Refused { message: token.message, reason: refusal, nak_due: true };
-                    self.withheld.add(token.psn, why);
+                    self.acks.withhold(token.psn, why);
                     return self.mark_urgent(shared);
                 }
                 self.stashed(shared, held);

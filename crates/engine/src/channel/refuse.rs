@@ -6,8 +6,8 @@
 //! as done by an acknowledgement that overtook its refusal, and a refused SEND that is sent again
 //! under a new number can never be delivered twice.
 
+use super::ack_state::Why;
 use super::bypass::status_of;
-use super::withheld::Why;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
@@ -130,23 +130,23 @@ impl Channel {
             shared.counters.not_ready += 1;
         }
         let why = Why::Refused { message: data.message, reason, nak_due: true };
-        self.withheld.add(data.psn, why);
+        self.acks.withhold(data.psn, why);
         self.mark_urgent(shared);
     }
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
     pub(crate) fn repeat_nak(&mut self, shared: &mut Shared, psn: Psn) {
         let revives = shared.is_planted(Canary::ReviveRefused);
-        if revives && self.withheld.revive_not_ready(psn) {
+        if revives && self.acks.revive_not_ready(psn) {
             return;
         }
-        if self.withheld.repeat_naks(psn) {
+        if self.acks.repeat_naks(psn) {
             self.mark_urgent(shared);
         }
     }
 
     pub(crate) fn take_nak(&mut self, shared: &mut Shared) -> Option<Nak> {
-        let (psn, message, reason) = self.withheld.take_nak()?;
+        let (psn, message, reason) = self.acks.take_nak()?;
         shared.counters.naks_sent += 1;
         let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
         let retry_after_us = if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
@@ -155,7 +155,7 @@ impl Channel {
 
     /// The sender knows of the refusal of a message by this packet; false if there was none.
     pub(crate) fn confirm_refusal(&mut self, shared: &mut Shared, void: &Void) -> bool {
-        let Some(why) = self.withheld.confirm(void) else { return false };
+        let Some(why) = self.acks.confirm_refusal(void) else { return false };
         if let Why::Late { jetty, order, .. } = why {
             self.skip_numbers(shared, jetty, &order);
         }

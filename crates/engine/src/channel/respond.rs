@@ -262,7 +262,7 @@ impl Channel {
 
     /// Is a part of the answer to an operation of ours being put in place?
     pub(crate) fn is_being_answered(&self, index: u32) -> bool {
-        self.withheld.is_placing_answer(index)
+        self.acks.is_placing_answer(index)
     }
 
     /// A part of an answer is in place whose operation was refused meanwhile. When it was the last,

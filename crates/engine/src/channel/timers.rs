@@ -1,7 +1,7 @@
 //! A channel's timers.
 
 use super::Channel;
-use super::liveness::Silence;
+use super::close::Silence;
 use crate::canary::Canary;
 use crate::shared::Shared;
 use fairway_wire::{Duration, Instant};
@@ -156,19 +156,19 @@ impl Channel {
 
     /// A silent peer is probed; one that leaves enough probes unanswered for long enough is dead.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
-        match self.liveness.silence(now, &shared.profile) {
+        match self.life.silence(now, &shared.profile) {
             Silence::Dead if !shared.ends_held => return self.peer_is_dead(shared, now),
             Silence::Dead => {
                 shared.end_wanted = true;
                 return self.arm(shared, Timer::KeepAlive, now + END_RETRY);
             }
             Silence::Long => {
-                self.liveness.probe();
+                self.life.keep_alive();
                 self.mark_urgent(shared);
             }
             Silence::Short => {}
         }
-        let at = self.liveness.look_at(now, &shared.profile);
+        let at = self.life.look_at(now, &shared.profile);
         self.arm(shared, Timer::KeepAlive, at);
     }
 }

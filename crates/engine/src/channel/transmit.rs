@@ -67,7 +67,7 @@ impl Channel {
     fn next_probe(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let path = if let Some(path) = self.paths.take_probe() {
             path
-        } else if self.liveness.take_probe() {
+        } else if self.life.take_keep_alive() {
             self.choose_path(shared, now, 0, None)
         } else {
             return None;

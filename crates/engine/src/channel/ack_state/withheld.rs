@@ -1,5 +1,6 @@
 //! Packets that have arrived and must not be acknowledged yet.
 
+use super::AckState;
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Msn, Order, Psn, Refusal, SACK_BITS, Sack, Void};
 
@@ -11,7 +12,7 @@ pub(crate) struct WithheldPacket {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(in crate::channel) enum Why {
     /// Its payload is being put in place.
     Placing,
     /// As `Placing`; it is a part of the answer to this message of ours.
@@ -62,120 +63,10 @@ impl Withheld {
         Withheld { packets: Vec::with_capacity(capacity as usize), naks: 0 }
     }
 
-    /// Is there room for one more?
-    pub(super) fn has_room(&self) -> bool {
-        self.packets.len() < self.packets.capacity()
-    }
-
-    /// Is there room for a packet that has come? The last place is kept for the packet at the base
-    /// of the window, for which all others wait.
-    #[inline]
-    pub(super) fn has_room_for(&self, is_base: bool) -> bool {
-        let room = self.packets.capacity() - self.packets.len();
-        room > 1 || (room == 1 && is_base)
-    }
-
-    /// Withholds a packet. A NAK becomes due if it is refused.
-    #[inline]
-    pub(super) fn add(&mut self, psn: Psn, mut why: Why) {
-        self.naks += u32::from(why.nak_due().is_some());
-        self.packets.push(WithheldPacket { psn, why });
-    }
-
     /// Where a packet is whose payload is being put in place.
     #[inline]
     fn placing(&self, psn: Psn) -> Option<usize> {
         self.packets.iter().rposition(|entry| entry.psn == psn && entry.why.is_placing())
-    }
-
-    /// Is the payload of a packet being put in place?
-    pub(super) fn is_placing(&self, psn: Psn) -> bool {
-        self.placing(psn).is_some()
-    }
-
-    /// Is a part of the answer to this message of ours being put in place?
-    pub(super) fn is_placing_answer(&self, question: u32) -> bool {
-        self.packets.iter().any(|entry| entry.why == Why::PlacingAnswer { question })
-    }
-
-    /// The payload of a packet is in place, which may be acknowledged then. False if none was being
-    /// placed.
-    #[inline]
-    pub(super) fn placed(&mut self, psn: Psn) -> bool {
-        let found = self.placing(psn);
-        if let Some(at) = found {
-            self.packets.swap_remove(at);
-        }
-        found.is_some()
-    }
-
-    /// The payload of a packet could not be placed: its message is refused. False if none was being
-    /// placed.
-    pub(super) fn refuse_placing(&mut self, psn: Psn, message: Msn, reason: Refusal) -> bool {
-        let Some(at) = self.placing(psn) else { return false };
-        self.packets[at].why = Why::Refused { message, reason, nak_due: true };
-        self.naks += 1;
-        true
-    }
-
-    /// Is `psn` withheld because it was refused?
-    pub(super) fn is_refused(&self, psn: Psn) -> bool {
-        self.packets.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
-    }
-
-    /// A refused packet came again: its NAKs are due again. True if any was not due already.
-    pub(super) fn repeat_naks(&mut self, psn: Psn) -> bool {
-        let mut naks = 0;
-        for entry in self.packets.iter_mut().filter(|entry| entry.psn == psn) {
-            if let Some(nak_due) = entry.why.nak_due() {
-                naks += u32::from(!core::mem::replace(nak_due, true));
-            }
-        }
-        self.naks += naks;
-        naks > 0
-    }
-
-    /// Plants a bug: forgets that a packet was refused because its receiver was not ready. False if
-    /// it was not.
-    pub(super) fn revive_not_ready(&mut self, psn: Psn) -> bool {
-        let is_it = |entry: &WithheldPacket| {
-            entry.psn == psn
-                && matches!(entry.why, Why::Refused { reason: Refusal::ReceiverNotReady, .. })
-        };
-        let Some(at) = self.packets.iter().position(is_it) else { return false };
-        self.packets.swap_remove(at);
-        true
-    }
-
-    /// The next NAK to be sent: a packet, the message that is refused, and why.
-    pub(super) fn take_nak(&mut self) -> Option<(Psn, Msn, Refusal)> {
-        if self.naks == 0 {
-            return None;
-        }
-        self.naks -= 1;
-        for entry in &mut self.packets {
-            if let Some((message, reason)) = entry.why.refused()
-                && entry.why.nak_due().is_some_and(core::mem::take)
-            {
-                return Some((entry.psn, message, reason));
-            }
-        }
-        None
-    }
-
-    /// The sender knows of the refusal of a message by a packet, which may be acknowledged then.
-    /// Why it was withheld; `None` if it was not.
-    pub(super) fn confirm(&mut self, void: &Void) -> Option<Why> {
-        let is_it = |entry: &WithheldPacket| {
-            entry.psn == void.psn
-                && entry.why.refused().is_some_and(|(message, _)| message == void.message)
-        };
-        let at = self.packets.iter().position(is_it)?;
-        let mut entry = self.packets.swap_remove(at);
-        if entry.why.nak_due().is_some_and(core::mem::take) {
-            self.naks -= 1;
-        }
-        Some(entry.why)
     }
 
     /// The last PSN up to `arrived` before which, and at which, nothing is withheld.
@@ -208,5 +99,122 @@ impl Withheld {
     pub(super) fn clear(&mut self) {
         self.packets.clear();
         self.naks = 0;
+    }
+}
+
+impl AckState {
+    /// Is there room to withhold one more packet?
+    pub(in crate::channel) fn has_room_to_withhold(&self) -> bool {
+        self.withheld.packets.len() < self.withheld.packets.capacity()
+    }
+
+    /// Is there room for a packet that has come? The last place is kept for the packet at the base
+    /// of the window, for which all others wait.
+    #[inline]
+    pub(in crate::channel) fn has_room_for(&self, is_base: bool) -> bool {
+        let room = self.withheld.packets.capacity() - self.withheld.packets.len();
+        room > 1 || (room == 1 && is_base)
+    }
+
+    /// Withholds a packet. A NAK becomes due if it is refused.
+    #[inline]
+    pub(in crate::channel) fn withhold(&mut self, psn: Psn, mut why: Why) {
+        self.withheld.naks += u32::from(why.nak_due().is_some());
+        self.withheld.packets.push(WithheldPacket { psn, why });
+    }
+
+    /// Is the payload of a packet being put in place?
+    pub(in crate::channel) fn is_placing(&self, psn: Psn) -> bool {
+        self.withheld.placing(psn).is_some()
+    }
+
+    /// Is a part of the answer to this message of ours being put in place?
+    pub(in crate::channel) fn is_placing_answer(&self, question: u32) -> bool {
+        self.withheld.packets.iter().any(|entry| entry.why == Why::PlacingAnswer { question })
+    }
+
+    /// The payload of a packet is in place, which may be acknowledged then. False if none was being
+    /// placed.
+    #[inline]
+    pub(in crate::channel) fn placed(&mut self, psn: Psn) -> bool {
+        let found = self.withheld.placing(psn);
+        if let Some(at) = found {
+            self.withheld.packets.swap_remove(at);
+        }
+        found.is_some()
+    }
+
+    /// The payload of a packet could not be placed: its message is refused. False if none was being
+    /// placed.
+    pub(in crate::channel) fn refuse_placing(
+        &mut self,
+        psn: Psn,
+        message: Msn,
+        reason: Refusal,
+    ) -> bool {
+        let Some(at) = self.withheld.placing(psn) else { return false };
+        self.withheld.packets[at].why = Why::Refused { message, reason, nak_due: true };
+        self.withheld.naks += 1;
+        true
+    }
+
+    /// Is `psn` withheld because it was refused?
+    pub(in crate::channel) fn is_refused(&self, psn: Psn) -> bool {
+        self.withheld.packets.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
+    }
+
+    /// A refused packet came again: its NAKs are due again. True if any was not due already.
+    pub(in crate::channel) fn repeat_naks(&mut self, psn: Psn) -> bool {
+        let mut naks = 0;
+        for entry in self.withheld.packets.iter_mut().filter(|entry| entry.psn == psn) {
+            if let Some(nak_due) = entry.why.nak_due() {
+                naks += u32::from(!core::mem::replace(nak_due, true));
+            }
+        }
+        self.withheld.naks += naks;
+        naks > 0
+    }
+
+    /// Plants a bug: forgets that a packet was refused because its receiver was not ready. False if
+    /// it was not.
+    pub(in crate::channel) fn revive_not_ready(&mut self, psn: Psn) -> bool {
+        let is_it = |entry: &WithheldPacket| {
+            entry.psn == psn
+                && matches!(entry.why, Why::Refused { reason: Refusal::ReceiverNotReady, .. })
+        };
+        let Some(at) = self.withheld.packets.iter().position(is_it) else { return false };
+        self.withheld.packets.swap_remove(at);
+        true
+    }
+
+    /// The next NAK to be sent: a packet, the message that is refused, and why.
+    pub(in crate::channel) fn take_nak(&mut self) -> Option<(Psn, Msn, Refusal)> {
+        if self.withheld.naks == 0 {
+            return None;
+        }
+        self.withheld.naks -= 1;
+        for entry in &mut self.withheld.packets {
+            if let Some((message, reason)) = entry.why.refused()
+                && entry.why.nak_due().is_some_and(core::mem::take)
+            {
+                return Some((entry.psn, message, reason));
+            }
+        }
+        None
+    }
+
+    /// The sender knows of the refusal of a message by a packet, which may be acknowledged then.
+    /// Why it was withheld; `None` if it was not.
+    pub(in crate::channel) fn confirm_refusal(&mut self, void: &Void) -> Option<Why> {
+        let is_it = |entry: &WithheldPacket| {
+            entry.psn == void.psn
+                && entry.why.refused().is_some_and(|(message, _)| message == void.message)
+        };
+        let at = self.withheld.packets.iter().position(is_it)?;
+        let mut entry = self.withheld.packets.swap_remove(at);
+        if entry.why.nak_due().is_some_and(core::mem::take) {
+            self.withheld.naks -= 1;
+        }
+        Some(entry.why)
     }
 }
