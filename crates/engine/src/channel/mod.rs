@@ -1,9 +1,13 @@
 //! A TP channel: the reliable, multi-path connection to one remote host that all Jetties share.
 //!
-//! The work is split by direction: `transmit` pulls packets out, `receive` judges data packets,
-//! `acknowledge` builds and digests acknowledgements, `loss` finds what has to be resent, `tail`
-//! what is missing at the end, `settle` ends messages, `timers` and `paths` are what their names
-//! say.
+//! Its state is split by owner: each field of [`Channel`] is a struct whose fields are private to
+//! its file, and whose methods say what happens to it. [`TpChannel`] is what every packet touches,
+//! `SentPackets` and `Recovery` are the sender's, `AckState` and `Inbound` the receiver's, `Line`,
+//! `MessageSlots` and `Retries` hold messages that wait.
+//!
+//! The work, which joins the owners, is split by direction: `transmit` pulls packets out, `receive`
+//! judges data packets, `acknowledge` takes in acknowledgements, `loss` and `recovery::tail` find
+//! what has to be resent, `settle` ends messages.
 
 mod ack_state;
 mod acknowledge;
