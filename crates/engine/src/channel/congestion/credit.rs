@@ -48,6 +48,61 @@ impl CreditState {
         self.asked = self.asked.max(wish.total_bytes);
         self.wish = Some(wish);
     }
+
+    /// Bytes of a message in line leave, or do not leave any more.
+    #[inline]
+    fn shorten(&mut self, bytes: u64) {
+        self.backlog = self.backlog.saturating_sub(bytes);
+    }
+
+    /// The peer is granted as many bytes as it wants in total.
+    fn grant_total(&mut self, total_bytes: u64) {
+        self.granted = self.granted.max(total_bytes);
+        self.is_due = true;
+    }
+
+    /// The peer is granted more bytes, or told again what it has been granted.
+    fn grant(&mut self, bytes: u32) {
+        let total = self.granted.saturating_add(u64::from(bytes));
+        self.granted = total.min(CREDIT_MAX);
+        self.is_due = true;
+    }
+
+    /// The next packet about credit, if one is owed.
+    #[inline]
+    fn take_packet(&mut self) -> Option<Packet> {
+        if let Some(demand) = self.wish.take() {
+            return Some(Packet::Demand(demand));
+        }
+        let total_bytes = self.granted;
+        let is_due = core::mem::take(&mut self.is_due);
+        is_due.then_some(Packet::Credit(Credit { total_bytes }))
+    }
+
+    /// The peer grants credit, of which `ahead_bytes` may be taken without a request.
+    /// `is_trusting` plants a bug.
+    fn accept(&mut self, total_bytes: u64, ahead_bytes: u64, is_trusting: bool) -> Accepted {
+        self.limit = self.limit.max(self.asked.saturating_add(ahead_bytes));
+        let most = if is_trusting { u64::MAX } else { self.limit };
+        let is_unasked = total_bytes > most;
+        if is_unasked && most <= self.received {
+            return Accepted { is_unasked, bytes: None };
+        }
+        let grown = total_bytes.min(most).saturating_sub(self.received);
+        // More than a sender can use at once is handed on in parts: the next packet, which says
+        // the same total or more, brings the rest.
+        let part = u32::try_from(grown).unwrap_or(u32::MAX);
+        self.received += u64::from(part);
+        Accepted { is_unasked, bytes: Some(part) }
+    }
+}
+
+/// What comes of credit that the peer grants.
+struct Accepted {
+    /// It exceeds what was requested.
+    is_unasked: bool,
+    /// Bytes to be handed on; `None` if all that may be taken had been taken before.
+    bytes: Option<u32>,
 }
 
 impl Congestion {
@@ -88,14 +143,13 @@ impl Channel {
 
     pub(crate) fn note_delisted(&mut self, shared: &Shared, index: u32) {
         let cost = self.cost(&shared.messages[index]);
-        self.congestion.credit.backlog = self.congestion.credit.backlog.saturating_sub(cost);
+        self.congestion.credit.shorten(cost);
     }
 
     /// A packet leaves; `fresh` if for the first time.
     pub(crate) fn spend(&mut self, shared: &mut Shared, now: Instant, bytes: u32, fresh: bool) {
         if fresh {
-            self.congestion.credit.backlog =
-                self.congestion.credit.backlog.saturating_sub(u64::from(bytes));
+            self.congestion.credit.shorten(u64::from(bytes));
         }
         if self.congestion.credit.is_spent {
             let waiting = self.waiting_bytes();
@@ -126,15 +180,8 @@ impl Channel {
 
     /// The next packet about credit, if one is owed.
     pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
-        let path = self.acks.path();
-        if let Some(demand) = self.congestion.credit.wish.take() {
-            return Some(self.bare(shared, path, Packet::Demand(demand)));
-        }
-        if core::mem::take(&mut self.congestion.credit.is_due) {
-            let total_bytes = self.congestion.credit.granted;
-            return Some(self.bare(shared, path, Packet::Credit(Credit { total_bytes })));
-        }
-        None
+        let packet = self.congestion.credit.take_packet()?;
+        Some(self.bare(shared, self.acks.path(), packet))
     }
 
     pub(crate) fn handle_demand(
@@ -149,9 +196,7 @@ impl Channel {
         match &mut shared.credit {
             Some(policy) => policy.announced(now, SourceId(self.index()), demand),
             None => {
-                self.congestion.credit.granted =
-                    self.congestion.credit.granted.max(demand.total_bytes);
-                self.congestion.credit.is_due = true;
+                self.congestion.credit.grant_total(demand.total_bytes);
                 self.mark_urgent(shared);
             }
         }
@@ -160,9 +205,7 @@ impl Channel {
 
     /// The receiver's policy grants more, or repeats what it has granted.
     pub(crate) fn grant(&mut self, shared: &mut Shared, grant: &Grant) {
-        let total = self.congestion.credit.granted.saturating_add(u64::from(grant.bytes));
-        self.congestion.credit.granted = total.min(CREDIT_MAX);
-        self.congestion.credit.is_due = true;
+        self.congestion.credit.grant(grant.bytes);
         shared.counters.credits_sent += 1;
         self.mark_urgent(shared);
     }
@@ -176,20 +219,10 @@ impl Channel {
         credit: &Credit,
     ) -> Verdict {
         let ahead_bytes = self.congestion.law().credit_ahead_bytes();
-        let limit = self.congestion.credit.asked.saturating_add(ahead_bytes);
-        self.congestion.credit.limit = self.congestion.credit.limit.max(limit);
         let is_trusting = shared.is_planted(Canary::TrustCredits);
-        let most = if is_trusting { u64::MAX } else { self.congestion.credit.limit };
-        let is_unasked = credit.total_bytes > most;
-        shared.counters.credits_unasked += u64::from(is_unasked);
-        if is_unasked && most <= self.congestion.credit.received {
-            return shared.drop(DropReason::BadCredit);
-        }
-        let grown = credit.total_bytes.min(most).saturating_sub(self.congestion.credit.received);
-        // More than a sender can use at once is handed on in parts: the next packet, which says
-        // the same total or more, brings the rest.
-        let part = u32::try_from(grown).unwrap_or(u32::MAX);
-        self.congestion.credit.received += u64::from(part);
+        let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
+        shared.counters.credits_unasked += u64::from(accepted.is_unasked);
+        let Some(part) = accepted.bytes else { return shared.drop(DropReason::BadCredit) };
         self.congestion.law_mut().on_credit(now, part);
         if part > 0 {
             self.trace(shared, now, || TraceEntry::Credit { bytes: part });
