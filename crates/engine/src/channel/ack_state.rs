@@ -38,7 +38,7 @@ pub(super) struct AckState {
     map_turn: u8,
     /// Where the next map of the middle of the window begins.
     map_next: Psn,
-    /// Packets of which only the header came, and which the peer is to be told of.
+    /// NAKs of packets of which only the header came.
     trimmed: Trimmed,
     /// Packets that have arrived and must not be acknowledged yet.
     withheld: Withheld,
@@ -76,13 +76,13 @@ impl AckState {
         *self = AckState::with(withheld);
     }
 
-    /// The path by which what goes before data is sent.
+    /// The path on which packets leave that go before data.
     #[inline]
     pub(super) fn path(&self) -> u8 {
         self.path
     }
 
-    /// Has what goes before data sent by this path from now on.
+    /// Packets that go before data leave on this path from now on.
     #[inline]
     pub(super) fn reply_by(&mut self, path: u8) {
         self.path = path;
@@ -117,7 +117,8 @@ impl AckState {
         self.is_due = true;
     }
 
-    /// A data packet counts towards the next acknowledgement, which echoes it. How many do.
+    /// A data packet counts towards the next acknowledgement, which echoes it. Returns how many
+    /// packets do.
     #[inline]
     pub(super) fn note_received(&mut self, now: Instant, retry: bool) -> u32 {
         self.echo = true;
@@ -149,7 +150,7 @@ impl AckState {
         path
     }
 
-    /// Has the peer told that only the header of a packet came; false if there is no room.
+    /// Requests a NAK of a packet of which only the header came; false if there is no room.
     pub(super) fn note_trimmed(&mut self, data: &Data) -> bool {
         self.trimmed.push(data)
     }

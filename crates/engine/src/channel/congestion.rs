@@ -16,8 +16,7 @@ pub(super) struct Congestion {
     law: Box<dyn CongestionControl>,
     /// The pace that the congestion control sets.
     pace: Pace,
-    /// The window, or what else the congestion control allows, kept a packet back since the last
-    /// acknowledgement.
+    /// The congestion control has kept a packet back since the last acknowledgement.
     is_limiting: bool,
     /// Bytes sent since an acknowledgement was last asked for.
     unasked: u32,
@@ -91,7 +90,7 @@ impl Congestion {
         self.is_limiting = true;
     }
 
-    /// Did it keep a packet back since it was last asked?
+    /// Has the congestion control kept a packet back since the last call?
     #[inline]
     pub(super) fn take_limit(&mut self) -> bool {
         core::mem::take(&mut self.is_limiting)

@@ -113,6 +113,21 @@ struct Echo {
     at: Instant,
 }
 
+impl Echoes {
+    /// False if there is no room.
+    fn push(&mut self, echo: Echo) -> bool {
+        let Some(place) = self.waiting.get_mut(usize::from(self.count)) else { return false };
+        *place = echo;
+        self.count += 1;
+        true
+    }
+
+    fn pop(&mut self) -> Option<Echo> {
+        self.count = self.count.checked_sub(1)?;
+        Some(self.waiting[usize::from(self.count)])
+    }
+}
+
 impl Channel {
     /// The channel is open: the first of its paths is due soon, if they are probed by the clock.
     pub(crate) fn begin_probing(&mut self, shared: &mut Shared, now: Instant) {
@@ -179,10 +194,7 @@ impl Channel {
         shared: &mut Shared,
         now: Instant,
     ) -> Option<Transmit> {
-        if self.probes.echoes.count > 0 {
-            self.probes.echoes.count -= 1;
-            let Echo { number, path, at } =
-                self.probes.echoes.waiting[usize::from(self.probes.echoes.count)];
+        if let Some(Echo { number, path, at }) = self.probes.echoes.pop() {
             let turn = now.elapsed_since(at).as_ns();
             let turn_ns = Some(u32::try_from(turn).unwrap_or(u32::MAX));
             return Some(self.bare(shared, path, Packet::Probe(Probe { number, turn_ns })));
@@ -209,11 +221,7 @@ impl Channel {
                 self.note_answer(shared, now, (probe.number, path), turn);
             }
             None => {
-                if let Some(place) =
-                    self.probes.echoes.waiting.get_mut(usize::from(self.probes.echoes.count))
-                {
-                    *place = Echo { number: probe.number, path, at: now };
-                    self.probes.echoes.count += 1;
+                if self.probes.echoes.push(Echo { number: probe.number, path, at: now }) {
                     self.mark_urgent(shared);
                 }
             }

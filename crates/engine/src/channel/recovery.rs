@@ -1,5 +1,5 @@
-//! What a sender knows of the network from what was acknowledged: round trips, how late packets
-//! come, and how long it waits before it calls one lost.
+//! Conclusions of a sender from acknowledgements: round trips, how late packets arrive, and how
+//! long it waits before it calls one lost.
 
 mod tail;
 

@@ -86,7 +86,7 @@ pub(super) struct Retries {
 }
 
 impl Retries {
-    /// A message waits to be tried again; when.
+    /// A message waits to be tried again. Returns the time of the next attempt.
     pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: u32) -> Instant {
         let message = &mut messages[index];
         message.place = MessagePlace::AwaitingReceiver;

@@ -20,7 +20,7 @@ pub(super) struct Liveness {
 /// What a peer's silence calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::channel) enum Silence {
-    /// The peer was heard of lately.
+    /// The peer has sent a packet lately.
     Short,
     /// The peer is to be asked whether it is alive.
     Long,

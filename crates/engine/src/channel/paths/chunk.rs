@@ -11,8 +11,8 @@ pub(in crate::channel) struct Chunk {
     left: u32,
     /// It consists of small messages, which keep to a path of their own.
     is_small: bool,
-    /// Whose packets it carries, and whether they leave the address out: a run of equal packets
-    /// leaves as one, so that is settled once for each message in a chunk.
+    /// The message whose packets it carries, and whether they leave the address out: a run of equal
+    /// packets leaves as one, so that is settled once for each message in a chunk.
     owner: u32,
     leaves_address_out: bool,
 }
