@@ -75,6 +75,7 @@ impl Recovery {
 
     /// The retransmission time-out (RFC 6298, without its one-second floor), doubled for every
     /// time-out in a row.
+    #[inline]
     pub(super) fn timeout(&self, profile: &Profile) -> Duration {
         let smoothed = self.round_trip.smoothed();
         let base = if smoothed == Duration::ZERO {
@@ -145,6 +146,7 @@ impl Recovery {
 
     /// What the arrival of a packet proves of those sent before it on its path. `is_trusting`
     /// plants a bug.
+    #[inline]
     pub(super) fn learn_from(
         &mut self,
         paths: &mut Paths,
