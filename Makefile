@@ -10,7 +10,7 @@ CLANG ?= clang
 RXE_PEER ?= ../shared/tools/rxe-peer.sh
 
 # What `make fuzz` fuzzes, and how long each.
-TARGET ?= decode roce setup cm letter copy_messages names nic_packets roce_packets
+TARGET ?= decode roce setup cm forwarded copy_messages names nic_packets roce_packets
 SECONDS ?= 60
 
 # The tests of what the threads of `engine` share.

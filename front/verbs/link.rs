@@ -36,21 +36,21 @@ fn target_directory(cargo: &str, root: &Path) -> io::Result<PathBuf> {
     Ok(PathBuf::from(&rest[..end]))
 }
 
-/// Builds `libibverbs.so.1`, and `librdmacm.so.1` as a link to it, in the folder `fairway-verbs` of
-/// the release profile. Returns the folder.
+/// Builds `libibverbs.so.1`, which contains librdmacm, and `librdmacm.so.1` as a link to it, in the
+/// folder `fairway-verbs` of the release profile. Returns the folder.
 pub fn library() -> io::Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // The crate that includes this file is either xtask or front/verbs.
+    // The crate that includes this file is xtask, front/verbs or front/rdmacm.
     let root = here.ancestors().find(|path| path.join("front/verbs/exports.map").is_file());
     let root = root.ok_or_else(|| failed("looking for front/verbs/exports.map", "not found"))?;
     run(Command::new(&cargo)
-        .args(["build", "--quiet", "--release", "--package", "fairway-verbs"])
+        .args(["build", "--quiet", "--release", "--package", "fairway-rdmacm"])
         .current_dir(root))?;
     let built = target_directory(&cargo, root)?.join("release");
     let folder = built.join("fairway-verbs");
     std::fs::create_dir_all(&folder)?;
-    let archive = built.join("libfairway_verbs.a");
+    let archive = built.join("libfairway_rdmacm.a");
     let (library, map) = (folder.join("libibverbs.so.1"), root.join("front/verbs/exports.map"));
     let modified = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified());
     let newest = modified(&archive)?.max(modified(&map)?);

@@ -59,6 +59,14 @@ impl Front {
         }
     }
 
+    /// The package whose static library contains it. That of librdmacm contains libibverbs.
+    pub fn package(self) -> &'static str {
+        match self {
+            Front::Verbs => "fairway-rdmacm",
+            Front::Rvma => "fairway-rvma",
+        }
+    }
+
     fn folder(self) -> PathBuf {
         root().join("front").join(self.name())
     }

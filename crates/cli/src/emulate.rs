@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fairway::port::{Relay, RelayConfig, RelayCounters};
+use fairway_port::{Relay, RelayConfig, RelayCounters};
 use serde_json::json;
 
 use crate::args::EmulateOptions;

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use fairway::Limits;
-use fairway::port::{UdpConfig, UdpPort};
+use fairway_port::{UdpConfig, UdpPort};
 use serde_json::{Value, json};
 
 use crate::args::InfoOptions;

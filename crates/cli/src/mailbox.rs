@@ -89,7 +89,7 @@ impl State {
 
 /// A message that arrived.
 pub(crate) struct Mail {
-    /// Whom it came from; `None` if the connection has gone already.
+    /// The peer that sent the message; `None` if the connection is closed already.
     pub(crate) peer: Option<Peer>,
     /// The sender's Jetty, where answers go.
     pub(crate) sender: u32,
@@ -108,7 +108,7 @@ impl Mailbox {
         let peers = if number.is_some() { Limits::default().channels } else { 1 };
         let slots = Slots::for_peers(peers);
         let depth = slots.completions();
-        let jetty = context.create_jetty(JettyOptions { number, depth, ..Default::default() })?;
+        let jetty = context.create_jetty(JettyOptions::default().number(number).depth(depth))?;
         let memory = |count| Memory::zeroed((count * slot_bytes) as usize);
         let inbox = context.register(memory(slots.receives)?, Rights::NONE)?;
         let outbox = context.register(memory(slots.out)?, Rights::NONE)?;

@@ -1,11 +1,11 @@
 //! What all commands that use the network have in common: addresses, paths, policy, emulation.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use fairway::{Builder, Context, Error, HostPressure, Peer, Policies, Spec};
+use fairway::{Builder, Context, Error, HostPressure, Peer, Policies, ServerAddress, Spec};
 
 use crate::failure::Failure;
 use crate::quantity;
@@ -313,15 +313,10 @@ pub(crate) fn resolve(
     if host.is_empty() || port == 0 {
         return Err(wrong());
     }
-    let found = (host.as_str(), port)
-        .to_socket_addrs()
-        .map_err(|error| Failure::io(format!("find the host '{host}'"), &error))?;
+    let found = ServerAddress::from((host.as_str(), port)).resolve()?;
     let bind = bind.filter(|bind| *bind != Ipv6Addr::UNSPECIFIED);
     let fits = |address: &SocketAddr| bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
-    // IPv4 first: a name such as localhost has both, and a server may be bound to IPv4 alone.
-    let mut found: Vec<SocketAddr> = found.filter(fits).collect();
-    found.sort_by_key(SocketAddr::is_ipv6);
-    found.dedup();
+    let found: Vec<SocketAddr> = found.into_iter().filter(fits).collect();
     if found.is_empty() {
         return Err(Failure::failed(format!(
             "'{host}' has no address of the family of --bind: leave --bind out"

@@ -44,7 +44,7 @@ enum Task {
         #[arg(long)]
         json: bool,
     },
-    /// Check a file, and put it in the place of another: who runs with that changes over
+    /// Check a file, and replace another by it: programs that run with that one change over
     Put {
         /// The new file
         #[arg(value_hint = ValueHint::FilePath)]

@@ -105,7 +105,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
 
 /// Bits per second, from `10Gbps`, `10G`, `400Mbps` or `1000000` (powers of 1000).
 pub(crate) fn rate(text: &str) -> Result<u64, ValueError> {
-    fairway::port::rate(text).ok_or_else(|| ValueError::Rate(text.to_owned()))
+    fairway_port::rate(text).ok_or_else(|| ValueError::Rate(text.to_owned()))
 }
 
 /// Bytes in the largest unit that divides them.

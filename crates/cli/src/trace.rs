@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use fairway::wire::Instant;
 use fairway::{Context, TraceRecord};
+use fairway_wire::Instant;
 
 use crate::failure::Failure;
 
@@ -64,7 +64,7 @@ impl TraceOptions {
 pub(crate) struct TraceFile {
     path: PathBuf,
     writer: Writer<BufWriter<File>>,
-    /// Records that were lost because nobody took them in time.
+    /// Records that were lost because this thread did not take them in time.
     pub(crate) dropped: u64,
 }
 
@@ -195,7 +195,7 @@ impl Tracer {
 impl Drop for Tracer {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // Whoever gives up has something else to tell.
+            // A panic has a message of its own; an error of the trace would hide it.
             let _ = self.end();
         }
     }

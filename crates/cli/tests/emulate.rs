@@ -169,7 +169,7 @@ fn control_laws_send_little_for_nothing_over_slow_links() {
 }
 
 #[test]
-fn what_cannot_be_emulated_is_said() {
+fn networks_that_cannot_be_emulated_are_refused_with_the_reason() {
     let scratch = Scratch::new();
     let file = scratch.path("network.txt");
     let refused = |text: &str| {

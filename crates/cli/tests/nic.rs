@@ -93,7 +93,7 @@ fn a_sweep_gives_its_runs_in_order() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_options_are_refused_with_the_reason() {
     for (arguments, word) in [
         (&["--stack", "roce-dma", "--order", "roi"][..], "order"),
         (&["--set", "nothing=1"], "nothing"),

@@ -68,7 +68,7 @@ fn every_operation_is_measured_and_verified() {
             assert_eq!(rows.len(), 1);
             check(&rows[0], op, size, 300);
             assert!(rows[0]["latency_us"].is_null());
-            // Who asks for no order passes no gate.
+            // Operations that request no order pass no gate.
             assert_eq!((&rows[0]["gated"], &rows[0]["gates_passed"]), (&0.into(), &0.into()));
         }
     }
@@ -163,7 +163,7 @@ fn order_is_kept_by_whomever_it_is_asked_of() {
 }
 
 #[test]
-fn what_unreliable_packets_lose_is_told() {
+fn lost_unreliable_packets_are_reported() {
     for op in ["write", "write-imm", "send"] {
         let bad = ["--emulate", "loss=20%,reorder=16", "--paths", "4"];
         let arguments = ["--iters", "1000", "--order", "uno", "--depth", "16"];
@@ -194,7 +194,7 @@ fn a_server_serves_one_client_after_the_other_and_ends_when_asked() {
 }
 
 #[test]
-fn nobody_there_is_told_with_the_remedy() {
+fn missing_server_is_reported_with_the_remedy() {
     // A port that was free a moment ago.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("an address").to_string();

@@ -6,7 +6,7 @@ use common::{Scratch, fairway};
 use serde_json::Value;
 
 #[test]
-fn a_run_says_what_came_of_it() {
+fn run_reports_its_results() {
     let arguments = ["sim", "permutation", "--nodes", "16", "--bytes", "100K", "--check", "on"];
     let text = fairway(&arguments).ok().out;
     assert!(text.contains("16 of 16 flows") && text.contains("packet-hops"), "{text}");
@@ -59,7 +59,7 @@ fn seeds_run_together_and_come_in_order() {
 }
 
 #[test]
-fn a_trace_tells_of_its_operations() {
+fn trace_contains_its_operations() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces/training-step.trace");
     let run = |more: &[&str]| fairway(&[&["sim", "trace", example], more].concat());
     let leaves = ["--topology", "leaf-spine", "--hosts-per-leaf", "8"];
@@ -84,7 +84,7 @@ fn a_run_that_is_cut_short_fails() {
 }
 
 #[test]
-fn what_went_on_is_written_to_files() {
+fn events_of_a_run_are_written_to_files() {
     let directory = std::env::temp_dir().join(format!("fairway-sim-files-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     let path = |name: &str| directory.join(name).to_string_lossy().into_owned();

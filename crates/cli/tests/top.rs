@@ -45,7 +45,7 @@ fn watched(pid: u32) -> Value {
 }
 
 #[test]
-fn a_program_that_tells_is_shown_with_its_flows() {
+fn program_with_statistics_is_shown_with_its_flows() {
     let running = perf(&["--stats"]);
     let pid = running.child.id();
     let process = watched(pid);
@@ -83,7 +83,7 @@ fn a_program_that_tells_is_shown_with_its_flows() {
 }
 
 #[test]
-fn what_the_host_is_short_of_is_shown_by_both_sides() {
+fn host_pressure_is_shown_by_both_sides() {
     let (mine, port) = ("--host-pressure=receive-queue=40,transmit-queue,every=10ms", port());
     let running = perf(&["--stats", mine, &format!("--prometheus={port}")]);
     let pid = running.child.id();
@@ -129,7 +129,7 @@ fn a_host_pressure_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn nobody_who_tells_is_told_with_the_remedy() {
+fn program_without_statistics_is_reported_with_the_remedy() {
     let running = perf(&[]);
     let pid = running.child.id().to_string();
     fairway(&["top", "--count=1", &pid]).fails(1, &[&pid, "--stats", "FAIRWAY_STATS=1"]);

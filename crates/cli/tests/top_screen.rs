@@ -111,7 +111,7 @@ impl Terminal {
             assert!(begun.elapsed() < DEADLINE, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         };
-        // Behind what it has written comes what somebody else writes.
+        // What the shell writes must appear behind what the tool has written.
         let mut shell = File::from(self.slave.try_clone().expect("another descriptor"));
         writeln!(shell, "{AFTER}").expect("a line");
         let is_last = |line: &String| line.starts_with(AFTER);
@@ -322,7 +322,7 @@ fn the_terminal_is_given_back_when_the_program_goes_away() {
 }
 
 #[test]
-fn the_terminal_is_given_back_when_somebody_interrupts() {
+fn terminal_is_restored_after_an_interrupt() {
     let (_running, terminal, _) = shown((24, 100), "2s");
     // The terminal makes SIGINT of it.
     terminal.press("\x03");

@@ -95,8 +95,8 @@ fn a_trace_of_flows_has_their_dequeue_rates() {
     ];
     fairway(&arguments).ok();
     let events: Vec<Value> = serde_json::from_str(&trace.text()).expect("an array");
-    // By counter: was it ever a half, or a third while messages were exchanged? Not always: whoever
-    // has nothing to send for a moment leaves its share to the others.
+    // By counter: was its share ever a half, or a third while messages were exchanged? It is more
+    // at times, because a flow that has nothing to send leaves its share to the others.
     let mut shared: BTreeMap<&str, bool> = BTreeMap::new();
     for event in &events {
         assert!(event["ph"].is_string() && event["ts"].is_number(), "{event}");
@@ -137,13 +137,13 @@ fn a_simulated_trace_is_the_same_on_any_number_of_cores() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_written_is_told() {
+fn trace_that_cannot_be_written_is_an_error() {
     let arguments = ["perf", "write", "--iters=10", "--trace=/no/such/folder/t.jsonl"];
     fairway(&arguments).fails(1, &["/no/such/folder/t.jsonl"]);
 }
 
 #[test]
-fn a_trace_without_records_says_why() {
+fn trace_without_records_reports_why() {
     let trace = Trace::named("empty.jsonl");
     let argument = trace.argument();
     let mut server = Running::start(&["perf", "--server", "--bind=127.0.0.1:0", &argument]);

@@ -105,7 +105,7 @@ const WRONG_USAGE: &[(&[&str], &[&str])] = &[
 ];
 
 #[test]
-fn wrong_usage_says_what_and_what_to_do() {
+fn wrong_usage_names_the_mistake_and_the_remedy() {
     for (arguments, words) in WRONG_USAGE {
         fairway(arguments).fails(2, words);
     }
@@ -120,7 +120,7 @@ fn completions_name_the_commands() {
 }
 
 #[test]
-fn info_says_what_is_there() {
+fn info_reports_this_machine() {
     let ended = fairway(&["info"]).ok();
     assert!(ended.out.contains(env!("CARGO_PKG_VERSION")) && ended.out.contains("udp"));
     let value: Value = serde_json::from_str(&fairway(&["info", "--json"]).ok().out).expect("JSON");

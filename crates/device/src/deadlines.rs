@@ -1,7 +1,7 @@
 //! When a device next has to be woken: the earliest deadline of each channel or queue pair, in a
 //! binary heap.
 
-use crate::pool::NONE;
+use crate::pool::Index;
 use alloc::vec::Vec;
 use fairway_wire::Instant;
 
@@ -10,7 +10,8 @@ use fairway_wire::Instant;
 #[derive(Debug)]
 pub struct Deadlines {
     heap: Vec<(Instant, u32)>,
-    position: Vec<u32>,
+    /// By channel: the place of its entry in the heap.
+    position: Vec<Option<Index<(Instant, u32)>>>,
 }
 
 impl Deadlines {
@@ -18,7 +19,7 @@ impl Deadlines {
     pub fn new(channels: u32) -> Self {
         Deadlines {
             heap: Vec::with_capacity(channels as usize),
-            position: alloc::vec![NONE; channels as usize],
+            position: alloc::vec![None; channels as usize],
         }
     }
 
@@ -31,16 +32,17 @@ impl Deadlines {
     #[inline]
     pub fn wake_by(&mut self, channel: u32, at: Instant) {
         match self.position[channel as usize] {
-            NONE => {
+            None => {
                 self.heap.push((at, channel));
-                self.position[channel as usize] = self.heap.len() as u32 - 1;
+                self.put(self.heap.len() - 1);
                 self.rise(self.heap.len() - 1);
             }
-            position => {
-                let entry = &mut self.heap[position as usize];
+            Some(position) => {
+                let position = position.number() as usize;
+                let entry = &mut self.heap[position];
                 if at.is_before(entry.0) {
                     entry.0 = at;
-                    self.rise(position as usize);
+                    self.rise(position);
                 }
             }
         }
@@ -58,17 +60,14 @@ impl Deadlines {
 
     /// Removes the entry of a channel, if it has one.
     pub fn remove(&mut self, channel: u32) {
-        let position = self.position[channel as usize];
-        if position == NONE {
-            return;
-        }
-        self.position[channel as usize] = NONE;
+        let Some(position) = self.position[channel as usize].take() else { return };
+        let position = position.number() as usize;
         let last = self.heap.len() - 1;
-        self.heap.swap_remove(position as usize);
-        if position as usize != last {
-            self.position[self.heap[position as usize].1 as usize] = position;
-            self.rise(position as usize);
-            self.sink(position as usize);
+        self.heap.swap_remove(position);
+        if position != last {
+            self.put(position);
+            self.rise(position);
+            self.sink(position);
         }
     }
 
@@ -101,8 +100,13 @@ impl Deadlines {
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        self.position[self.heap[a].1 as usize] = a as u32;
-        self.position[self.heap[b].1 as usize] = b as u32;
+        self.put(a);
+        self.put(b);
+    }
+
+    /// Takes note of where an entry is.
+    fn put(&mut self, at: usize) {
+        self.position[self.heap[at].1 as usize] = Some(Index::of(at as u32));
     }
 }
 

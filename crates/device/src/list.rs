@@ -1,153 +1,155 @@
-//! Doubly linked lists threaded through pooled records, and a fixed ring of indices.
+//! Doubly linked lists threaded through records that live elsewhere, and a fixed ring of names.
 
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 
-/// The two links of a record; both [`NONE`] while it is in no list.
+/// The two links of a record that `I` names; both `None` while it is in no list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Links {
-    next: u32,
-    previous: u32,
+pub struct Links<I> {
+    next: Option<I>,
+    previous: Option<I>,
 }
 
-impl Links {
+impl<I: Copy> Links<I> {
     /// Those of a record in no list.
-    pub const UNLINKED: Links = Links { next: NONE, previous: NONE };
+    pub const UNLINKED: Links<I> = Links { next: None, previous: None };
 
-    /// The record behind this one, or [`NONE`].
-    pub const fn next(&self) -> u32 {
+    /// The record behind this one, if any.
+    #[inline]
+    pub const fn next(&self) -> Option<I> {
         self.next
     }
 
-    /// The record before this one, or [`NONE`].
-    pub const fn previous(&self) -> u32 {
+    /// The record before this one, if any.
+    #[inline]
+    pub const fn previous(&self) -> Option<I> {
         self.previous
     }
 }
 
-/// Records that a list goes through.
-pub trait Linked {
-    /// The links of record `index`.
-    fn links(&mut self, index: u32) -> &mut Links;
+/// Records that a list goes through, named by `I`.
+pub trait Linked<I> {
+    /// The links of a record.
+    fn links(&mut self, index: I) -> &mut Links<I>;
 }
 
 /// A record that is in one list at most. Where records are in several, each list has a type of its
 /// own that implements [`Linked`].
-pub trait ListRecord {
+pub trait ListRecord: Sized {
     /// Its links.
-    fn links(&mut self) -> &mut Links;
+    fn links(&mut self) -> &mut Links<Index<Self>>;
 }
 
-impl<T: ListRecord> Linked for Pool<T> {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl<T: ListRecord> Linked<Index<T>> for Pool<T> {
+    #[inline]
+    fn links(&mut self, index: Index<T>) -> &mut Links<Index<T>> {
         self[index].links()
     }
 }
 
-/// A first-in first-out list of records that live elsewhere.
+/// A first-in first-out list of records that live elsewhere, named by `I`.
 #[derive(Clone, Copy, Debug)]
-pub struct List {
-    head: u32,
-    tail: u32,
+pub struct List<I> {
+    head: Option<I>,
+    tail: Option<I>,
 }
 
-impl Default for List {
+impl<I> Default for List<I> {
     fn default() -> Self {
-        List::EMPTY
+        List { head: None, tail: None }
     }
 }
 
-impl List {
+impl<I: Copy + PartialEq> List<I> {
     /// A list of no records.
-    pub const EMPTY: List = List { head: NONE, tail: NONE };
+    pub const EMPTY: List<I> = List { head: None, tail: None };
 
-    /// The first record, or [`NONE`].
-    pub const fn head(&self) -> u32 {
+    /// The first record, if any.
+    #[inline]
+    pub const fn head(&self) -> Option<I> {
         self.head
     }
 
-    /// The last record, or [`NONE`].
-    pub const fn tail(&self) -> u32 {
+    /// The last record, if any.
+    #[inline]
+    pub const fn tail(&self) -> Option<I> {
         self.tail
     }
 
     /// True if it holds no record.
-    pub fn is_empty(&self) -> bool {
-        self.head == NONE
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.head.is_none()
     }
 
     /// Puts a record at the end, which is in no list.
-    pub fn push_back(&mut self, records: &mut impl Linked, index: u32) {
-        *records.links(index) = Links { next: NONE, previous: self.tail };
+    pub fn push_back(&mut self, records: &mut impl Linked<I>, index: I) {
+        *records.links(index) = Links { next: None, previous: self.tail };
         match self.tail {
-            NONE => self.head = index,
-            tail => records.links(tail).next = index,
+            None => self.head = Some(index),
+            Some(tail) => records.links(tail).next = Some(index),
         }
-        self.tail = index;
+        self.tail = Some(index);
     }
 
     /// Puts a record at the front, which is in no list.
-    pub fn push_front(&mut self, records: &mut impl Linked, index: u32) {
-        *records.links(index) = Links { next: self.head, previous: NONE };
+    pub fn push_front(&mut self, records: &mut impl Linked<I>, index: I) {
+        *records.links(index) = Links { next: self.head, previous: None };
         match self.head {
-            NONE => self.tail = index,
-            head => records.links(head).previous = index,
+            None => self.tail = Some(index),
+            Some(head) => records.links(head).previous = Some(index),
         }
-        self.head = index;
+        self.head = Some(index);
     }
 
     /// Takes a record out, wherever it is in this list.
-    pub fn unlink(&mut self, records: &mut impl Linked, index: u32) {
+    pub fn unlink(&mut self, records: &mut impl Linked<I>, index: I) {
         let links = core::mem::replace(records.links(index), Links::UNLINKED);
         // Records that are in no list, or in another one, would empty this one.
-        debug_assert!(links.previous != NONE || self.head == index, "{index} is not in the list");
-        debug_assert!(links.next != NONE || self.tail == index, "{index} is not in the list");
+        debug_assert!(links.previous.is_some() || self.head == Some(index), "not in the list");
+        debug_assert!(links.next.is_some() || self.tail == Some(index), "not in the list");
         match links.previous {
-            NONE => self.head = links.next,
-            previous => records.links(previous).next = links.next,
+            None => self.head = links.next,
+            Some(previous) => records.links(previous).next = links.next,
         }
         match links.next {
-            NONE => self.tail = links.previous,
-            next => records.links(next).previous = links.previous,
+            None => self.tail = links.previous,
+            Some(next) => records.links(next).previous = links.previous,
         }
     }
 
     /// Takes the first record out.
-    pub fn pop_front(&mut self, records: &mut impl Linked) -> Option<u32> {
-        match self.head {
-            NONE => None,
-            head => {
-                self.unlink(records, head);
-                Some(head)
-            }
-        }
+    pub fn pop_front(&mut self, records: &mut impl Linked<I>) -> Option<I> {
+        let head = self.head?;
+        self.unlink(records, head);
+        Some(head)
     }
 }
 
-/// A queue of at most `capacity` indices; the memory is taken once.
+/// A queue of at most `capacity` names; the memory is taken once.
 #[derive(Debug)]
-pub struct Ring {
-    slots: Vec<u32>,
+pub struct Ring<I> {
+    slots: Vec<Option<I>>,
     start: usize,
     length: usize,
 }
 
-impl Ring {
+impl<I: Copy + PartialEq> Ring<I> {
     /// An empty queue.
     pub fn new(capacity: u32) -> Self {
-        Ring { slots: alloc::vec![NONE; capacity as usize], start: 0, length: 0 }
+        Ring { slots: alloc::vec![None; capacity as usize], start: 0, length: 0 }
     }
 
-    /// Callers keep every index in the queue at most once, so it cannot overflow.
-    pub fn push(&mut self, index: u32) {
+    /// Callers keep every name in the queue at most once, so it cannot overflow.
+    pub fn push(&mut self, index: I) {
         assert!(self.length < self.slots.len(), "index queue overflow");
         let at = (self.start + self.length) % self.slots.len();
-        self.slots[at] = index;
+        self.slots[at] = Some(index);
         self.length += 1;
     }
 
     /// Takes every mention of `index` out.
-    pub fn purge(&mut self, index: u32) {
+    pub fn purge(&mut self, index: I) {
         for _ in 0..self.length {
             if let Some(other) = self.pop().filter(|&other| other != index) {
                 self.push(other);
@@ -155,20 +157,20 @@ impl Ring {
         }
     }
 
-    /// True if it holds no index.
+    /// True if it holds no name.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Takes the first index out.
-    pub fn pop(&mut self) -> Option<u32> {
+    /// Takes the first name out.
+    pub fn pop(&mut self) -> Option<I> {
         if self.length == 0 {
             return None;
         }
         let index = self.slots[self.start];
         self.start = (self.start + 1) % self.slots.len();
         self.length -= 1;
-        Some(index)
+        index
     }
 }
 

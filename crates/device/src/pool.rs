@@ -5,9 +5,6 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
-/// The number of no record, for pools whose users name records by bare numbers.
-pub const NONE: u32 = u32::MAX;
-
 /// Names a record of a [`Pool`] of `T`. An `Option` of it takes four bytes, too.
 pub struct Index<T> {
     /// The record's number, inverted, so that the largest number is the one that cannot be named.
@@ -18,15 +15,22 @@ pub struct Index<T> {
 const _: () = assert!(size_of::<Option<Index<u64>>>() == 4);
 
 impl<T> Index<T> {
-    /// Names record `number`, which is below `u32::MAX` because no pool has more.
-    fn new(number: u32) -> Index<T> {
-        let inverted = NonZeroU32::new(!number).expect("a pool has less than 2^32 - 1 records");
-        Index { inverted, of: PhantomData }
+    /// Names record `number`. Pools name their records themselves ([`Pool::add`]); this is for
+    /// records that are kept elsewhere, in an array for one.
+    ///
+    /// # Panics
+    /// If the number is `u32::MAX`.
+    #[inline]
+    pub const fn of(number: u32) -> Index<T> {
+        match NonZeroU32::new(!number) {
+            Some(inverted) => Index { inverted, of: PhantomData },
+            None => panic!("no record has the number 2^32 - 1"),
+        }
     }
 
     /// The record's place in its pool, from 0.
     #[inline]
-    pub fn number(self) -> u32 {
+    pub const fn number(self) -> u32 {
         !self.inverted.get()
     }
 }
@@ -58,7 +62,7 @@ impl<T> fmt::Debug for Index<T> {
 #[derive(Debug)]
 pub struct Pool<T> {
     items: Vec<T>,
-    free: Vec<u32>,
+    free: Vec<Index<T>>,
     capacity: u32,
 }
 
@@ -72,44 +76,34 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Takes a record, or gives `None` if all are in use.
-    pub fn take(&mut self, value: T) -> Option<u32> {
+    /// The record of this name, unless it names one of another pool that has more.
+    pub fn get(&self, index: Index<T>) -> Option<&T> {
+        self.items.get(index.number() as usize)
+    }
+
+    /// Takes a record. Returns its name, or `None` if all are in use.
+    pub fn add(&mut self, value: T) -> Option<Index<T>> {
         if let Some(index) = self.free.pop() {
-            self.items[index as usize] = value;
+            self[index] = value;
             return Some(index);
         }
         if self.items.len() as u32 == self.capacity {
             return None;
         }
         self.items.push(value);
-        Some(self.items.len() as u32 - 1)
+        Some(Index::of(self.items.len() as u32 - 1))
     }
 
-    /// The record of this name, unless it names one of another pool that has more.
-    pub fn get(&self, index: Index<T>) -> Option<&T> {
-        self.items.get(index.number() as usize)
-    }
-
-    /// As [`Pool::take`], with a typed name.
-    pub fn add(&mut self, value: T) -> Option<Index<T>> {
-        self.take(value).map(Index::new)
-    }
-
-    /// Gives back a record that [`Pool::add`] has named. Its content stays until it is taken again.
+    /// Gives a record back. Its content stays until it is taken again.
     pub fn remove(&mut self, index: Index<T>) {
-        self.give_back(index.number());
+        debug_assert!(!self.free.contains(&index), "record {index:?} given back twice");
+        assert!(self.get(index).is_some(), "record {index:?} was never taken");
+        self.free.push(index);
     }
 
     /// Every record that was ever taken, whether it is in use or not.
     pub fn ever_taken(&self) -> impl Iterator<Item = Index<T>> + use<T> {
-        (0..self.high_water()).map(Index::new)
-    }
-
-    /// Gives a record back. Its content stays until it is taken again.
-    pub fn give_back(&mut self, index: u32) {
-        debug_assert!(!self.free.contains(&index), "record {index} given back twice");
-        assert!((index as usize) < self.items.len(), "record {index} was never taken");
-        self.free.push(index);
+        (0..self.high_water()).map(Index::of)
     }
 
     /// Number of records in use.
@@ -128,23 +122,8 @@ impl<T> Pool<T> {
     }
 
     /// Number of records that were ever taken: all indices in use lie below.
-    pub fn high_water(&self) -> u32 {
+    fn high_water(&self) -> u32 {
         self.items.len() as u32
-    }
-}
-
-impl<T> core::ops::Index<u32> for Pool<T> {
-    type Output = T;
-    #[inline]
-    fn index(&self, index: u32) -> &T {
-        &self.items[index as usize]
-    }
-}
-
-impl<T> core::ops::IndexMut<u32> for Pool<T> {
-    #[inline]
-    fn index_mut(&mut self, index: u32) -> &mut T {
-        &mut self.items[index as usize]
     }
 }
 

@@ -1,7 +1,7 @@
 //! Registered memory: what a device knows of it, and which accesses it admits.
 
 use crate::guard::Guards;
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, Pool};
 use crate::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 use alloc::vec::Vec;
 use fairway_wire::{Access, Refusal};
@@ -44,9 +44,17 @@ impl Segment {
 pub struct Admission {
     /// Of the registration, and of the grant if there is one, added: both only ever grow.
     pub generation: u32,
-    /// The Jetty that granted it, or `NONE`.
-    pub via: u32,
+    /// The Jetty that granted it, if Jetties guard the segments.
+    pub via: Option<u32>,
 }
+
+impl Admission {
+    /// That of an access of no bytes, which is to no segment.
+    pub const NOWHERE: Admission = Admission { generation: 0, via: None };
+}
+
+/// The number that stands for no segment.
+const NOWHERE: u32 = SegmentId::NOWHERE.number();
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SegmentState {
@@ -108,7 +116,7 @@ impl Segments {
             rights: request.rights,
             state: SegmentState::Registered,
         };
-        let index = self.pool.take(segment).ok_or(SetupError::Limit("segments"))?;
+        let index = self.pool.add(segment).ok_or(SetupError::Limit("segments"))?.number();
         self.places[index as usize] = request.address;
         if let Some(guards) = &mut self.guards {
             // The number may be one that was used before: its domain went with that segment.
@@ -126,17 +134,17 @@ impl Segments {
             Some(segment) if segment.state == SegmentState::Registered => {}
             _ => return Err(SetupError::Missing),
         }
-        if self.pool[id.number()].references == 0 {
+        if self.pool[Index::of(id.number())].references == 0 {
             self.free(id.number());
             return Ok(true);
         }
-        self.pool[id.number()].state = SegmentState::Releasing;
+        self.pool[Index::of(id.number())].state = SegmentState::Releasing;
         Ok(false)
     }
 
     /// The record at this index, if it was ever used.
     pub fn get(&self, index: u32) -> Option<&Segment> {
-        (index < self.pool.high_water()).then(|| &self.pool[index])
+        if index == NOWHERE { None } else { self.pool.get(Index::of(index)) }
     }
 
     /// Changes what peers may do; `revoke` says that some might before and may not now, so what
@@ -153,7 +161,7 @@ impl Segments {
         if !self.is_registered(id.number()) {
             return Err(SetupError::Missing);
         }
-        let segment = &mut self.pool[id.number()];
+        let segment = &mut self.pool[Index::of(id.number())];
         if revoke || !rights.contains(segment.rights.accesses()) {
             self.generation = self.generation.wrapping_add(1);
             segment.generation = self.generation;
@@ -164,8 +172,8 @@ impl Segments {
 
     /// Changes the secret of a segment.
     pub fn set_token(&mut self, index: u32, token_value: u32) {
-        if index < self.pool.high_water() {
-            self.pool[index].token_value = token_value;
+        if self.get(index).is_some() {
+            self.pool[Index::of(index)].token_value = token_value;
         }
     }
 
@@ -179,14 +187,14 @@ impl Segments {
         Some(offset.checked_add(u64::from(length)).is_some_and(|end| end <= segment.length))
     }
 
-    /// One more operation or receive needs the memory. [`NONE`], which stands for no bytes, has no
-    /// references.
+    /// One more operation or receive needs the memory. [`SegmentId::NOWHERE`], which stands for no
+    /// bytes, has no references.
     ///
     /// # Panics
     /// If there is no such segment.
     pub fn hold(&mut self, index: u32) {
-        if index != NONE {
-            self.pool[index].references += 1;
+        if index != NOWHERE {
+            self.pool[Index::of(index)].references += 1;
         }
     }
 
@@ -195,10 +203,10 @@ impl Segments {
     /// # Panics
     /// If there is no reference.
     pub fn let_go(&mut self, index: u32) -> bool {
-        if index == NONE {
+        if index == NOWHERE {
             return false;
         }
-        let segment = &mut self.pool[index];
+        let segment = &mut self.pool[Index::of(index)];
         assert!(segment.references > 0, "segment {index} was let go too often");
         segment.references -= 1;
         if segment.references == 0 && segment.state == SegmentState::Releasing {
@@ -213,7 +221,7 @@ impl Segments {
     ///
     /// Where Jetties guard the segments, an access of no bytes needs the grant of its Jetty, and no
     /// segment (InfiniBand specification C9-88: the key of a request of length 0 is not checked).
-    /// Its range has the segment number [`NONE`].
+    /// Its range has the segment number [`SegmentId::NOWHERE`].
     ///
     /// # Errors
     /// Why it is refused: [`Refusal::Access`] for a segment that is not registered, a wrong secret,
@@ -227,18 +235,18 @@ impl Segments {
         let Some(guards) = &self.guards else {
             let (generation, offset) = self.check_segment(access, rights)?;
             let range = LocalRange { segment, offset, length: access.length };
-            return Ok((Admission { generation, via: NONE }, range));
+            return Ok((Admission { generation, via: None }, range));
         };
         let (via, granted, secret) = guards.open(access, rights)?;
         if access.length == 0 {
-            let nothing = LocalRange { segment: SegmentId::new(NONE), offset: 0, length: 0 };
-            return Ok((Admission { generation: granted, via }, nothing));
+            let nothing = LocalRange { segment: SegmentId::NOWHERE, offset: 0, length: 0 };
+            return Ok((Admission { generation: granted, via: Some(via) }, nothing));
         }
         let own = Access { token_value: secret, ..*access };
         let (generation, offset) = self.check_segment(&own, rights)?;
         guards.check_domain(via, segment.number())?;
         let range = LocalRange { segment, offset, length: access.length };
-        Ok((Admission { generation: generation.wrapping_add(granted), via }, range))
+        Ok((Admission { generation: generation.wrapping_add(granted), via: Some(via) }, range))
     }
 
     fn check_segment(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
@@ -270,20 +278,20 @@ impl Segments {
         })
     }
 
-    /// True if what was admitted is still open: the registration, if it is not [`NONE`], and the
-    /// grant it came by.
+    /// True if what was admitted is still open: the registration, if it is not
+    /// [`SegmentId::NOWHERE`], and the grant it came by.
     ///
     /// # Panics
     /// If there never was such a segment.
     pub fn is_current(&self, index: u32, admission: &Admission) -> bool {
         let granted = match &self.guards {
-            Some(guards) => guards.generation(admission.via),
+            Some(guards) => admission.via.map_or(0, |via| guards.generation(via)),
             None => 0,
         };
-        if index == NONE {
+        if index == NOWHERE {
             return admission.generation == granted;
         }
-        let segment = &self.pool[index];
+        let segment = &self.pool[Index::of(index)];
         segment.generation.wrapping_add(granted) == admission.generation
             && segment.state == SegmentState::Registered
     }
@@ -293,13 +301,15 @@ impl Segments {
     /// # Panics
     /// If there never was such a segment.
     pub fn is_relaxed(&self, index: u32, admission: &Admission) -> bool {
-        let granted = self.guards.as_ref().is_some_and(|guards| guards.is_relaxed(admission.via));
-        granted || (index != NONE && self.pool[index].rights.contains(Rights::RELAXED))
+        let granted = self.guards.as_ref().zip(admission.via);
+        let granted = granted.is_some_and(|(guards, via)| guards.is_relaxed(via));
+        granted
+            || (index != NOWHERE && self.pool[Index::of(index)].rights.contains(Rights::RELAXED))
     }
 
     /// True if two ranges share memory. Segments may lie in the same memory.
     pub fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
-        if one.segment.number() == NONE || other.segment.number() == NONE {
+        if [one.segment, other.segment].contains(&SegmentId::NOWHERE) {
             return false;
         }
         let start = |range: &LocalRange| match one.segment == other.segment {
@@ -328,7 +338,7 @@ impl Segments {
     }
 
     fn free(&mut self, index: u32) {
-        self.pool[index].state = SegmentState::Free;
-        self.pool.give_back(index);
+        self.pool[Index::of(index)].state = SegmentState::Free;
+        self.pool.remove(Index::of(index));
     }
 }

@@ -9,6 +9,9 @@ use fairway_wire::TokenId;
 pub struct SegmentId(u32);
 
 impl SegmentId {
+    /// Stands for a segment in the range of an access of no bytes, which needs none.
+    pub const NOWHERE: SegmentId = SegmentId(u32::MAX);
+
     /// The segment at this index, of whatever counts its segments so.
     pub const fn new(index: u32) -> Self {
         SegmentId(index)

@@ -1,6 +1,7 @@
 //! Answers to loads and stores, in a pool that all channels share.
 
 use crate::api::LocalRange;
+use crate::names::ChannelIndex;
 use crate::pool::Index;
 use fairway_wire::{JettyId, Refusal};
 
@@ -13,8 +14,8 @@ pub(crate) struct Answer {
     pub(crate) refusal: Option<Refusal>,
     /// The bytes that were loaded.
     pub(crate) gather: LocalRange,
-    /// The index of its channel; `NONE` once the record is free.
-    pub(crate) channel: u32,
+    /// Its channel; `None` once the record is free.
+    pub(crate) channel: Option<ChannelIndex>,
     pub(crate) path: u8,
     /// The next one of its channel that is to be sent.
     pub(crate) next: Option<Index<Answer>>,

@@ -5,6 +5,7 @@ mod answers;
 
 pub use answers::*;
 
+use crate::names::ChannelIndex;
 pub use fairway_device::{
     CompletionQueueId, Grant, LocalRange, Rights, SegmentId, SegmentRequest, SetupError,
 };
@@ -16,6 +17,9 @@ use fairway_wire::{AtomicOperator, Cna, Msn, Psn, ServiceMode, Tag, Target, Toke
 pub struct ChannelId(pub(crate) u32);
 
 impl ChannelId {
+    /// Stands in completions of receives that were flushed: no channel brought a message.
+    pub const UNKNOWN: ChannelId = ChannelId(u32::MAX);
+
     /// The channel's number on the wire (its TPN at this node).
     pub const fn tpn(self) -> Tpn {
         Tpn::new(self.0)
@@ -23,6 +27,11 @@ impl ChannelId {
     /// The dense index of the channel: below `Limits::channels`, reused after closing.
     pub const fn index(self) -> usize {
         (self.0 & 0xFFFF) as usize
+    }
+
+    /// The record of the channel.
+    pub(crate) const fn record(self) -> ChannelIndex {
+        ChannelIndex::of(self.0 & 0xFFFF)
     }
 }
 
@@ -372,4 +381,9 @@ pub struct ChannelConfig {
     pub remote_read_slots: u32,
     /// Control.
     pub policy: PolicySet,
+}
+
+/// Does the target order transactions that ask for this? They have a number.
+pub(crate) fn is_numbered(mode: ServiceMode, tag: Tag) -> bool {
+    tag != Tag::No && mode != ServiceMode::Roi
 }

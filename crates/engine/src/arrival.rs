@@ -5,7 +5,9 @@ use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
 use crate::held::Held;
 use crate::jetty::Receive;
 use crate::mailbox::Ticket;
-use crate::pool::{Index, NONE, Pool};
+use crate::message::Message;
+use crate::names::ChannelIndex;
+use crate::pool::{Index, Pool};
 use crate::segment::Admission;
 use fairway_wire::{Data, JettyId, Msn, Order, Refusal};
 
@@ -37,12 +39,12 @@ pub(crate) struct Arrival {
     pub(crate) untold: Option<Refusal>,
     /// It came in an unreliable packet.
     pub(crate) is_datagram: bool,
-    /// The index of its channel; `NONE` once the record is free.
-    pub(crate) channel: u32,
+    /// Its channel; `None` once the record is free.
+    pub(crate) channel: Option<ChannelIndex>,
     /// What it asked of the order.
     pub(crate) order: Order,
-    /// The answer that is to tell its sender that it is done, or `NONE`.
-    pub(crate) response: u32,
+    /// The answer that is to report to its sender that it is done, if one was requested.
+    pub(crate) response: Option<Index<Message>>,
     /// Of a put: its place in an epoch.
     pub(crate) ticket: Ticket,
     /// Whether it may be placed, if it keeps memory order.
@@ -79,11 +81,11 @@ pub(crate) enum ArrivalKind {
 
 impl Arrival {
     /// What is kept of a message none of whose packets may go anywhere.
-    pub(crate) fn refused(data: Data, channel: u32) -> Arrival {
+    pub(crate) fn refused(data: Data, channel: ChannelIndex) -> Arrival {
         Arrival {
             offset: 0,
             immediate: 0,
-            segment: NONE,
+            segment: SegmentId::NOWHERE.number(),
             admission: Admission::default(),
             length: 0,
             placed: 0,
@@ -97,9 +99,9 @@ impl Arrival {
             refused: true,
             untold: None,
             is_datagram: false,
-            channel,
+            channel: Some(channel),
             order: data.order,
-            response: NONE,
+            response: None,
             ticket: Ticket::VOID,
             turn: Turn::Any,
             parts: None,

@@ -11,9 +11,10 @@ use crate::deadlines::Deadlines;
 use crate::limits::{Limits, Profile};
 use crate::list::{Linked, Links, List};
 use crate::message::Message;
+use crate::names::{ChannelIndex, FlowIndex, FlowRecord};
 use crate::order::{Key, Keyed};
 use crate::pace::Pace;
-use crate::pool::NONE;
+use crate::pool::Index;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -57,15 +58,15 @@ pub(crate) enum Gate {
 pub(crate) struct Flow {
     pub(crate) jetty: JettyId,
     /// The index of its channel.
-    pub(crate) channel: u32,
+    pub(crate) channel: ChannelIndex,
     /// It consists of answers.
     pub(crate) answers: bool,
     pub(crate) share: Share,
     /// Messages with something unsent.
     pub(crate) queued: u32,
     /// The one whose turn it is.
-    pub(crate) current: u32,
-    pub(crate) parked: List,
+    pub(crate) current: Option<Index<Message>>,
+    pub(crate) parked: List<Index<Message>>,
     pub(crate) place: FlowPlace,
     pace: Pace,
     /// The dequeue rate at which `pace` was last charged.
@@ -75,7 +76,7 @@ pub(crate) struct Flow {
     /// Bytes sent that the scheduler has not been pointed at.
     unannounced: u32,
     /// In its channel's list of those that have had their turn.
-    links: Links,
+    links: Links<FlowIndex>,
     /// When it last sent something, or began.
     pub(crate) last_sent: Instant,
     pub(crate) bytes: u64,
@@ -84,7 +85,7 @@ pub(crate) struct Flow {
 
 /// All flows of a NIC.
 pub(crate) struct Flows {
-    records: Keyed<Flow>,
+    records: Keyed<Flow, FlowRecord>,
     /// By flow: when it is to be looked at.
     pub(crate) wakes: Deadlines,
     pub(crate) rates: Arc<RateRegisters>,
@@ -97,7 +98,7 @@ pub(crate) struct Flows {
     /// By Jetty: what the application asks for.
     wishes: Vec<u64>,
     /// By Jetty: the flow of the last message.
-    hints: Vec<u32>,
+    hints: Vec<Option<FlowIndex>>,
     /// By flow: changes of its life, as `Kind::Life` tells them: odd while it lives.
     lives: Vec<u32>,
     /// The last time that anything was sent.
@@ -113,8 +114,8 @@ pub(crate) struct Flows {
 /// Flows that have had their turn, linked.
 pub(crate) struct Spent<'a>(&'a mut Flows);
 
-impl Linked for Spent<'_> {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl Linked<FlowIndex> for Spent<'_> {
+    fn links(&mut self, index: FlowIndex) -> &mut Links<FlowIndex> {
         &mut self.0.records[index].links
     }
 }
@@ -130,7 +131,7 @@ impl Flows {
             trace: None,
             shares: alloc::vec![Share::default(); limits.jetties as usize],
             wishes: alloc::vec![0; limits.jetties as usize],
-            hints: alloc::vec![NONE; limits.jetties as usize],
+            hints: alloc::vec![None; limits.jetties as usize],
             lives: alloc::vec![0; limits.flows as usize],
             now: Instant::ZERO,
             idle: profile.flow_idle,
@@ -145,15 +146,15 @@ impl Flows {
         self.events.is_some()
     }
 
-    pub(crate) fn get(&self, flow: u32) -> &Flow {
+    pub(crate) fn get(&self, flow: FlowIndex) -> &Flow {
         &self.records[flow]
     }
 
-    pub(crate) fn get_mut(&mut self, flow: u32) -> &mut Flow {
+    pub(crate) fn get_mut(&mut self, flow: FlowIndex) -> &mut Flow {
         &mut self.records[flow]
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = FlowIndex> + use<> {
         self.records.all()
     }
 
@@ -161,47 +162,46 @@ impl Flows {
         Spent(self)
     }
 
-    /// Books a message that has something to send; its flow, which begins if there is none, or
-    /// `NONE` if no more flows can be told apart: such messages are not scheduled.
-    pub(crate) fn join(&mut self, message: &Message) -> u32 {
+    /// Books a message that has something to send. Returns its flow, which begins if there is none;
+    /// `None` if no record is left for one more flow: such messages are not scheduled.
+    pub(crate) fn join(&mut self, message: &Message) -> Option<FlowIndex> {
         let answers = message.is_answer();
         let jetty = message.jetty.value() as usize;
-        let hint = if answers { NONE } else { self.hints.get(jetty).copied().unwrap_or(NONE) };
-        let index = if hint != NONE && self.records[hint].channel == message.channel {
-            hint
-        } else {
+        let hint = if answers { None } else { self.hints.get(jetty).copied().flatten() };
+        let hint = hint.filter(|&hint| Some(self.records[hint].channel) == message.channel);
+        let found = hint.or_else(|| {
             let found = self.find(message, answers);
             if !answers && let Some(hint) = self.hints.get_mut(jetty) {
                 *hint = found;
             }
             found
-        };
-        if index != NONE {
-            let now = self.now;
-            let flow = &mut self.records[index];
-            flow.queued += 1;
-            if flow.queued == 1 {
-                flow.pace.begin(now);
-                flow.last_sent = flow.last_sent.max(now);
-            }
+        });
+        let index = found?;
+        let now = self.now;
+        let flow = &mut self.records[index];
+        flow.queued += 1;
+        if flow.queued == 1 {
+            flow.pace.begin(now);
+            flow.last_sent = flow.last_sent.max(now);
         }
-        index
+        Some(index)
     }
 
-    fn find(&mut self, message: &Message, answers: bool) -> u32 {
-        let key = key_of(message.channel, message.jetty, answers);
+    fn find(&mut self, message: &Message, answers: bool) -> Option<FlowIndex> {
+        let channel = message.channel?;
+        let key = key_of(channel, message.jetty, answers);
         if let Some(found) = self.records.find(&key) {
-            return found;
+            return Some(found);
         }
         let jetty = message.jetty.value() as usize;
         let share = if answers { None } else { self.shares.get(jetty).copied() };
         let new = Flow {
             jetty: message.jetty,
-            channel: message.channel,
+            channel,
             answers,
             share: share.unwrap_or_default(),
             queued: 0,
-            current: NONE,
+            current: None,
             parked: List::default(),
             place: FlowPlace::Open,
             pace: Pace::new(self.now),
@@ -213,21 +213,21 @@ impl Flows {
             bytes: 0,
             packets: 0,
         };
-        let Some(index) = self.records.find_or_make(&key, new) else { return NONE };
+        let index = self.records.find_or_make(&key, new)?;
         self.live(index, share.unwrap_or_default());
-        index
+        Some(index)
     }
 
     /// A flow begins: tells the scheduler, and sees to it that it is looked at when idle.
-    fn live(&mut self, index: u32, share: Share) {
-        let life = &mut self.lives[index as usize];
+    fn live(&mut self, index: FlowIndex, share: Share) {
+        let life = &mut self.lives[index.number() as usize];
         *life = life.wrapping_add(1) | 1;
         let life = *life;
-        self.rates.set(FlowId(index), RateRegisters::UNLIMITED);
-        self.rates.set_quantum(FlowId(index), None);
+        self.rates.set(FlowId(index.number()), RateRegisters::UNLIMITED);
+        self.rates.set_quantum(FlowId(index.number()), None);
         self.tell(index, Kind::Share, share_value(share));
         self.tell(index, Kind::Life, u64::from(life));
-        self.wakes.wake_by(index, self.now + self.idle);
+        self.wakes.wake_by(index.number(), self.now + self.idle);
         self.trace_begin(index);
         let flow = &self.records[index];
         let wish = self.wishes.get(flow.jetty.value() as usize).copied().unwrap_or(0);
@@ -236,20 +236,18 @@ impl Flows {
         }
     }
 
-    pub(crate) fn tell(&self, index: u32, kind: Kind, value: u64) {
+    pub(crate) fn tell(&self, index: FlowIndex, kind: Kind, value: u64) {
         if let Some(events) = &self.events {
-            events.slot(FlowId(index), kind).keep_latest(value);
-            events.announce(FlowId(index), kind);
+            events.slot(FlowId(index.number()), kind).keep_latest(value);
+            events.announce(FlowId(index.number()), kind);
         }
     }
 
     /// The flow sends a packet of `bytes`.
     #[inline]
-    pub(crate) fn sent(&mut self, index: u32, now: Instant, bytes: u32) {
+    pub(crate) fn sent(&mut self, flow: Option<FlowIndex>, now: Instant, bytes: u32) {
         self.now = now;
-        if index == NONE {
-            return;
-        }
+        let Some(index) = flow else { return };
         let flow = &mut self.records[index];
         flow.bytes += u64::from(bytes);
         flow.packets += 1;
@@ -260,8 +258,8 @@ impl Flows {
         self.trace_sent(index, bytes);
     }
 
-    fn charge(&mut self, index: u32, now: Instant, bytes: u32) {
-        let id = FlowId(index);
+    fn charge(&mut self, index: FlowIndex, now: Instant, bytes: u32) {
+        let id = FlowId(index.number());
         let rate = self.rates.get(id);
         let flow = &mut self.records[index];
         if rate != RateRegisters::UNLIMITED {
@@ -282,8 +280,8 @@ impl Flows {
 
     /// May the flow send its next packet?
     #[inline]
-    pub(crate) fn gate(&mut self, index: u32, now: Instant) -> Gate {
-        let id = FlowId(index);
+    pub(crate) fn gate(&mut self, index: FlowIndex, now: Instant) -> Gate {
+        let id = FlowId(index.number());
         let rate = self.rates.get(id);
         self.trace_rate(index, rate);
         let flow = &mut self.records[index];
@@ -299,7 +297,7 @@ impl Flows {
             }
             if !flow.pace.is_open(now) {
                 let at = flow.pace.until.min(now + LOOK_AGAIN);
-                self.wakes.wake_by(index, at);
+                self.wakes.wake_by(index.number(), at);
                 return Gate::Paced;
             }
         }
@@ -316,51 +314,52 @@ impl Flows {
     }
 
     /// A round is over: a flow may send again. What it did not use it does not keep.
-    pub(crate) fn refill(&mut self, index: u32) {
-        let quantum = self.rates.quantum(FlowId(index)).unwrap_or(0).min(DEBT_MAX as u32) as i32;
+    pub(crate) fn refill(&mut self, index: FlowIndex) {
+        let quantum =
+            self.rates.quantum(FlowId(index.number())).unwrap_or(0).min(DEBT_MAX as u32) as i32;
         let flow = &mut self.records[index];
         flow.tokens = flow.tokens.saturating_add(quantum).min(quantum);
     }
 
     /// The last message has left the flow: it has nothing to send now.
-    pub(crate) fn drained(&mut self, index: u32) {
+    pub(crate) fn drained(&mut self, index: FlowIndex) {
         if let Some(events) = &self.events {
             // Whatever else it has sent is told of, and that it was not held back.
-            events.slot(FlowId(index), Kind::Transmit).accumulate_with(0, 0);
-            events.announce(FlowId(index), Kind::Transmit);
+            events.slot(FlowId(index.number()), Kind::Transmit).accumulate_with(0, 0);
+            events.announce(FlowId(index.number()), Kind::Transmit);
         }
     }
 
     /// A flow without work: it ends if that has been so for long enough, and if it `may_end`.
-    pub(crate) fn expire(&mut self, index: u32, now: Instant, may_end: bool) {
+    pub(crate) fn expire(&mut self, index: FlowIndex, now: Instant, may_end: bool) {
         let flow = &self.records[index];
         let end = flow.last_sent + self.idle;
         if flow.queued > 0 || now.is_before(end) || !may_end {
             let waits_for_end = flow.queued == 0 && now.is_before(end);
             let at = if waits_for_end { end } else { now + self.idle };
-            return self.wakes.wake_by(index, at);
+            return self.wakes.wake_by(index.number(), at);
         }
         self.end(index);
     }
 
-    fn end(&mut self, index: u32) {
+    fn end(&mut self, index: FlowIndex) {
         let flow = self.records[index];
-        let life = &mut self.lives[index as usize];
+        let life = &mut self.lives[index.number() as usize];
         *life = life.wrapping_add(1);
         let life = *life;
         self.tell(index, Kind::Life, u64::from(life));
         self.trace_end(index);
-        self.wakes.remove(index);
+        self.wakes.remove(index.number());
         if let Some(hint) = self.hints.get_mut(flow.jetty.value() as usize)
-            && *hint == index
+            && *hint == Some(index)
         {
-            *hint = NONE;
+            *hint = None;
         }
         self.records.forget(&key_of(flow.channel, flow.jetty, flow.answers));
     }
 
     /// Ends all flows of a channel, whose messages are gone.
-    pub(crate) fn forget_channel(&mut self, channel: u32) {
+    pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
         for index in self.records.of_channel(channel) {
             self.end(index);
         }
@@ -395,7 +394,7 @@ impl Flows {
         }
     }
 
-    fn tell_hint(&mut self, index: u32, hint: u64) {
+    fn tell_hint(&mut self, index: FlowIndex, hint: u64) {
         self.tell(index, Kind::Hint, hint);
         self.trace_flow(index, |flow| TraceEntry::Hint { flow, value: hint });
     }
@@ -418,9 +417,9 @@ impl Flows {
 
     /// Size of one flow with what belongs to its number, in bytes.
     pub(crate) const RECORD_BYTES: usize =
-        Keyed::<Flow>::RECORD_BYTES + 2 * size_of::<u64>() + 4 * size_of::<u32>();
+        Keyed::<Flow, FlowRecord>::RECORD_BYTES + 2 * size_of::<u64>() + 4 * size_of::<u32>();
 }
 
-fn key_of(channel: u32, jetty: JettyId, answers: bool) -> Key {
+fn key_of(channel: ChannelIndex, jetty: JettyId, answers: bool) -> Key {
     Key { channel, jetty, address: u64::from(answers) }
 }

@@ -2,6 +2,8 @@
 
 use crate::api::ChannelId;
 use crate::arrival::Arrival;
+use crate::message::Message;
+use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use fairway_wire::{Data, Operation, Packet, Psn, ServiceMode};
 
@@ -11,7 +13,7 @@ use fairway_wire::{Data, Operation, Packet, Psn, ServiceMode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     /// The index of the channel that brought it.
-    pub(crate) channel: u32,
+    pub(crate) channel: ChannelIndex,
     pub(crate) psn: Psn,
 }
 
@@ -30,7 +32,7 @@ impl Cause {
             }
             _ => return None,
         };
-        Some(Cause { channel: channel.index() as u32, psn })
+        Some(Cause { channel: channel.record(), psn })
     }
 }
 
@@ -39,12 +41,12 @@ impl Cause {
 pub(crate) struct Held {
     pub(crate) data: Data,
     pub(crate) payload: u32,
-    /// The index of its channel; `NONE` once the record is free.
-    pub(crate) channel: u32,
-    /// The index of its channel's leader.
-    pub(crate) leader: u32,
+    /// Its channel; `None` once the record is free.
+    pub(crate) channel: Option<ChannelIndex>,
+    /// Its channel's leader.
+    pub(crate) leader: ChannelIndex,
     /// The answer that was set aside for it.
-    pub(crate) response: u32,
+    pub(crate) response: Option<Index<Message>>,
     /// While it is executed: its arrival, if it has one. Of a part: always.
     pub(crate) arrival: Option<Index<Arrival>>,
     /// It is a packet of a message that was let in, and waits for the message's turn.
@@ -68,6 +70,13 @@ pub(crate) enum HeldState {
     Due,
     /// The caller executes it.
     Executing,
+}
+
+impl Held {
+    /// The answer that was set aside for it. Parts of messages have none.
+    pub(crate) fn answer(&self) -> Index<Message> {
+        self.response.expect("an answer is set aside for a packet that is held whole")
+    }
 }
 
 pub(crate) type HeldPool = Pool<Held>;

@@ -17,8 +17,8 @@
 use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::jetty::Receive;
-use crate::order::{Standing, is_after};
-use crate::pool::{Index, NONE, Pool};
+use crate::order::{KeyedIndex, Standing, Tracker, is_after};
+use crate::pool::{Index, Pool};
 use crate::shared::Shared;
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Refusal};
@@ -27,8 +27,8 @@ use fairway_wire::{JettyId, Refusal};
 #[derive(Debug)]
 pub(crate) struct Sequencing {
     is_on: Vec<bool>,
-    /// The tracker for which receives are set aside, or `NONE`.
-    tracker: Vec<u32>,
+    /// The tracker for which receives are set aside, if any are.
+    tracker: Vec<Option<KeyedIndex<Tracker>>>,
 }
 
 /// A receive for a message.
@@ -51,7 +51,7 @@ impl Chosen {
 impl Sequencing {
     pub(crate) fn new(jetties: u32) -> Self {
         let jetties = jetties as usize;
-        Sequencing { is_on: alloc::vec![false; jetties], tracker: alloc::vec![NONE; jetties] }
+        Sequencing { is_on: alloc::vec![false; jetties], tracker: alloc::vec![None; jetties] }
     }
 
     pub(crate) fn set(&mut self, jetty: JettyId, is_on: bool) {
@@ -68,7 +68,7 @@ impl Shared {
     /// before it that have not come are set aside.
     pub(crate) fn choose_receive(
         &mut self,
-        tracker: u32,
+        tracker: KeyedIndex<Tracker>,
         jetty: JettyId,
         sequence: u16,
     ) -> Result<Chosen, Refusal> {
@@ -94,7 +94,7 @@ impl Shared {
             .filter(|&other| !self.trackers[tracker].is_skipped(other))
             .count();
         if missing > 0
-            && ![NONE, tracker].contains(&self.sequencing.tracker[jetty.value() as usize])
+            && self.sequencing.tracker[jetty.value() as usize].is_some_and(|own| own != tracker)
         {
             return Err(Refusal::OutOfOrder);
         }
@@ -118,7 +118,7 @@ impl Shared {
     /// Takes the receive that was chosen for a message.
     pub(crate) fn take_chosen(
         &mut self,
-        tracker: u32,
+        tracker: KeyedIndex<Tracker>,
         jetty: JettyId,
         sequence: u16,
         chosen: Chosen,
@@ -134,33 +134,34 @@ impl Shared {
         self.take_receive(jetty)
     }
 
-    fn set_aside(&mut self, tracker: u32, jetty: JettyId, sequence: u16) {
+    fn set_aside(&mut self, tracker: KeyedIndex<Tracker>, jetty: JettyId, sequence: u16) {
         let Some(index) = self.take_receive(jetty) else { return };
         let reserved = &mut self.trackers[tracker].reserved;
         self.receives[index].sequence = sequence;
         self.receives[index].next = reserved.first.replace(index);
-        self.sequencing.tracker[jetty.value() as usize] = tracker;
+        self.sequencing.tracker[jetty.value() as usize] = Some(tracker);
     }
 
     /// Keeps the receive of a message that was sent back for it. False if that is not possible.
-    pub(crate) fn keep_receive(&mut self, tracker: u32, arrival: &Arrival) -> bool {
+    pub(crate) fn keep_receive(&mut self, tracker: KeyedIndex<Tracker>, arrival: &Arrival) -> bool {
         let jetty = arrival.jetty;
         let owner = self.sequencing.tracker[jetty.value() as usize];
         let Some(kept) = arrival.receive else { return false };
         let reserved = &mut self.trackers[tracker].reserved;
         let is_free = reserved.jetty == jetty || reserved.first.is_none();
-        if !self.sequencing.is_on(jetty) || ![NONE, tracker].contains(&owner) || !is_free {
+        if !self.sequencing.is_on(jetty) || owner.is_some_and(|owner| owner != tracker) || !is_free
+        {
             return false;
         }
         reserved.jetty = jetty;
         let receive = &mut self.receives[kept];
         receive.sequence = arrival.order.receive_sequence;
         receive.next = reserved.first.replace(kept);
-        self.sequencing.tracker[jetty.value() as usize] = tracker;
+        self.sequencing.tracker[jetty.value() as usize] = Some(tracker);
         true
     }
 
-    fn unlink_reserved(&mut self, tracker: u32, index: Index<Receive>) {
+    fn unlink_reserved(&mut self, tracker: KeyedIndex<Tracker>, index: Index<Receive>) {
         let next = self.receives[index].next;
         let first = self.trackers[tracker].reserved.first;
         if first == Some(index) {
@@ -173,7 +174,7 @@ impl Shared {
         }
         let reserved = self.trackers[tracker].reserved;
         if reserved.first.is_none() {
-            self.sequencing.tracker[reserved.jetty.value() as usize] = NONE;
+            self.sequencing.tracker[reserved.jetty.value() as usize] = None;
         }
     }
 
@@ -199,7 +200,7 @@ impl Shared {
     }
 
     /// What is set aside for messages whose turn has passed goes back in front, the newest first.
-    pub(crate) fn return_passed(&mut self, tracker: u32) {
+    pub(crate) fn return_passed(&mut self, tracker: KeyedIndex<Tracker>) {
         let reserved = self.trackers[tracker].reserved;
         let next = self.trackers[tracker].next_receive();
         let mut at = reserved.first;
@@ -213,7 +214,7 @@ impl Shared {
     }
 
     /// All that a tracker has set aside goes back in front.
-    pub(crate) fn return_reserved(&mut self, tracker: u32) {
+    pub(crate) fn return_reserved(&mut self, tracker: KeyedIndex<Tracker>) {
         let reserved = self.trackers[tracker].reserved;
         let (first, jetty, given) = (reserved.first, reserved.jetty, reserved.given);
         if first.is_some() {
@@ -228,7 +229,7 @@ impl Shared {
     /// All that a Jetty has set aside goes back in front.
     pub(crate) fn return_reserved_of(&mut self, jetty: JettyId) {
         let tracker = self.sequencing.tracker[jetty.value() as usize];
-        if tracker != NONE {
+        if let Some(tracker) = tracker {
             self.return_reserved(tracker);
         }
     }

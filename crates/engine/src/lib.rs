@@ -47,6 +47,7 @@ mod jetty;
 mod limits;
 mod mailbox;
 mod message;
+mod names;
 mod nic;
 mod order;
 mod pace;

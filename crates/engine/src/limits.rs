@@ -2,13 +2,34 @@
 
 use fairway_wire::{Duration, JettyId, TokenId};
 
+/// Gives a struct a setter for each of its fields, so that fields can be added later.
+macro_rules! setters {
+    ($owner:ident { $($field:ident: $kind:ty),* $(,)? }) => {
+        impl $owner {
+            $(
+                #[doc = concat!(
+                    "Returns a copy with another `", stringify!($field),
+                    "`; the field of this name has the unit and the range.",
+                )]
+                #[must_use]
+                pub const fn $field(mut self, $field: $kind) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )*
+        }
+    };
+}
+
 /// What the headers of a data packet count for, in windows, rates and credit, in bytes: as much as
 /// the largest of ours take.
 pub(crate) const HEADER_BYTES: u32 = 80;
 
 /// How much of everything a [`crate::Nic`] may hold. Shared pools are taken when the NIC is made;
-/// what a channel needs for itself is taken when it is opened.
+/// what a channel needs for itself is taken when it is opened. [`Limits::new`] is the default, and
+/// each field has a setter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// TP channels, open or opening. At most 65,536.
     pub channels: u32,
@@ -97,8 +118,9 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+impl Limits {
+    /// The capacities of a NIC of a program: 64 channels, 1,024 Jetties, 4,096 segments and so on.
+    pub const fn new() -> Limits {
         Limits {
             channels: 64,
             engines: 1,
@@ -129,8 +151,42 @@ impl Default for Limits {
     }
 }
 
-/// Timing and tolerance, not capacity.
+impl Default for Limits {
+    fn default() -> Self {
+        Limits::new()
+    }
+}
+
+setters!(Limits {
+    channels: u32,
+    engines: u32,
+    jetties: u32,
+    segments: u32,
+    completion_queues: u32,
+    completions: u32,
+    messages: u32,
+    receives: u32,
+    arrivals: u32,
+    window_packets: u32,
+    send_blocks: u32,
+    bitmap_blocks: u32,
+    message_slots: u32,
+    read_slots: u32,
+    paths: u32,
+    withheld: u32,
+    order_records: u32,
+    bypass_answers: u32,
+    groups: u32,
+    held: u32,
+    mailboxes: u32,
+    mailbox_buffers: u32,
+    put_streams: u32,
+    flows: u32,
+});
+
+/// Times and tolerances. [`Profile::new`] is the default, and each field has a setter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Profile {
     /// The retransmission time-out is never shorter.
     pub timeout_min: Duration,
@@ -175,8 +231,9 @@ pub struct Profile {
     pub refused_key_interval: Duration,
 }
 
-impl Default for Profile {
-    fn default() -> Self {
+impl Profile {
+    /// The times and tolerances of a NIC of a program.
+    pub const fn new() -> Profile {
         Profile {
             timeout_min: Duration::from_ms(4),
             // Above the round trip over 40 ms with a queue of four times that.
@@ -202,3 +259,30 @@ impl Default for Profile {
         }
     }
 }
+
+impl Default for Profile {
+    fn default() -> Self {
+        Profile::new()
+    }
+}
+
+setters!(Profile {
+    timeout_min: Duration,
+    timeout_max: Duration,
+    timeout_initial: Duration,
+    acknowledge_delay: Duration,
+    acknowledge_every: u32,
+    reorder_tolerance: u32,
+    not_ready_delay: Duration,
+    not_ready_retries: u8,
+    bypass_retries: u8,
+    keep_alive: Duration,
+    peer_dead: Duration,
+    group_slack: u32,
+    small_message_bytes: u32,
+    path_timeouts: u32,
+    path_probe: Duration,
+    flow_idle: Duration,
+    refused_keys: u32,
+    refused_key_interval: Duration,
+});

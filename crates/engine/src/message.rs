@@ -6,11 +6,13 @@ mod overtaking;
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
 pub(crate) use overtaking::{Overtaking, OvertakingPlan};
 
-use crate::api::{ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest};
+use crate::api::{
+    ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest, is_numbered,
+};
 use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
-use crate::order::is_numbered;
-use crate::pool::NONE;
+use crate::names::{ChannelIndex, FlowIndex};
+use crate::pool::Index;
 use fairway_wire::{Instant, JettyId, Msn, Operation, ServiceMode, Tag};
 
 /// One message (transaction) on its way out.
@@ -27,12 +29,12 @@ pub(crate) struct Message {
     carried: u32,
     /// Our Jetty; in an answer, the one it is for.
     pub(crate) jetty: JettyId,
-    /// The index of its channel; `NONE` once the record is free.
-    pub(crate) channel: u32,
+    /// Its channel; `None` once the record is free.
+    pub(crate) channel: Option<ChannelIndex>,
     /// Of an operation: its channel's name, which outlives it.
     pub(crate) channel_id: ChannelId,
-    /// While it is in line to send payload: its flow; `NONE` otherwise.
-    pub(crate) flow: u32,
+    /// While it is in line to send payload: its flow.
+    pub(crate) flow: Option<FlowIndex>,
     pub(crate) number: Msn,
     /// Packets it takes; at least one.
     pub(crate) packets: u32,
@@ -44,7 +46,7 @@ pub(crate) struct Message {
     pub(crate) placed: u32,
     /// After a refusal: when to try again.
     pub(crate) retry_at: Instant,
-    pub(crate) links: Links,
+    pub(crate) links: Links<Index<Message>>,
     pub(crate) transaction: u16,
     /// The slot under which the receiver keeps it, or the read slot; if `has_slot`.
     pub(crate) slot: u8,
@@ -85,9 +87,9 @@ pub(crate) struct Message {
     pub(crate) receive_sequence: u16,
     /// Counts the posts of its Jetty, if that keeps order.
     pub(crate) serial: u32,
-    pub(crate) incomplete_links: Links,
-    pub(crate) ordered_links: Links,
-    pub(crate) read_links: Links,
+    pub(crate) incomplete_links: Links<Index<Message>>,
+    pub(crate) ordered_links: Links<Index<Message>>,
+    pub(crate) read_links: Links<Index<Message>>,
 }
 
 /// Which list of its channel a message is in.
@@ -145,11 +147,11 @@ impl Message {
     }
 
     /// The answer to an operation of `jetty`, a Jetty of the peer. It has nothing to say yet.
-    pub(crate) fn answer(channel: u32, jetty: JettyId) -> Message {
+    pub(crate) fn answer(channel: ChannelIndex, jetty: JettyId) -> Message {
         Message { reported: true, ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, jetty) }
     }
 
-    fn new(body: Body, channel: u32, jetty: JettyId) -> Message {
+    fn new(body: Body, channel: ChannelIndex, jetty: JettyId) -> Message {
         Message {
             id: 0,
             local: LocalRange::default(),
@@ -157,9 +159,9 @@ impl Message {
             notice: None,
             carried: 0,
             jetty,
-            channel,
-            channel_id: ChannelId(channel),
-            flow: NONE,
+            channel: Some(channel),
+            channel_id: ChannelId(channel.number()),
+            flow: None,
             number: Msn::default(),
             packets: 1,
             next_index: 0,
@@ -199,14 +201,14 @@ impl Message {
     }
 
     /// The group of the channel that an operation of our own goes by, found by its leader.
-    pub(crate) fn group(&self) -> u32 {
-        self.channel_id.index() as u32
+    pub(crate) fn group(&self) -> ChannelIndex {
+        self.channel_id.record()
     }
 
     /// An operation of our own, which is to go by `channel`.
     pub(crate) fn of(
         request: &WorkRequest,
-        channel: u32,
+        channel: ChannelIndex,
         jetty: JettyId,
         transaction: u16,
         mtu: u32,
@@ -463,7 +465,7 @@ pub(crate) fn packets_of(length: u32, mtu: u32) -> u32 {
 }
 
 impl ListRecord for Message {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Index<Message>> {
         &mut self.links
     }
 }

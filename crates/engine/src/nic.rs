@@ -16,9 +16,10 @@ use crate::jetty::{Jetty, ReceiveSource};
 use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
+use crate::names::ChannelIndex;
 use crate::order::{Initiator, Keyed};
 use crate::placement::{Execution, PlacementToken, Verdict};
-use crate::pool::{NONE, Pool};
+use crate::pool::Pool;
 use crate::puts::Puts;
 use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
@@ -66,7 +67,7 @@ pub struct Nic {
 /// Whose turn to send it is at an engine.
 #[derive(Clone, Copy, Default)]
 struct Turn {
-    channel: Option<u32>,
+    channel: Option<ChannelIndex>,
     /// Bytes it may still send in this turn.
     left: u32,
 }
@@ -253,9 +254,7 @@ impl Nic {
     fn resume_channels(&mut self) {
         while let Some(index) = self.shared.given_up.pop() {
             let channel = self.shared.arrivals[index].channel;
-            if channel != NONE
-                && let Some(channel) = channel_at(&mut self.entries, channel)
-            {
+            if let Some(channel) = channel_of(&mut self.entries, channel) {
                 channel.drop_given_up(&mut self.shared, index);
             }
         }
@@ -273,8 +272,8 @@ impl Nic {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.wake_flows(now);
         self.run_credit(now);
-        while let Some(index) = self.shared.deadlines.pop_due(now) {
-            let EntryState::Open(channel) = &mut self.entries[index as usize].state else {
+        while let Some(index) = self.shared.deadlines.pop_due(now).map(ChannelIndex::of) {
+            let EntryState::Open(channel) = &mut self.entries[index.number() as usize].state else {
                 continue;
             };
             channel.handle_timeout(&mut self.shared, now);
@@ -282,7 +281,7 @@ impl Nic {
             if !self.shared.channels.ended.is_empty() {
                 self.end_groups(now);
             } else if is_gone {
-                self.free_entry(index as usize);
+                self.free_entry(index);
             }
         }
         self.run_laws(now);
@@ -330,7 +329,7 @@ impl Nic {
                 return Some(transmit);
             }
             if channel.is_gone() {
-                self.free_entry(index as usize);
+                self.free_entry(index);
             }
         }
         self.settle();
@@ -378,7 +377,7 @@ impl Nic {
     pub fn poll_execution(&mut self) -> Option<Execution> {
         while let Some(index) = self.shared.pop_due() {
             let channel = self.shared.held[index].channel;
-            let Some(channel) = channel_at(&mut self.entries, channel) else { continue };
+            let Some(channel) = channel_of(&mut self.entries, channel) else { continue };
             self.shared.cause = self.shared.held[index].cause;
             let execution = channel.execute_held(&mut self.shared, index);
             self.shared.cause = None;
@@ -410,15 +409,15 @@ impl Nic {
 
     // ---- inside ----
 
-    fn is_mid_chunk(&self, index: u32) -> bool {
-        match &self.entries[index as usize].state {
+    fn is_mid_chunk(&self, index: ChannelIndex) -> bool {
+        match &self.entries[index.number() as usize].state {
             EntryState::Open(channel) => channel.is_mid_chunk(),
             _ => false,
         }
     }
 
     /// The channel has had its share: the others first.
-    fn pass_turn(&mut self, index: u32) {
+    fn pass_turn(&mut self, index: ChannelIndex) {
         if let Some(channel) = channel_at(&mut self.entries, index) {
             channel.left_ready();
             channel.mark_ready(&mut self.shared);
@@ -442,11 +441,16 @@ impl Nic {
     }
 }
 
-fn channel_at(entries: &mut [Entry], index: u32) -> Option<&mut Channel> {
-    match &mut entries[index as usize].state {
+fn channel_at(entries: &mut [Entry], index: ChannelIndex) -> Option<&mut Channel> {
+    match &mut entries[index.number() as usize].state {
         EntryState::Open(channel) => Some(channel),
         _ => None,
     }
+}
+
+/// The channel of a record, if the record is in use and the channel is open.
+fn channel_of(entries: &mut [Entry], index: Option<ChannelIndex>) -> Option<&mut Channel> {
+    channel_at(entries, index?)
 }
 
 mod abort;

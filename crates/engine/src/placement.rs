@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::api::{ChannelId, DropReason, LocalRange};
 use crate::arrival::Arrival;
 use crate::held::Held;
+use crate::message::Message;
 use crate::pool::Index;
 use fairway_wire::{Msn, Psn};
 
@@ -47,11 +48,11 @@ pub(crate) enum Purpose {
     /// A part of this arrival.
     Arrival(Index<Arrival>),
     /// A part of the answer to this READ or GET of ours.
-    Read(u32),
+    Read(Index<Message>),
     /// The payload of this held packet, into the stash until its turn comes.
     Stash(Index<Held>),
     /// A word is being changed, and this answer of ours is to bring its old value.
-    Atomic(u32),
+    Atomic(Index<Message>),
     /// This held packet, which is being executed.
     Deferred(Index<Held>),
     /// An unreliable message for this arrival.
@@ -61,5 +62,5 @@ pub(crate) enum Purpose {
     /// A store that bypasses the transport, with this answer of ours.
     Stored(Index<Answer>),
     /// The answer to this load of ours.
-    Loaded(u32),
+    Loaded(Index<Message>),
 }

@@ -3,8 +3,9 @@
 
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
-use crate::order::{Key, Keyed};
-use crate::pool::{NONE, Pool};
+use crate::names::ChannelIndex;
+use crate::order::{Key, Keyed, KeyedIndex};
+use crate::pool::{Index, Pool};
 use fairway_wire::Tag;
 
 /// Most puts of a stream under way, and how far one may be ahead of the oldest that is not over:
@@ -15,7 +16,7 @@ const WINDOW_MAX: u32 = 128;
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// Those that are not over, in the order of their numbers.
-    open: List,
+    open: List<Index<Message>>,
     /// The next put's number.
     next: u32,
     /// Bytes of all puts so far, modulo 2^32.
@@ -61,11 +62,8 @@ impl Stream {
 impl Stream {
     /// May this put be under way, too? The oldest always may. One that was sent back may only
     /// follow one that was let go after that: until then what it came before is still missing.
-    fn has_room_for(&self, messages: &Pool<Message>, index: u32) -> bool {
-        let first = self.open.head();
-        if first == index || first == NONE {
-            return true;
-        }
+    fn has_room_for(&self, messages: &Pool<Message>, index: Index<Message>) -> bool {
+        let Some(first) = self.open.head().filter(|&first| first != index) else { return true };
         let message = &messages[index];
         let put = message.put();
         let ahead = number_of(message).wrapping_sub(number_of(&messages[first]));
@@ -76,7 +74,8 @@ impl Stream {
             // Those that wait go first.
             return self.waiting == 0 || message.place == MessagePlace::AwaitingTurn;
         }
-        let previous = messages[put.links.previous()].put();
+        let Some(previous) = put.links.previous() else { return true };
+        let previous = messages[previous].put();
         previous.is_issued && previous.serial.wrapping_sub(put.serial) as i32 >= 0
     }
 }
@@ -89,8 +88,8 @@ pub(crate) struct Puts {
 /// The links of `Stream::open`.
 struct Open<'a>(&'a mut Pool<Message>);
 
-impl Linked for Open<'_> {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl Linked<Index<Message>> for Open<'_> {
+    fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
         &mut self.0[index].put_mut().links
     }
 }
@@ -139,15 +138,13 @@ impl Puts {
             return false;
         };
         let stream = &self.streams[index];
-        let open = match stream.open.head() {
-            NONE => 0,
-            first => stream.bytes.wrapping_sub(messages[first].put().before),
-        };
+        let first = stream.open.head();
+        let open = first.map_or(0, |first| stream.bytes.wrapping_sub(messages[first].put().before));
         open.checked_add(put.local.length).is_some()
     }
 
     /// Numbers a put that was just posted.
-    pub(crate) fn number(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn number(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &mut messages[index];
         let Some(at) = self.streams.find(&Self::key(message)) else { return };
         let stream = &mut self.streams[at];
@@ -164,13 +161,13 @@ impl Puts {
     /// Takes note, in a put that is about to be sent, of whether everything before it is over; and
     /// if not, of whether something of it may be waiting. If room were kept for one that waits,
     /// what it waits for could need that room.
-    pub(crate) fn note_standing(&self, message: &mut Message, index: u32) {
+    pub(crate) fn note_standing(&self, message: &mut Message, index: Index<Message>) {
         let standing = match self.streams.find(&Self::key(message)) {
             None => (true, false),
             Some(at) => {
                 let stream = &self.streams[at];
                 let others = stream.bound - u32::from(message.put().is_bound);
-                (stream.open.head() == index, others > 0)
+                (stream.open.head() == Some(index), others > 0)
             }
         };
         let put = message.put_mut();
@@ -183,7 +180,7 @@ impl Puts {
     pub(crate) fn over(
         &mut self,
         messages: &mut Pool<Message>,
-        index: u32,
+        index: Index<Message>,
         unnoted: bool,
     ) -> Option<u32> {
         let at = self.streams.find(&Self::key(&messages[index]))?;
@@ -204,7 +201,7 @@ impl Puts {
     }
 
     /// The receiver has taken note of the number of a put: it may keep room for those before it.
-    pub(crate) fn note(&mut self, messages: &Pool<Message>, index: u32) {
+    pub(crate) fn note(&mut self, messages: &Pool<Message>, index: Index<Message>) {
         if let Some(at) = self.streams.find(&Self::key(&messages[index])) {
             let stream = &mut self.streams[at];
             stream.noted = later(stream.noted, number_of(&messages[index]));
@@ -212,7 +209,7 @@ impl Puts {
     }
 
     /// Lets a put be sent, unless enough of its stream are under way. The oldest always may.
-    pub(crate) fn issue(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
+    pub(crate) fn issue(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
         let message = &mut messages[index];
         let Some(at) = self.streams.find(&Self::key(message)) else { return true };
         let may = self.streams[at].has_room_for(messages, index);
@@ -230,21 +227,25 @@ impl Puts {
     }
 
     /// A put begins to wait for its turn.
-    pub(crate) fn wait(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let Some(at) = self.streams.find(&Self::key(&messages[index])) else { return };
         self.streams[at].waiting += 1;
         messages[index].place = MessagePlace::AwaitingTurn;
     }
 
     /// It ends without having been sent.
-    pub(crate) fn stop_waiting(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn stop_waiting(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let Some(at) = self.streams.find(&Self::key(&messages[index])) else { return };
         self.streams[at].waiting -= 1;
         messages[index].place = MessagePlace::Unlisted;
     }
 
     /// A put was sent back because earlier ones were missing. True if it is to wait for its turn.
-    pub(crate) fn sent_back(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
+    pub(crate) fn sent_back(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: Index<Message>,
+    ) -> bool {
         let message = &mut messages[index];
         message.put_mut().was_early = true;
         let Some(at) = self.streams.find(&Self::key(message)) else { return false };
@@ -256,41 +257,42 @@ impl Puts {
             stream.window = (stream.window / 2).max(1);
             stream.halved_at = stream.next;
         }
-        stream.open.head() != index
+        stream.open.head() != Some(index)
     }
 
     /// The first put of the stream of `index` that waits for its turn, if that has come.
-    pub(crate) fn next_turn(&self, messages: &Pool<Message>, index: u32) -> Option<u32> {
+    pub(crate) fn next_turn(
+        &self,
+        messages: &Pool<Message>,
+        index: Index<Message>,
+    ) -> Option<Index<Message>> {
         let stream = &self.streams[self.streams.find(&Self::key(&messages[index]))?];
         if stream.waiting == 0 {
             return None;
         }
-        let first = stream.open.head();
-        let mut at = first;
-        while at != NONE {
+        let mut next = stream.open.head();
+        while let Some(at) = next {
             let message = &messages[at];
             if message.place == MessagePlace::AwaitingTurn {
                 return stream.has_room_for(messages, at).then_some(at);
             }
-            at = message.put().links.next();
+            next = message.put().links.next();
         }
         None
     }
 
     /// The receiver has been told.
-    pub(crate) fn told(&mut self, messages: &Pool<Message>, index: u32) -> Option<u32> {
+    pub(crate) fn told(&mut self, messages: &Pool<Message>, index: Index<Message>) -> Option<u32> {
         let at = self.streams.find(&Self::key(&messages[index]))?;
         self.streams[at].telling = false;
         self.next_to_tell(messages, at)
     }
 
-    fn next_to_tell(&mut self, messages: &Pool<Message>, at: u32) -> Option<u32> {
+    fn next_to_tell(&mut self, messages: &Pool<Message>, at: KeyedIndex<Stream>) -> Option<u32> {
         let stream = &mut self.streams[at];
         let (first, last) = stream.unnoted.filter(|_| !stream.telling)?;
-        let floor = match stream.open.head() {
-            NONE => stream.next,
-            first => number_of(&messages[first]),
-        };
+        let first_open = stream.open.head();
+        let floor = first_open.map_or(stream.next, |first| number_of(&messages[first]));
         if floor.wrapping_sub(last) as i32 <= 0 {
             return None;
         }
@@ -302,7 +304,7 @@ impl Puts {
         stream.telling.then(|| floor.wrapping_sub(1))
     }
 
-    pub(crate) fn forget_channel(&mut self, channel: u32) {
+    pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
         self.streams.forget_channel(channel);
     }
 

@@ -7,7 +7,7 @@
 //! The node of the base is different: it holds its 16 bits itself. So the packet that all others
 //! wait for can always be recorded, however empty the pool is, and an idle channel holds no block.
 
-use crate::pool::Pool;
+use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
 use fairway_wire::{Psn, SACK_BITS};
 
@@ -85,11 +85,11 @@ impl ReceiveWindow {
         match self.nodes[node] {
             FULL => Err(Unrecorded::Arrived),
             EMPTY => {
-                let block = pool.take(0).ok_or(Unrecorded::PoolExhausted)?;
-                self.nodes[node] = block as u16;
+                let block = pool.add(0).ok_or(Unrecorded::PoolExhausted)?;
+                self.nodes[node] = block.number() as u16;
                 Ok(())
             }
-            block if pool[u32::from(block)] & bit(psn) != 0 => Err(Unrecorded::Arrived),
+            block if pool[named(block)] & bit(psn) != 0 => Err(Unrecorded::Arrived),
             _ => Ok(()),
         }
     }
@@ -98,8 +98,8 @@ impl ReceiveWindow {
     pub(crate) fn withdraw(&mut self, psn: Psn, pool: &mut Pool<u16>) {
         let node = self.node(psn);
         let block = self.nodes[node];
-        if !self.is_with_base(psn) && block < FULL && pool[u32::from(block)] == 0 {
-            pool.give_back(u32::from(block));
+        if !self.is_with_base(psn) && block < FULL && pool[named(block)] == 0 {
+            pool.remove(named(block));
             self.nodes[node] = EMPTY;
         }
     }
@@ -112,12 +112,12 @@ impl ReceiveWindow {
         if self.is_with_base(psn) {
             self.nodes[node] |= bit(psn);
         } else {
-            let block = u32::from(self.nodes[node]);
-            assert!(block < u32::from(FULL), "PSN recorded without being admitted");
+            assert!(self.nodes[node] < FULL, "PSN recorded without being admitted");
+            let block = named(self.nodes[node]);
             pool[block] |= bit(psn);
             full = pool[block] == u16::MAX;
             if full {
-                pool.give_back(block);
+                pool.remove(block);
                 self.nodes[node] = FULL;
             }
         }
@@ -164,7 +164,7 @@ impl ReceiveWindow {
         let base = self.node(self.base);
         for (at, node) in self.nodes.iter_mut().enumerate() {
             if at != base && *node < FULL {
-                pool.give_back(u32::from(*node));
+                pool.remove(named(*node));
             }
             *node = EMPTY;
         }
@@ -188,8 +188,8 @@ impl ReceiveWindow {
                 EMPTY => 0,
                 FULL => u16::MAX,
                 block => {
-                    pool.give_back(u32::from(block));
-                    pool[u32::from(block)]
+                    pool.remove(named(block));
+                    pool[named(block)]
                 }
             };
         }
@@ -213,7 +213,7 @@ impl ReceiveWindow {
             _ if psn.is_before(self.base) => u16::MAX,
             EMPTY => 0,
             FULL => u16::MAX,
-            block => pool[u32::from(block)],
+            block => pool[named(block)],
         }
     }
 
@@ -221,6 +221,11 @@ impl ReceiveWindow {
     fn is_with_base(&self, psn: Psn) -> bool {
         psn.value() / BLOCK_PSNS == self.base.value() / BLOCK_PSNS
     }
+}
+
+/// The block that a node names.
+fn named(node: u16) -> Index<u16> {
+    Index::of(u32::from(node))
 }
 
 fn bit(psn: Psn) -> u16 {

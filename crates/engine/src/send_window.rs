@@ -2,7 +2,8 @@
 //! pool, found by PSN without a search.
 
 use crate::list::{Linked, Links};
-use crate::pool::{NONE, Pool};
+use crate::message::Message;
+use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
 use fairway_wire::{Instant, Psn};
 
@@ -14,10 +15,9 @@ pub(crate) const BLOCK_RECORDS: u32 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) sent_at: Instant,
-    /// PSNs, not indices.
-    pub(crate) links: Links,
+    pub(crate) links: Links<Index<Sent>>,
     /// The message (index in the pool).
-    pub(crate) message: u32,
+    pub(crate) message: Option<Index<Message>>,
     /// The packet's index in its message.
     pub(crate) index: u32,
     /// Counts packets of its path.
@@ -46,16 +46,35 @@ pub(crate) const RESENT_AGAIN: u8 = 0b111 << COPIES_SHIFT;
 const COPIES_SHIFT: u32 = 5;
 
 impl Sent {
+    /// Names the record of a PSN, of which a channel has one at a time.
+    pub(crate) fn at(psn: Psn) -> Index<Sent> {
+        Index::of(psn.value())
+    }
+
+    /// The PSN whose record this is.
+    pub(crate) fn psn(index: Index<Sent>) -> Psn {
+        Psn::new(index.number())
+    }
+
     pub(crate) const UNUSED: Sent = Sent {
         sent_at: Instant::ZERO,
         links: Links::UNLINKED,
-        message: NONE,
+        message: None,
         index: 0,
         path_sequence: 0,
         bytes: 0,
         path: 0,
         flags: ACKNOWLEDGED,
     };
+
+    /// The message that the packet is of.
+    ///
+    /// # Panics
+    /// If the record is unused.
+    #[inline]
+    pub(crate) fn message(&self) -> Index<Message> {
+        self.message.expect("a packet in flight is of a message")
+    }
 
     pub(crate) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -76,18 +95,21 @@ impl Sent {
 }
 
 /// The shared pool of send-window blocks.
-pub(crate) type SendBlocks = Pool<[Sent; BLOCK_RECORDS as usize]>;
+pub(crate) type SendBlocks = Pool<Block>;
+
+/// Records of consecutive PSNs.
+pub(crate) type Block = [Sent; BLOCK_RECORDS as usize];
 
 /// Names the blocks of one channel's window. The window's edges are the channel's hot state.
 #[derive(Debug)]
 pub(crate) struct SendWindow {
-    blocks: Box<[u32]>,
+    blocks: Box<[Option<Index<Block>>]>,
 }
 
 impl SendWindow {
     pub(crate) fn new(window: u32) -> Self {
         SendWindow {
-            blocks: alloc::vec![NONE; (window / BLOCK_RECORDS) as usize].into_boxed_slice(),
+            blocks: alloc::vec![None; (window / BLOCK_RECORDS) as usize].into_boxed_slice(),
         }
     }
 
@@ -101,21 +123,16 @@ impl SendWindow {
     #[inline]
     pub(crate) fn admit(&mut self, psn: Psn, pool: &mut SendBlocks) -> bool {
         let slot = self.slot(psn);
-        if self.blocks[slot] != NONE {
-            return true;
+        if self.blocks[slot].is_none() {
+            self.blocks[slot] = pool.add([Sent::UNUSED; BLOCK_RECORDS as usize]);
         }
-        match pool.take([Sent::UNUSED; BLOCK_RECORDS as usize]) {
-            Some(block) => {
-                self.blocks[slot] = block;
-                true
-            }
-            None => false,
-        }
+        self.blocks[slot].is_some()
     }
 
     #[inline]
     pub(crate) fn record<'p>(&self, psn: Psn, pool: &'p mut SendBlocks) -> &'p mut Sent {
-        &mut pool[self.blocks[self.slot(psn)]][(psn.value() % BLOCK_RECORDS) as usize]
+        let block = self.blocks[self.slot(psn)].expect("a packet in flight has a record");
+        &mut pool[block][(psn.value() % BLOCK_RECORDS) as usize]
     }
 
     /// The oldest packet has moved from `from` to `to`: returns the blocks in between; true if
@@ -126,9 +143,8 @@ impl SendWindow {
         let mut returned = false;
         while block != end {
             let slot = block as usize & (self.blocks.len() - 1);
-            if self.blocks[slot] != NONE {
-                pool.give_back(self.blocks[slot]);
-                self.blocks[slot] = NONE;
+            if let Some(block) = self.blocks[slot].take() {
+                pool.remove(block);
                 returned = true;
             }
             block = (block + 1) % (Psn::SPACE / BLOCK_RECORDS);
@@ -139,9 +155,8 @@ impl SendWindow {
     /// Returns every block.
     pub(crate) fn clear(&mut self, pool: &mut SendBlocks) {
         for block in &mut self.blocks {
-            if *block != NONE {
-                pool.give_back(*block);
-                *block = NONE;
+            if let Some(block) = block.take() {
+                pool.remove(block);
             }
         }
     }
@@ -157,8 +172,8 @@ pub(crate) struct SentLinks<'a> {
     pub(crate) pool: &'a mut SendBlocks,
 }
 
-impl Linked for SentLinks<'_> {
-    fn links(&mut self, index: u32) -> &mut Links {
-        &mut self.window.record(Psn::new(index), self.pool).links
+impl Linked<Index<Sent>> for SentLinks<'_> {
+    fn links(&mut self, index: Index<Sent>) -> &mut Links<Index<Sent>> {
+        &mut self.window.record(Sent::psn(index), self.pool).links
     }
 }

@@ -19,9 +19,10 @@ use crate::limits::{Limits, Profile};
 use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
+use crate::names::ChannelIndex;
 use crate::order::{Incomplete, Initiator, Key, Keyed, Tracker};
 use crate::placement::Verdict;
-use crate::pool::{Index, NONE, Pool};
+use crate::pool::{Index, Pool};
 use crate::puts::Puts;
 use crate::random::Random;
 use crate::segment::Segments;
@@ -69,13 +70,13 @@ pub(crate) struct Shared {
     /// Messages in memory order that were given up by their initiator before their turn came.
     pub(crate) given_up: Vec<Index<Arrival>>,
     /// Groups whose channels waited for packets that had been set aside, and need not now.
-    pub(crate) drained: Vec<u32>,
+    pub(crate) drained: Vec<ChannelIndex>,
     /// Held packets whose turn has come.
     pub(crate) due: DueQueue,
     /// What is being taken in, if it is a packet with a number of its own.
     pub(crate) cause: Option<Cause>,
     /// The unreliable message that was polled last, unless it is known to have been gathered.
-    pub(crate) leaving: Option<u32>,
+    pub(crate) leaving: Option<Index<Message>>,
     /// Where the caller puts the payload of held packets, and how much each may have.
     pub(crate) stash: Option<SegmentId>,
     pub(crate) stash_packet: u32,
@@ -97,13 +98,13 @@ pub(crate) struct Shared {
     pub(crate) transmit_pressure: bool,
     pub(crate) channels: ChannelGroups,
     /// By engine: channels that have data to send.
-    pub(crate) ready: Vec<Ring>,
+    pub(crate) ready: Vec<Ring<ChannelIndex>>,
     /// By engine: channels that owe an acknowledgement, a refusal, a probe or a close.
-    pub(crate) urgent: Vec<Ring>,
+    pub(crate) urgent: Vec<Ring<ChannelIndex>>,
     /// Channels that could not send because a pool was exhausted.
-    pub(crate) starved: Ring,
+    pub(crate) starved: Ring<ChannelIndex>,
     /// Channels that were starved and may try again.
-    pub(crate) fed: Ring,
+    pub(crate) fed: Ring<ChannelIndex>,
     /// No peer may be called dead now.
     pub(crate) ends_held: bool,
     /// One would have been.
@@ -202,7 +203,7 @@ impl Shared {
                 bytes: 0,
                 immediate: None,
                 value: 0,
-                channel: crate::ChannelId(NONE),
+                channel: crate::ChannelId::UNKNOWN,
                 remote_jetty: JettyId::default(),
             });
             self.let_go(receive.segment);
@@ -282,7 +283,7 @@ impl Shared {
     }
 
     /// An operation of ours is done, or never will be. It is reported, now or in its turn.
-    pub(crate) fn complete_message(&mut self, index: u32, status: Status) {
+    pub(crate) fn complete_message(&mut self, index: Index<Message>, status: Status) {
         let message = &mut self.messages[index];
         message.bars = status != Status::Success && message.order.tag == Tag::Mo;
         match message.bars {
@@ -290,7 +291,9 @@ impl Shared {
             false => self.initiator.done(&mut self.messages, index),
         }
         let message = &self.messages[index];
-        self.channels.take(message.channel, message.local.length);
+        if let Some(channel) = message.channel {
+            self.channels.take(channel, message.local.length);
+        }
         if message.order.complete_in_order
             && !self.initiator.is_first(&self.messages, index)
             && !self.is_planted(Canary::CompleteAtOnce)
@@ -306,7 +309,7 @@ impl Shared {
 
     /// An operation is aborted: it no longer waits for those before it, which are aborted as well.
     /// True if only that was left of it.
-    pub(crate) fn abort_parked(&mut self, index: u32) -> bool {
+    pub(crate) fn abort_parked(&mut self, index: Index<Message>) -> bool {
         let message = &mut self.messages[index];
         message.order.complete_in_order = false;
         if message.parked.take().is_none() {
@@ -323,9 +326,9 @@ impl Shared {
     /// Reports the operations of a Jetty that had to wait for one before them.
     fn report_parked(&mut self, jetty: usize) {
         loop {
-            let next = self.initiator.incomplete[jetty].head();
+            let Some(next) = self.initiator.incomplete[jetty].head() else { return };
             // One that has been reported is there because it bars.
-            if next == NONE || self.messages[next].reported {
+            if self.messages[next].reported {
                 return;
             }
             let Some(status) = self.messages[next].parked.take() else { return };
@@ -339,7 +342,7 @@ impl Shared {
 
     /// Called when the target has acknowledged that it does not wait for a failed operation in
     /// memory order. Operations that were posted after it continue and are reported.
-    pub(crate) fn lift_bar(&mut self, index: u32) {
+    pub(crate) fn lift_bar(&mut self, index: Index<Message>) {
         if !core::mem::take(&mut self.messages[index].bars) {
             return;
         }
@@ -354,7 +357,7 @@ impl Shared {
     }
 
     /// Reports an operation of ours and drops its hold on its Jetty and memory.
-    fn report_message(&mut self, index: u32, status: Status) {
+    fn report_message(&mut self, index: Index<Message>, status: Status) {
         self.initiator.completed(&mut self.messages, index);
         let message = &mut self.messages[index];
         message.reported = true;
@@ -394,9 +397,9 @@ impl Shared {
     }
 
     /// Frees a message's record, which is not needed any more.
-    pub(crate) fn free_message(&mut self, index: u32) {
-        self.messages[index].channel = NONE;
-        self.messages.give_back(index);
+    pub(crate) fn free_message(&mut self, index: Index<Message>) {
+        self.messages[index].channel = None;
+        self.messages.remove(index);
     }
 
     pub(crate) fn free_arrival(&mut self, index: Index<Arrival>) {
@@ -404,7 +407,7 @@ impl Shared {
             self.arrivals_waiting -= 1;
             self.given_up.retain(|at| *at != index);
         }
-        self.arrivals[index].channel = NONE;
+        self.arrivals[index].channel = None;
         self.arrivals.remove(index);
     }
 
@@ -437,7 +440,7 @@ impl Shared {
                 self.drained.push(held.leader);
             }
         }
-        self.held[index].channel = NONE;
+        self.held[index].channel = None;
         self.held.remove(index);
     }
 

@@ -4,6 +4,7 @@
 //! first channel, the leader. A channel that was opened alone is a group of one.
 
 use crate::api::{ChannelId, Status};
+use crate::names::ChannelIndex;
 use alloc::vec::Vec;
 
 /// Most channels of a group.
@@ -50,7 +51,7 @@ impl ChannelGroup {
     /// Bytes of the record and of a channel's load.
     pub(crate) const BYTES: usize = size_of::<ChannelGroup>() + size_of::<u64>();
 
-    const NONE: ChannelGroup = ChannelGroup {
+    const EMPTY: ChannelGroup = ChannelGroup {
         members: [0; MEMBERS_MAX],
         count: 0,
         current: 0,
@@ -63,54 +64,55 @@ impl ChannelGroup {
     };
 
     /// The indices of its channels, the leader first.
-    pub(crate) fn members(&self) -> impl Iterator<Item = u32> + use<> {
-        self.members.into_iter().take(usize::from(self.count)).map(u32::from)
+    pub(crate) fn members(&self) -> impl Iterator<Item = ChannelIndex> + use<> {
+        let members = self.members.into_iter().take(usize::from(self.count));
+        members.map(|member| ChannelIndex::of(u32::from(member)))
     }
 }
 
 impl ChannelGroups {
     pub(crate) fn new(channels: u32) -> Self {
         ChannelGroups {
-            groups: alloc::vec![ChannelGroup::NONE; channels as usize],
+            groups: alloc::vec![ChannelGroup::EMPTY; channels as usize],
             loads: alloc::vec![0; channels as usize],
             ended: Vec::with_capacity(MEMBERS_MAX),
         }
     }
 
-    pub(crate) fn get(&self, leader: u32) -> &ChannelGroup {
-        &self.groups[leader as usize]
+    pub(crate) fn get(&self, leader: ChannelIndex) -> &ChannelGroup {
+        &self.groups[leader.number() as usize]
     }
 
-    pub(crate) fn get_mut(&mut self, leader: u32) -> &mut ChannelGroup {
-        &mut self.groups[leader as usize]
+    pub(crate) fn get_mut(&mut self, leader: ChannelIndex) -> &mut ChannelGroup {
+        &mut self.groups[leader.number() as usize]
     }
 
     /// A channel joins the group of `leader`, which may be itself. False if the group is full.
-    pub(crate) fn join(&mut self, leader: u32, channel: u32) -> bool {
-        let group = &mut self.groups[leader as usize];
+    pub(crate) fn join(&mut self, leader: ChannelIndex, channel: ChannelIndex) -> bool {
+        let group = &mut self.groups[leader.number() as usize];
         if leader == channel {
-            *group = ChannelGroup::NONE;
+            *group = ChannelGroup::EMPTY;
         }
         let Some(member) = group.members.get_mut(usize::from(group.count)) else { return false };
-        *member = channel as u16;
+        *member = channel.number() as u16;
         group.count += 1;
         group.open += 1;
         group.used += 1;
-        self.loads[channel as usize] = 0;
+        self.loads[channel.number() as usize] = 0;
         true
     }
 
     /// A member will not be heard of again. True if it was the last.
-    pub(crate) fn close_one(&mut self, leader: u32) -> bool {
-        let group = &mut self.groups[leader as usize];
+    pub(crate) fn close_one(&mut self, leader: ChannelIndex) -> bool {
+        let group = &mut self.groups[leader.number() as usize];
         group.open = group.open.saturating_sub(1);
         group.open == 0
     }
 
     /// The member that is to take an operation: the one that has least to do, unless the one that
     /// took the last has hardly more. (What follows one another then mostly arrives so.)
-    pub(crate) fn choose(&mut self, leader: u32, slack: u64) -> u32 {
-        let group = &mut self.groups[leader as usize];
+    pub(crate) fn choose(&mut self, leader: ChannelIndex, slack: u64) -> ChannelIndex {
+        let group = &mut self.groups[leader.number() as usize];
         if group.count <= 1 {
             return leader;
         }
@@ -119,17 +121,17 @@ impl ChannelGroups {
         if load(group.current) > load(least).saturating_add(slack) {
             group.current = least;
         }
-        u32::from(group.members[usize::from(group.current)])
+        ChannelIndex::of(u32::from(group.members[usize::from(group.current)]))
     }
 
     /// A channel has been given an operation of so many bytes.
-    pub(crate) fn give(&mut self, channel: u32, bytes: u32) {
-        self.loads[channel as usize] += OPERATION_WEIGHT + u64::from(bytes);
+    pub(crate) fn give(&mut self, channel: ChannelIndex, bytes: u32) {
+        self.loads[channel.number() as usize] += OPERATION_WEIGHT + u64::from(bytes);
     }
 
     /// It is done.
-    pub(crate) fn take(&mut self, channel: u32, bytes: u32) {
-        let load = &mut self.loads[channel as usize];
+    pub(crate) fn take(&mut self, channel: ChannelIndex, bytes: u32) {
+        let load = &mut self.loads[channel.number() as usize];
         *load = load.saturating_sub(OPERATION_WEIGHT + u64::from(bytes));
     }
 }

@@ -102,9 +102,9 @@ impl Fault {
     ];
 }
 
-/// How badly the network behaves. Chances are in thousandths of packets.
+/// Faults of the network. Chances are in thousandths of packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Weather {
+pub struct NetworkFaults {
     /// Packets that vanish.
     pub loss: u32,
     /// Packets that arrive twice.
@@ -161,7 +161,7 @@ pub(crate) struct Delivery {
 struct Link {
     random: Random,
     latency: Duration,
-    /// A path may be better than the weather: its chances are shifted right by this.
+    /// A path may have fewer faults than the network: its chances are shifted right by this.
     shelter: u32,
 }
 
@@ -169,7 +169,7 @@ struct Link {
 #[derive(Debug)]
 pub struct Adversary {
     seed: u64,
-    weather: Weather,
+    network_faults: NetworkFaults,
     outages: Vec<Outage>,
     links: BTreeMap<(usize, usize, u8), Link>,
     healed: bool,
@@ -177,11 +177,11 @@ pub struct Adversary {
 }
 
 impl Adversary {
-    /// Makes `weather`, and the `outages`.
-    pub fn new(seed: u64, weather: Weather, outages: Vec<Outage>) -> Self {
+    /// Makes `network_faults`, and the `outages`.
+    pub fn new(seed: u64, network_faults: NetworkFaults, outages: Vec<Outage>) -> Self {
         Adversary {
             seed,
-            weather,
+            network_faults,
             outages,
             links: BTreeMap::new(),
             healed: false,
@@ -210,7 +210,7 @@ impl Adversary {
         bytes: Vec<u8>,
         header: usize,
     ) -> Vec<Delivery> {
-        let weather = self.weather;
+        let network_faults = self.network_faults;
         let link = self.link(way);
         let (latency, shelter) = (link.latency, link.shelter);
         let fine =
@@ -224,10 +224,16 @@ impl Adversary {
         }
         let mut random = self.link(way).random.clone();
         let mut happens = |chance: u32| random.chance(chance >> shelter);
-        let (lost, twice, late) =
-            (happens(weather.loss), happens(weather.duplicate), happens(weather.late_duplicate));
-        let (held, corrupt, marked) =
-            (happens(weather.delay), happens(weather.corrupt), happens(weather.mark));
+        let (lost, twice, late) = (
+            happens(network_faults.loss),
+            happens(network_faults.duplicate),
+            happens(network_faults.late_duplicate),
+        );
+        let (held, corrupt, marked) = (
+            happens(network_faults.delay),
+            happens(network_faults.corrupt),
+            happens(network_faults.mark),
+        );
         let mut deliveries = Vec::new();
         if lost {
             self.count(Fault::Loss);
@@ -236,21 +242,21 @@ impl Adversary {
         }
         if twice {
             self.count(Fault::Duplicate);
-            let by = random.below(weather.delay_by.as_ps() + 1_000_000);
+            let by = random.below(network_faults.delay_by.as_ps() + 1_000_000);
             let after = latency.saturating_add(Duration::from_ps(by));
             deliveries.push(Delivery { after, ..fine.clone() });
         }
         if late {
             self.count(Fault::LateDuplicate);
-            let by = random.below(weather.late.as_ps() + 1);
+            let by = random.below(network_faults.late.as_ps() + 1);
             let after = latency.saturating_add(Duration::from_ps(by));
             deliveries.push(Delivery { after, ..fine });
         }
         if let Some(first) = deliveries.first_mut() {
             if held {
                 self.count(Fault::Delay);
-                let by = Duration::from_ps(random.below(weather.delay_by.as_ps() + 1));
-                let factor = if random.chance(weather.heavy_tail) { 10 } else { 1 };
+                let by = Duration::from_ps(random.below(network_faults.delay_by.as_ps() + 1));
+                let factor = if random.chance(network_faults.heavy_tail) { 10 } else { 1 };
                 first.after = first.after.saturating_add(by.times(factor));
             }
             if marked {
@@ -296,13 +302,13 @@ impl Adversary {
     }
 
     fn link(&mut self, way: (usize, usize, u8)) -> &mut Link {
-        let (seed, weather) = (self.seed, self.weather);
+        let (seed, network_faults) = (self.seed, self.network_faults);
         self.links.entry(way).or_insert_with(|| {
             let (from, to, path) = way;
             let part = (from as u64) << 32 | (to as u64) << 16 | u64::from(path);
             let mut random = Random::fork(seed, part);
-            let spread = random.below(weather.latency_spread.as_ps() + 1);
-            let latency = weather.latency.saturating_add(Duration::from_ps(spread));
+            let spread = random.below(network_faults.latency_spread.as_ps() + 1);
+            let latency = network_faults.latency.saturating_add(Duration::from_ps(spread));
             let shelter = random.pick(&[0, 0, 0, 1, 2, 10]);
             Link { random, latency, shelter }
         })

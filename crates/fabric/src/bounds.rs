@@ -31,15 +31,15 @@ pub(crate) fn patience(plan: &Plan) -> Duration {
         timeouts.saturating_add(silence).saturating_add(profile.path_probe.times(4))
     });
     let bytes = operations(plan) * (plan.bytes_max + 10_000);
-    let wire = plan.knobs.byte_time.times(bytes).saturating_add(pacing(plan, bytes));
-    let (knobs, weather) = (&plan.knobs, &plan.weather);
-    let one_way = weather.latency.saturating_add(weather.latency_spread);
-    let round_trip = one_way.saturating_add(knobs.turn_delay).times(2);
-    let round_trip = round_trip.saturating_add(knobs.placement_delay);
+    let wire = plan.config.byte_time.times(bytes).saturating_add(pacing(plan, bytes));
+    let (config, network_faults) = (&plan.config, &plan.network_faults);
+    let one_way = network_faults.latency.saturating_add(network_faults.latency_spread);
+    let round_trip = one_way.saturating_add(config.turn_delay).times(2);
+    let round_trip = round_trip.saturating_add(config.placement_delay);
     longest
         .fold(Duration::from_ms(60), Duration::max)
         .saturating_add(wire)
-        .saturating_add(plan.weather.late)
+        .saturating_add(plan.network_faults.late)
         .saturating_add(round_trip.times(rounds(plan)))
         .saturating_add(crowding(plan))
         .saturating_add(receives(plan))
@@ -74,7 +74,7 @@ fn crowding(plan: &Plan) -> Duration {
     let Some(fewest) = plan.limits.iter().map(|limits| limits.withheld).min() else {
         return Duration::ZERO;
     };
-    if fewest >= 64 || plan.knobs.late_placement == 0 {
+    if fewest >= 64 || plan.config.late_placement == 0 {
         return Duration::ZERO;
     }
     let timeouts = plan.profiles.iter().map(|profile| profile.timeout_min);
@@ -108,7 +108,7 @@ fn pacing(plan: &Plan, bytes: u64) -> Duration {
 
 /// Letters count, and what is asked for with them.
 fn operations(plan: &Plan) -> u64 {
-    plan.operations + 2 * plan.mail.letters
+    plan.operations + 2 * plan.mail.puts
 }
 
 /// Round trips that everything takes if each channel sends a window at a time.

@@ -41,6 +41,6 @@ mod world;
 
 pub use fairway_engine as engine;
 
-pub use adversary::{Adversary, Fault, Outage, Weather};
+pub use adversary::{Adversary, Fault, NetworkFaults, Outage};
 pub use sweep::{canary_seeds, sweep, threads};
 pub use trace::Trace;

@@ -1,5 +1,5 @@
-//! Mail: what the applications do with mailboxes. Every put carries a letter that says which one it
-//! is, so that a done epoch tells by its bytes alone what it took.
+//! Mail: what the applications do with mailboxes. Every put begins with a record that says which
+//! one it is, so that a done epoch tells by its bytes alone what it took.
 
 use crate::application::Connection;
 use crate::finding::Finding;
@@ -14,22 +14,22 @@ use fairway_engine::{
     WorkRequest,
 };
 
-/// The id of a letter has this bit; those of other operations and of receives do not.
+/// The id of a put has this bit; those of other operations and of receives do not.
 pub(crate) const LETTER: u64 = 1 << 62;
 /// The id of a get has this bit, too.
 pub(crate) const GET: u64 = 1 << 61;
-/// A letter begins with its number and its length.
+/// A put begins with its number and its length.
 pub(crate) const HEAD: usize = 12;
 /// What a buffer is filled with before it is posted.
 pub(crate) const BLANK: u8 = 0xEE;
-/// Addresses of mailboxes. Letters to one of them are taken by the catch-all mailbox only.
+/// Addresses of mailboxes. Puts to one of them are taken by the catch-all mailbox only.
 const ADDRESSES: u64 = 4;
-/// Packets of a letter at most.
+/// Most packets of a put.
 const PACKETS_MAX: u64 = 40;
 
 /// One put.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct PutRecord {
     pub(crate) from: Life,
     pub(crate) to: Life,
     pub(crate) channel: ChannelId,
@@ -68,24 +68,24 @@ pub(crate) struct Mailbox {
     pub(crate) is_closed: bool,
 }
 
-/// The mail of one node.
+/// The mailboxes of one node, and the memory that their application uses.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PostOffice {
+pub(crate) struct MailboxState {
     pub(crate) boxes: Vec<Mailbox>,
-    /// Where letters are written, and where buffers lie: keys and segments.
-    pub(crate) paper: Option<(usize, SegmentId)>,
-    pub(crate) shelf: Option<(usize, SegmentId)>,
-    /// Letters to it may have been lost with leave, or fallen out of order.
+    /// Where puts are written, and where buffers lie: keys and segments.
+    pub(crate) source_segment: Option<(usize, SegmentId)>,
+    pub(crate) buffer_segment: Option<(usize, SegmentId)>,
+    /// Puts to it may have been lost with leave, or fallen out of order.
     pub(crate) is_lossy: bool,
 }
 
-/// All mail.
+/// All puts, and the mailboxes of all nodes.
 #[derive(Debug)]
 pub(crate) struct Mail {
     pub(crate) random: Random,
     pub(crate) plan: MailPlan,
-    pub(crate) offices: Vec<PostOffice>,
-    pub(crate) letters: Vec<Letter>,
+    pub(crate) states: Vec<MailboxState>,
+    pub(crate) puts: Vec<PutRecord>,
     /// Operations whose end is to be reported.
     pub(crate) pending: u64,
     pub(crate) gets: Vec<Get>,
@@ -105,7 +105,7 @@ pub(crate) struct Get {
     pub(crate) is_done: bool,
 }
 
-/// Where a letter goes.
+/// Where a put goes.
 struct Address {
     mailbox: RemoteMailbox,
     offset: u64,
@@ -119,8 +119,8 @@ impl Mail {
         Mail {
             random: Random::fork(seed, 10),
             plan: plan.mail,
-            offices: vec![PostOffice::default(); plan.limits.len()],
-            letters: Vec::new(),
+            states: vec![MailboxState::default(); plan.limits.len()],
+            puts: Vec::new(),
             pending: 0,
             gets: Vec::new(),
             serial: 0,
@@ -128,24 +128,25 @@ impl Mail {
         }
     }
 
-    /// Bytes of a buffer: every letter has a slot, so that two never overlap.
+    /// Bytes of a buffer: every put has a slot, so that two never overlap.
     fn buffer_length(&self) -> u32 {
-        self.plan.slot * self.plan.letters as u32
+        self.plan.slot * self.plan.puts as u32
     }
 
     /// Gives a fresh NIC its mailboxes.
-    pub(crate) fn settle_in(&mut self, world: &mut World, node: usize) {
-        self.offices[node] = PostOffice::default();
-        if self.plan.letters == 0 {
+    pub(crate) fn set_up(&mut self, world: &mut World, node: usize) {
+        self.states[node] = MailboxState::default();
+        if self.plan.puts == 0 {
             return;
         }
-        let letters = 2 * self.plan.letters * u64::from(self.plan.slot + 1);
-        let paper = self.register(world, node, letters);
-        // Every letter may end an epoch; some epochs end without one, and some buffers wait.
-        let buffers = self.plan.letters + 100;
-        let shelf = self.register(world, node, buffers * u64::from(self.buffer_length() + 40));
-        self.offices[node].paper = paper;
-        self.offices[node].shelf = shelf;
+        let puts = 2 * self.plan.puts * u64::from(self.plan.slot + 1);
+        let source_segment = self.register(world, node, puts);
+        // Every put may end an epoch; some epochs end without one, and some buffers wait.
+        let buffers = self.plan.puts + 100;
+        let buffer_segment =
+            self.register(world, node, buffers * u64::from(self.buffer_length() + 40));
+        self.states[node].source_segment = source_segment;
+        self.states[node].buffer_segment = buffer_segment;
         for address in 0..ADDRESSES {
             if self.random.chance(600) {
                 self.create(world, node, address);
@@ -185,7 +186,7 @@ impl Mail {
         world.trace.line(world.now, node, || format!("makes {id:?}: {config:?}"));
         self.serial += 1;
         let (serial, epochs) = (self.serial, Vec::new());
-        self.offices[node].boxes.push(Mailbox { serial, id, config, epochs, is_closed: false });
+        self.states[node].boxes.push(Mailbox { serial, id, config, epochs, is_closed: false });
     }
 
     /// One turn of the application on `node`.
@@ -198,10 +199,10 @@ impl Mail {
     ) -> Result<(), Finding> {
         let healed = world.adversary.is_healed();
         let is_away = world.nodes[node].driver.is_none() || world.is_paused(node);
-        if is_away || self.offices[node].shelf.is_none() {
+        if is_away || self.states[node].buffer_segment.is_none() {
             return Ok(());
         }
-        for at in 0..self.offices[node].boxes.len() {
+        for at in 0..self.states[node].boxes.len() {
             let want = match self.random.chance(self.plan.lazy) && !healed {
                 true => 0,
                 // A put may name the epoch after the current one, and has to find its buffer.
@@ -214,7 +215,7 @@ impl Mail {
             let is_short = |mailbox: &Mailbox| {
                 waiting(mailbox) < want || (mailbox.epochs.len() as u64) < named
             };
-            while is_short(&self.offices[node].boxes[at]) {
+            while is_short(&self.states[node].boxes[at]) {
                 if !self.post_buffer(world, node, at) {
                     break;
                 }
@@ -224,7 +225,7 @@ impl Mail {
             for _ in 0..self.random.range(0, 4) {
                 self.write(world, plan, connections, node)?;
             }
-            if self.random.chance(self.plan.rough) && !self.offices[node].boxes.is_empty() {
+            if self.random.chance(self.plan.rough) && !self.states[node].boxes.is_empty() {
                 self.be_rough(world, node)?;
             }
         }
@@ -234,36 +235,36 @@ impl Mail {
     }
 
     /// The epochs for which a mailbox needs buffers so that no put to it waits for one: as many as
-    /// the highest epoch that a letter names, and one.
+    /// the highest epoch that a put names, and one.
     ///
     /// A put that names its epoch goes there or nowhere, and waits as long as that has no buffer
     /// (`fairway_engine`, `mailbox`). No put ends the epochs before it, if the application has made
-    /// the mailbox anew, or has rewound it, since the letter was written: then the epoch lies any
+    /// the mailbox anew, or has rewound it, since the put was written: then the epoch lies any
     /// number ahead, and only the application's buffers end the wait.
     fn epochs_named(&self, world: &World, node: usize, at: usize) -> u64 {
-        let boxes = &self.offices[node].boxes;
+        let boxes = &self.states[node].boxes;
         let here = (node, world.nodes[node].incarnation);
         let own = |address: u64| boxes.iter().position(|own| own.config.address == Some(address));
         let catch_all = boxes.iter().position(|own| own.config.address.is_none());
-        let is_mine = |letter: &&Letter| {
-            let waits = letter.status.is_none() && letter.to == here;
-            waits && own(letter.address).or(catch_all) == Some(at)
+        let is_mine = |put: &&PutRecord| {
+            let waits = put.status.is_none() && put.to == here;
+            waits && own(put.address).or(catch_all) == Some(at)
         };
-        let epochs = self.letters.iter().filter(is_mine).filter_map(|letter| letter.epoch);
+        let epochs = self.puts.iter().filter(is_mine).filter_map(|put| put.epoch);
         epochs.map(|epoch| u64::from(epoch) + 1).max().unwrap_or(0)
     }
 
     fn post_buffer(&mut self, world: &mut World, node: usize, at: usize) -> bool {
         let length = self.buffer_length();
-        let office = &mut self.offices[node];
-        let mailbox = &mut office.boxes[at];
-        let Some((key, segment)) = office.shelf.filter(|_| !mailbox.is_closed) else {
+        let mailboxes = &mut self.states[node];
+        let mailbox = &mut mailboxes.boxes[at];
+        let Some((key, segment)) = mailboxes.buffer_segment.filter(|_| !mailbox.is_closed) else {
             return false;
         };
         let gap = self.random.below(40) as usize;
         let Some(start) = world.memory.reserve(key, length as usize, gap) else {
-            // The shelf is full, and buffers are not used again: writers may be refused from now
-            // on.
+            // The segment of buffers is full, and buffers are not used again, so puts may be
+            // refused from now on.
             return false;
         };
         world.memory.write(key, start, &vec![BLANK; length as usize]);
@@ -279,7 +280,7 @@ impl Mail {
         true
     }
 
-    /// Writes a letter, or asks for a part of a mailbox.
+    /// Writes a put, or asks for a part of a mailbox.
     fn write(
         &mut self,
         world: &mut World,
@@ -292,9 +293,11 @@ impl Mail {
         let Some(side) = link.nodes.iter().position(|&end| end == node) else { return Ok(()) };
         let Some(channel) = connections[index].ends[side] else { return Ok(()) };
         let peer = link.nodes[1 - side];
-        let Some((paper, segment)) = self.offices[node].paper else { return Ok(()) };
-        let number = self.letters.len() as u64;
-        if number >= self.plan.letters {
+        let Some((source_segment, segment)) = self.states[node].source_segment else {
+            return Ok(());
+        };
+        let number = self.puts.len() as u64;
+        if number >= self.plan.puts {
             return Ok(());
         }
         let packets = plan.packets_max.min(PACKETS_MAX);
@@ -302,8 +305,10 @@ impl Mail {
         let length = self.random.range(HEAD as u64, most.max(HEAD as u64)) as u32;
         let here = (peer, world.nodes[peer].incarnation);
         let Address { mailbox, offset, epoch, is_wrong } = self.draw_address(world, peer, number);
-        let Some(at) = world.memory.reserve(paper, length as usize, 1) else { return Ok(()) };
-        world.memory.write(paper, at, &text_of(number, length));
+        let Some(at) = world.memory.reserve(source_segment, length as usize, 1) else {
+            return Ok(());
+        };
+        world.memory.write(source_segment, at, &text_of(number, length));
         let jetty = JettyId::new(self.random.below(u64::from(plan.jetties)) as u32);
         let request = WorkRequest {
             id: number | LETTER,
@@ -313,7 +318,7 @@ impl Mail {
             signaled: !self.random.chance(plan.unsignaled),
             order: self.draw_order(),
         };
-        let letter = Letter {
+        let put = PutRecord {
             from: (node, world.nodes[node].incarnation),
             to: here,
             channel,
@@ -330,20 +335,20 @@ impl Mail {
         };
         if post(world, node, jetty, &request)? {
             self.pending += u64::from(request.signaled);
-            self.letters.push(letter);
+            self.puts.push(put);
             if self.random.chance(200) {
-                self.get(world, &letter, paper, segment, most)?;
+                self.get(world, &put, source_segment, segment, most)?;
             }
         }
         Ok(())
     }
 
-    /// Draws where in the mailboxes of a node a letter goes.
+    /// Draws where in the mailboxes of a node a put goes.
     fn draw_address(&mut self, world: &mut World, peer: usize, number: u64) -> Address {
         let random = &mut self.random;
         let mut mailbox = RemoteMailbox { address: 1 + random.below(ADDRESSES), key: 7 };
         let mut offset = number * u64::from(self.plan.slot);
-        let target = self.offices[peer]
+        let target = self.states[peer]
             .boxes
             .iter()
             .find(|other| other.config.address == Some(mailbox.address) && !other.is_closed);
@@ -370,45 +375,48 @@ impl Mail {
         Address { mailbox, offset, epoch, is_wrong }
     }
 
-    /// Asks for a part of the mailbox that a letter is for.
+    /// Asks for a part of the mailbox that a put is for.
     fn get(
         &mut self,
         world: &mut World,
-        letter: &Letter,
-        paper: usize,
+        put: &PutRecord,
+        source_segment: usize,
         segment: SegmentId,
         most: u64,
     ) -> Result<(), Finding> {
-        let (peer, random) = (letter.to.0, &mut self.random);
+        let (peer, random) = (put.to.0, &mut self.random);
         let length = random.below(most) as u32;
         let offset = random.below(u64::from(self.plan.slot));
-        let node = letter.from.0;
-        let Some(at) = world.memory.reserve(paper, length as usize, 1) else { return Ok(()) };
-        let targets = &self.offices[peer].boxes;
+        let node = put.from.0;
+        let Some(at) = world.memory.reserve(source_segment, length as usize, 1) else {
+            return Ok(());
+        };
+        let targets = &self.states[peer].boxes;
         let target = targets
             .iter()
-            .find(|other| other.config.address == Some(letter.address) && !other.is_closed);
+            .find(|other| other.config.address == Some(put.address) && !other.is_closed);
         // What an epoch that is done holds does not change any more.
         let done = target.and_then(|target| {
             let last = target.epochs.iter().rposition(|posted| posted.done.is_some())?;
             (last as u32 > 0 && target.config.retired > 1).then_some((last, target.epochs[last].at))
         });
-        let shelf = self.offices[peer].shelf;
-        let source = shelf.zip(done).map(|((key, _), (_, at))| (key, at + offset as usize));
+        let buffer_segment = self.states[peer].buffer_segment;
+        let source =
+            buffer_segment.zip(done).map(|((key, _), (_, at))| (key, at + offset as usize));
         // After a rewind it may never come again.
         let epoch = done.filter(|_| self.plan.rough == 0).map(|(epoch, _)| epoch as u32);
-        let mailbox = RemoteMailbox { address: letter.address, key: 7 };
+        let mailbox = RemoteMailbox { address: put.address, key: 7 };
         let request = WorkRequest {
             id: self.gets.len() as u64 | LETTER | GET,
-            channel: letter.channel,
+            channel: put.channel,
             work: Work::Get { mailbox, offset, epoch },
             local: LocalRange { segment, offset: at as u64, length },
             signaled: true,
             order: self.draw_order(),
         };
-        if post(world, node, letter.jetty, &request)? {
+        if post(world, node, put.jetty, &request)? {
             self.pending += 1;
-            let (from, channel, local) = (letter.from, letter.channel, (paper, at));
+            let (from, channel, local) = (put.from, put.channel, (source_segment, at));
             self.gets.push(Get { from, channel, local, source, length, is_done: false });
         }
         Ok(())
@@ -430,14 +438,14 @@ impl Mail {
 
     /// Ends an epoch early, goes back to an earlier one, or closes a mailbox and opens another.
     fn be_rough(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
-        let count = self.offices[node].boxes.len() as u64;
+        let count = self.states[node].boxes.len() as u64;
         let at = self.random.below(count) as usize;
         let (what, back, nack) =
             (self.random.below(4), self.random.range(1, 3) as u32, self.random.chance(500));
-        let Mailbox { id, is_closed, .. } = self.offices[node].boxes[at];
-        self.offices[node].is_lossy = true;
-        if let Some((_, shelf)) = self.offices[node].shelf {
-            world.finish_placements(node, shelf)?;
+        let Mailbox { id, is_closed, .. } = self.states[node].boxes[at];
+        self.states[node].is_lossy = true;
+        if let Some((_, buffer_segment)) = self.states[node].buffer_segment {
+            world.finish_placements(node, buffer_segment)?;
         }
         let Some(nic) = world.nic(node) else { return Ok(()) };
         match what {
@@ -456,14 +464,14 @@ impl Mail {
             _ if !is_closed => {
                 nic.close_mailbox(id, nack).map_err(|error| format!("{id:?}: {error:?}"))?;
                 world.trace.line(world.now, node, || format!("closes {id:?}, nack {nack}"));
-                self.offices[node].boxes[at].is_closed = true;
+                self.states[node].boxes[at].is_closed = true;
             }
             _ => {
                 nic.release_mailbox(id).map_err(|error| format!("{id:?}: {error:?}"))?;
                 world.trace.line(world.now, node, || format!("releases {id:?}"));
                 self.read_epochs(world, node)?;
                 self.rewound(world, node, at, 0);
-                let address = self.offices[node].boxes.remove(at).config.address;
+                let address = self.states[node].boxes.remove(at).config.address;
                 self.create(world, node, address.unwrap_or(0));
             }
         }
@@ -472,8 +480,8 @@ impl Mail {
 
     /// The buffers from this epoch on are the application's, whatever is in them.
     fn rewound(&mut self, world: &mut World, node: usize, at: usize, epoch: usize) {
-        let Some((key, _)) = self.offices[node].shelf else { return };
-        for posted in self.offices[node].boxes[at].epochs.drain(epoch..) {
+        let Some((key, _)) = self.states[node].buffer_segment else { return };
+        for posted in self.states[node].boxes[at].epochs.drain(epoch..) {
             world.memory.accept(key, posted.at, posted.length as usize);
         }
     }
@@ -506,7 +514,7 @@ fn post(
     }
 }
 
-/// What a letter says.
+/// The record that a put begins with.
 pub(crate) fn text_of(number: u64, length: u32) -> Vec<u8> {
     let mut text = Vec::with_capacity(length as usize);
     text.extend(number.to_le_bytes());

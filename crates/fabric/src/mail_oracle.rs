@@ -1,8 +1,8 @@
-//! What mail must be like: every letter whole, once, in the right epoch, in its sender's order; and
+//! What mail must be like: every put whole, once, in the right epoch, in its sender's order; and
 //! nothing written to a buffer once its epoch is done.
 
 use crate::finding::Finding;
-use crate::mail::{BLANK, GET, HEAD, LETTER, Letter, Mail, Mailbox, text_of};
+use crate::mail::{BLANK, GET, HEAD, LETTER, Mail, Mailbox, PutRecord, text_of};
 use crate::node::Output;
 use crate::operation::Life;
 use crate::oracles::Model;
@@ -11,7 +11,7 @@ use crate::world::World;
 use fairway_engine::{Completion, EpochDone, Status, Steering};
 use std::collections::BTreeMap;
 
-/// Where letters were found: the offset in the buffer, and the number.
+/// Where puts were found: the offset in the buffer, and the number.
 type Found = Vec<(usize, u64)>;
 
 impl Mail {
@@ -36,16 +36,17 @@ impl Mail {
     ) -> Result<(), Finding> {
         world.trace.line(world.now, node, || format!("! {done:?}"));
         world.trace.stir(done.epoch ^ done.bytes << 20);
-        let office = &self.offices[node];
-        let Some(at) = office.boxes.iter().position(|other| other.id == done.mailbox) else {
+        let mailboxes = &self.states[node];
+        let Some(at) = mailboxes.boxes.iter().position(|other| other.id == done.mailbox) else {
             return Err(format!("node {node}: an epoch of no mailbox: {done:?}").into());
         };
-        let (mailbox, shelf) = (&office.boxes[at], office.shelf);
+        let (mailbox, buffer_segment) = (&mailboxes.boxes[at], mailboxes.buffer_segment);
         let next = mailbox.epochs.iter().position(|posted| posted.done.is_none());
         if next != Some(done.epoch as usize) || done.id != done.epoch {
             return Err(format!("node {node}: epoch {next:?} is next, and not {done:?}").into());
         }
-        let (posted, (key, _)) = (mailbox.epochs[done.id as usize], shelf.expect("it has buffers"));
+        let (posted, (key, _)) =
+            (mailbox.epochs[done.id as usize], buffer_segment.expect("it has buffers"));
         let bytes = world.memory.pieces[key].bytes[posted.at..][..posted.length as usize].to_vec();
         let found = self.letters_in(mailbox, &bytes, done)?;
         for &(offset, number) in &found {
@@ -53,33 +54,33 @@ impl Mail {
         }
         let whole = done.operations > 0 && done.cancelled == 0;
         if whole && !found.iter().any(|&(_, number)| self.is_to(number, done.address)) {
-            return Err(format!("node {node}: no letter is for this address: {done:?}").into());
+            return Err(format!("node {node}: no put is for this address: {done:?}").into());
         }
-        self.offices[node].boxes[at].epochs[done.id as usize].done = Some(*done);
+        self.states[node].boxes[at].epochs[done.id as usize].done = Some(*done);
         // No peer writes there any more.
         world.memory.accept(key, posted.at, posted.length as usize);
         Ok(())
     }
 
     fn is_to(&self, number: u64, address: u64) -> bool {
-        self.letters[number as usize].address == address
+        self.puts[number as usize].address == address
     }
 
-    /// Do these letters, of so many bytes together, agree with what the epoch has counted?
+    /// Do these puts, of so many bytes together, agree with what the epoch has counted?
     fn is_accounted(&self, found: &Found, total: u64, done: &EpochDone) -> bool {
-        let letters = found.len() as u64;
+        let puts = found.len() as u64;
         if done.cancelled == 0 {
-            return letters == done.operations && total == done.bytes;
+            return puts == done.operations && total == done.bytes;
         }
-        let length = |&(_, number): &(usize, u64)| u64::from(self.letters[number as usize].length);
+        let length = |&(_, number): &(usize, u64)| u64::from(self.puts[number as usize].length);
         let mut lengths: Vec<u64> = found.iter().map(length).collect();
         lengths.sort_unstable();
         let least: u64 = lengths.iter().take(done.operations as usize).sum();
         let most = done.operations + u64::from(done.cancelled);
-        (done.operations..=most).contains(&letters) && least <= done.bytes
+        (done.operations..=most).contains(&puts) && least <= done.bytes
     }
 
-    /// The letters in a buffer. What was cut off because its sender is gone may be there in part,
+    /// The puts in a buffer. What was cut off because its sender is gone may be there in part,
     /// or whole: the last of it may be put in place when it is no longer counted.
     fn letters_in(
         &self,
@@ -99,31 +100,31 @@ impl Mail {
                     at += if is_stream { length } else { step };
                 }
                 None if done.cancelled == 0 && bytes[at] != BLANK => {
-                    return Err(format!("no letter is whole at {at}: {done:?}").into());
+                    return Err(format!("no put is whole at {at}: {done:?}").into());
                 }
                 None => at += step,
             }
         }
         if !self.is_accounted(&found, total, done) {
-            return Err(format!("{} letters of {total} bytes: {done:?}", found.len()).into());
+            return Err(format!("{} puts of {total} bytes: {done:?}", found.len()).into());
         }
         if is_stream && done.cancelled == 0 {
             let end = found.last().map_or(0, |&(at, number)| {
-                at as u64 + u64::from(self.letters[number as usize].length)
+                at as u64 + u64::from(self.puts[number as usize].length)
             });
             if end != u64::from(done.extent) {
-                return Err(format!("the last letter ends at {end}: {done:?}").into());
+                return Err(format!("the last put ends at {end}: {done:?}").into());
             }
         }
         Ok(found)
     }
 
-    /// The letter that is whole here: its number and length.
+    /// The put that is whole here: its number and length.
     fn letter_at(&self, bytes: &[u8], at: usize) -> Option<(u64, usize)> {
         let number = u64::from_le_bytes(bytes[at..at + 8].try_into().ok()?);
-        let letter = self.letters.get(usize::try_from(number).ok()?)?;
-        let length = letter.length as usize;
-        let is_whole = bytes.get(at..at + length)? == text_of(number, letter.length);
+        let put = self.puts.get(usize::try_from(number).ok()?)?;
+        let length = put.length as usize;
+        let is_whole = bytes.get(at..at + length)? == text_of(number, put.length);
         is_whole.then_some((number, length))
     }
 
@@ -135,20 +136,20 @@ impl Mail {
         epoch: u64,
         (offset, number): (usize, u64),
     ) -> Result<(), Finding> {
-        let Mailbox { serial, ref config, .. } = self.offices[node].boxes[at];
-        let letter = &mut self.letters[number as usize];
+        let Mailbox { serial, ref config, .. } = self.states[node].boxes[at];
+        let put = &mut self.puts[number as usize];
         let here = (node, world.nodes[node].incarnation);
-        let addressed = config.address.is_none_or(|address| address == letter.address);
-        let steered = config.steering == Steering::Receiver || letter.offset == offset as u64;
-        let named = letter.epoch.is_none_or(|named| u64::from(named) == epoch);
-        if letter.to != here || !addressed || !steered || !named || letter.is_wrong {
-            return Err(format!("not for epoch {epoch} of {config:?}: {letter:?}").into());
+        let addressed = config.address.is_none_or(|address| address == put.address);
+        let steered = config.steering == Steering::Receiver || put.offset == offset as u64;
+        let named = put.epoch.is_none_or(|named| u64::from(named) == epoch);
+        if put.to != here || !addressed || !steered || !named || put.is_wrong {
+            return Err(format!("not for epoch {epoch} of {config:?}: {put:?}").into());
         }
-        if letter.found.is_some() {
-            return Err(format!("in two epochs, or twice in one: {epoch} {letter:?}").into());
+        if put.found.is_some() {
+            return Err(format!("in two epochs, or twice in one: {epoch} {put:?}").into());
         }
-        letter.is_in_stream = config.steering == Steering::Receiver;
-        letter.found = Some((serial, epoch, offset));
+        put.is_in_stream = config.steering == Steering::Receiver;
+        put.found = Some((serial, epoch, offset));
         Ok(())
     }
 
@@ -159,7 +160,7 @@ impl Mail {
         at: usize,
         done: &EpochDone,
     ) -> Result<(), Finding> {
-        let told = self.offices[node].boxes[at].epochs[done.epoch as usize].done;
+        let told = self.states[node].boxes[at].epochs[done.epoch as usize].done;
         match told {
             Some(told) if told != *done => {
                 Err(format!("rewound to {done:?}, and told {told:?}").into())
@@ -179,8 +180,8 @@ impl Mail {
     ) -> Result<(), Finding> {
         let (from, channel) = match done.id & GET {
             0 => {
-                let letter = self.letters[(done.id & !LETTER) as usize];
-                (letter.from, letter.channel)
+                let put = self.puts[(done.id & !LETTER) as usize];
+                (put.from, put.channel)
             }
             _ => {
                 let get = self.gets[(done.id & !(LETTER | GET)) as usize];
@@ -199,22 +200,22 @@ impl Mail {
 
     fn answered(&mut self, done: &Completion, ended: bool) -> Result<(), Finding> {
         let rough = self.plan.rough > 0;
-        let letter = &mut self.letters[(done.id & !LETTER) as usize];
-        if letter.status.is_some() || (!letter.signaled && done.status == Status::Success) {
+        let put = &mut self.puts[(done.id & !LETTER) as usize];
+        if put.status.is_some() || (!put.signaled && done.status == Status::Success) {
             return Err(format!("completed twice, or unasked: {done:?}").into());
         }
         let fine = match done.status {
             Status::Success | Status::RemoteResources | Status::RemoteNoMailbox => true,
             Status::ReceiverNotReady => true,
-            Status::RemoteEpoch => letter.epoch.is_some() || rough,
-            Status::RemoteLength => letter.is_wrong || rough,
+            Status::RemoteEpoch => put.epoch.is_some() || rough,
+            Status::RemoteLength => put.is_wrong || rough,
             _ => ended,
         };
         if !fine {
-            return Err(format!("must not end like this: {done:?} {letter:?}").into());
+            return Err(format!("must not end like this: {done:?} {put:?}").into());
         }
-        letter.status = Some(done.status);
-        self.pending -= u64::from(letter.signaled);
+        put.status = Some(done.status);
+        self.pending -= u64::from(put.signaled);
         Ok(())
     }
 
@@ -254,46 +255,44 @@ impl Mail {
     /// A node is gone, and what it had asked for with it.
     pub(crate) fn crashes(&mut self, node: usize, incarnation: u32) {
         let gone = |life| life == (node, incarnation);
-        let letters = self.letters.iter().filter(|letter| gone(letter.from));
-        let unanswered = letters.filter(|letter| letter.signaled && letter.status.is_none());
+        let puts = self.puts.iter().filter(|put| gone(put.from));
+        let unanswered = puts.filter(|put| put.signaled && put.status.is_none());
         let gets = self.gets.iter().filter(|get| gone(get.from) && !get.is_done);
         self.pending -= unanswered.count() as u64 + gets.count() as u64;
         // Nothing of it is looked at any more.
-        self.offices[node].boxes.clear();
+        self.states[node].boxes.clear();
     }
 
     /// Of epochs that are not done nothing is known yet.
     pub(crate) fn accept_unfinished(&self, world: &mut World) {
-        for office in &self.offices {
-            let Some((key, _)) = office.shelf else { continue };
-            let posted = office.boxes.iter().flat_map(|mailbox| &mailbox.epochs);
+        for mailboxes in &self.states {
+            let Some((key, _)) = mailboxes.buffer_segment else { continue };
+            let posted = mailboxes.boxes.iter().flat_map(|mailbox| &mailbox.epochs);
             for posted in posted.filter(|posted| posted.done.is_none()) {
                 world.memory.accept(key, posted.at, posted.length as usize);
             }
         }
     }
 
-    /// Every channel has ended: what is in unfinished epochs is taken out, and every letter
+    /// Every channel has ended: what is in unfinished epochs is taken out, and every put
     /// accounted for.
     pub(crate) fn finish(&mut self, world: &mut World, model: &Model) -> Result<(), Finding> {
-        for node in 0..self.offices.len() {
+        for node in 0..self.states.len() {
             self.empty(world, node)?;
         }
-        for (number, letter) in self.letters.iter().enumerate() {
+        for (number, put) in self.puts.iter().enumerate() {
             let there = |(node, incarnation): Life| world.nodes[node].incarnation == incarnation;
-            if !there(letter.from) || !there(letter.to) {
+            if !there(put.from) || !there(put.to) {
                 continue;
             }
-            let lossy = self.offices[letter.to.0].is_lossy;
-            let silent = !letter.signaled && !model.has_ended_at_all(letter.from, letter.channel);
-            match letter.status {
-                Some(Status::Success) if letter.found.is_none() && !lossy => {
-                    return Err(format!("letter {number} was lost: {letter:?}").into());
+            let lossy = self.states[put.to.0].is_lossy;
+            let silent = !put.signaled && !model.has_ended_at_all(put.from, put.channel);
+            match put.status {
+                Some(Status::Success) if put.found.is_none() && !lossy => {
+                    return Err(format!("put {number} was lost: {put:?}").into());
                 }
-                None if silent && letter.found.is_none() && !lossy => {
-                    return Err(
-                        format!("letter {number} was lost without a word: {letter:?}").into()
-                    );
+                None if silent && put.found.is_none() && !lossy => {
+                    return Err(format!("put {number} was lost without a word: {put:?}").into());
                 }
                 Some(
                     Status::RemoteEpoch
@@ -301,10 +300,8 @@ impl Mail {
                     | Status::RemoteNoMailbox
                     | Status::RemoteResources
                     | Status::ReceiverNotReady,
-                ) if letter.found.is_some() => {
-                    return Err(
-                        format!("letter {number} was refused, and arrived: {letter:?}").into()
-                    );
+                ) if put.found.is_some() => {
+                    return Err(format!("put {number} was refused, and arrived: {put:?}").into());
                 }
                 _ => {}
             }
@@ -314,9 +311,9 @@ impl Mail {
 
     /// Ends every epoch of a node.
     fn empty(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
-        for at in 0..self.offices[node].boxes.len() {
-            let Mailbox { id, is_closed, .. } = self.offices[node].boxes[at];
-            let left = self.offices[node].boxes[at].epochs.len() + 1;
+        for at in 0..self.states[node].boxes.len() {
+            let Mailbox { id, is_closed, .. } = self.states[node].boxes[at];
+            let left = self.states[node].boxes[at].epochs.len() + 1;
             for _ in 0..left {
                 let ended = world.nic(node).map(|nic| nic.increment_epoch(id));
                 if !matches!(ended, Some(Ok(_))) {
@@ -325,7 +322,7 @@ impl Mail {
             }
             world.look(node);
             self.read_epochs(world, node)?;
-            let mailbox = &self.offices[node].boxes[at];
+            let mailbox = &self.states[node].boxes[at];
             let open = mailbox.epochs.iter().filter(|posted| posted.done.is_none()).count();
             if open > 0 && !is_closed {
                 return Err(format!("node {node}: {open} epochs do not end: {mailbox:?}").into());
@@ -336,35 +333,37 @@ impl Mail {
 
     /// What one Jetty put to one address over one channel lies in the order in which it was put.
     fn check_order(&self, world: &World) -> Result<(), Finding> {
-        let mut last: BTreeMap<_, ((u64, usize), &Letter)> = BTreeMap::new();
-        for letter in &self.letters {
-            let (node, incarnation) = letter.to;
-            let lossy = self.offices[node].is_lossy || world.nodes[node].incarnation != incarnation;
-            let unnamed = letter.epoch.is_none() && !lossy;
-            let Some((serial, epoch, offset)) = letter.found.filter(|_| unnamed) else { continue };
-            let offset = if letter.is_in_stream { offset } else { 0 };
-            let sender = (letter.from, letter.channel, letter.jetty, letter.address, serial);
+        let mut last: BTreeMap<_, ((u64, usize), &PutRecord)> = BTreeMap::new();
+        for put in &self.puts {
+            let (node, incarnation) = put.to;
+            let lossy = self.states[node].is_lossy || world.nodes[node].incarnation != incarnation;
+            let unnamed = put.epoch.is_none() && !lossy;
+            let Some((serial, epoch, offset)) = put.found.filter(|_| unnamed) else { continue };
+            let offset = if put.is_in_stream { offset } else { 0 };
+            let sender = (put.from, put.channel, put.jetty, put.address, serial);
             let place = (epoch, offset);
             if let Some(&(before, earlier)) = last.get(&sender)
                 && before > place
             {
-                return Err(format!("{letter:?} overtook {earlier:?}").into());
+                return Err(format!("{put:?} overtook {earlier:?}").into());
             }
-            last.insert(sender, (place, letter));
+            last.insert(sender, (place, put));
         }
         Ok(())
     }
 
     /// Closes and releases every mailbox of a node, and lets its memory go.
     pub(crate) fn strip(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
-        let office = std::mem::take(&mut self.offices[node]);
-        for mailbox in &office.boxes {
+        let mailboxes = std::mem::take(&mut self.states[node]);
+        for mailbox in &mailboxes.boxes {
             let Some(nic) = world.nic(node) else { return Ok(()) };
             let closed = nic.close_mailbox(mailbox.id, true);
             let released = closed.and_then(|()| nic.release_mailbox(mailbox.id));
             released.map_err(|error| format!("node {node}: {mailbox:?}: {error:?}"))?;
         }
-        for (_, segment) in [office.paper, office.shelf].into_iter().flatten() {
+        for (_, segment) in
+            [mailboxes.source_segment, mailboxes.buffer_segment].into_iter().flatten()
+        {
             if !world.deregister(node, segment)? {
                 return Err(format!("node {node}: {segment:?} is still used at the end").into());
             }

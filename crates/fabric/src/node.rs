@@ -9,9 +9,9 @@ use fairway_engine::{ChannelId, CompletionQueueId, DropReason, LocalRange, Nic, 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
-/// What a world is like apart from its weather.
+/// Settings of a world, apart from the faults of its network.
 #[derive(Clone, Copy, Debug)]
-pub struct Knobs {
+pub struct WorldConfig {
     /// Packets a NIC sends at most before its inputs are looked at again.
     pub burst: u32,
     /// Time a byte takes on a node's wire.
@@ -34,9 +34,9 @@ pub struct Knobs {
     pub audit_every: u64,
 }
 
-impl Default for Knobs {
+impl Default for WorldConfig {
     fn default() -> Self {
-        Knobs {
+        WorldConfig {
             burst: 16,
             byte_time: Duration::from_ps(80),
             turn_delay: Duration::ZERO,

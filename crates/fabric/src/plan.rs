@@ -1,14 +1,14 @@
 //! What a seed draws before anything happens.
 
-mod homes;
 mod mail;
+mod placement;
 mod policies;
 
-pub(crate) use homes::Home;
 pub(crate) use mail::MailPlan;
+pub(crate) use placement::ControllerPlacement;
 
-use crate::adversary::{Outage, Weather};
-use crate::node::Knobs;
+use crate::adversary::{NetworkFaults, Outage};
+use crate::node::WorldConfig;
 use fairway_device::random::Random;
 use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, SwiftParameters};
 use fairway_engine::wire::{Duration, Instant};
@@ -25,9 +25,9 @@ pub(crate) struct Link {
     pub(crate) channels: u32,
 }
 
-/// Something that befalls a node.
+/// A fault of a node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Mishap {
+pub(crate) enum NodeFault {
     Pause { node: usize, at: Instant, span: Duration },
     Crash { node: usize, at: Instant, span: Duration },
 }
@@ -38,10 +38,10 @@ pub(crate) struct Plan {
     pub(crate) limits: Vec<Limits>,
     pub(crate) profiles: Vec<Profile>,
     pub(crate) links: Vec<Link>,
-    pub(crate) knobs: Knobs,
-    pub(crate) weather: Weather,
+    pub(crate) config: WorldConfig,
+    pub(crate) network_faults: NetworkFaults,
     pub(crate) outages: Vec<Outage>,
-    pub(crate) mishaps: Vec<Mishap>,
+    pub(crate) node_faults: Vec<NodeFault>,
     /// How long things go wrong.
     pub(crate) span: Duration,
     pub(crate) operations: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Plan {
     /// By node.
     pub(crate) schedulers: Vec<PolicySpec>,
     /// By node: where congestion controls run.
-    pub(crate) homes: Vec<Home>,
+    pub(crate) controllers: Vec<ControllerPlacement>,
 }
 
 /// What came later, and is drawn apart, so that the worlds of old seeds stay what they were where
@@ -139,14 +139,19 @@ impl Extras {
     }
 
     /// Has the rest of the world fit.
-    fn adjust(&self, limits: &mut [Limits], profiles: &mut [Profile], weather: &mut Weather) {
+    fn adjust(
+        &self,
+        limits: &mut [Limits],
+        profiles: &mut [Profile],
+        network_faults: &mut NetworkFaults,
+    ) {
         for limits in limits {
             limits.bypass_answers = self.answers.unwrap_or(limits.bypass_answers);
         }
         if self.hasty {
             profiles.iter_mut().for_each(|profile| profile.bypass_retries = 0);
-            weather.delay = weather.delay.max(200);
-            weather.delay_by = weather.delay_by.max(Duration::from_us(1_000));
+            network_faults.delay = network_faults.delay.max(200);
+            network_faults.delay_by = network_faults.delay_by.max(Duration::from_us(1_000));
         }
     }
 }
@@ -170,13 +175,13 @@ impl Plan {
         for limits in &mut limits {
             limits.put_streams = mail.streams;
         }
-        let mut weather = draw_weather(&mut Random::fork(seed, 2));
+        let mut network_faults = draw_weather(&mut Random::fork(seed, 2));
         let mut extras = Extras::draw(&mut Random::fork(seed, 6));
         // A connection that shares a Jetty in sequence with others may wait for them.
         extras.in_sequence &= links.len() == 1;
         extras.draw_memory_order(&mut Random::fork(seed, 13), links.len() == 1);
         extras.missing = sometimes(&mut Random::fork(seed, MISSING), 125, &[20, 100, 400]);
-        extras.adjust(&mut limits, &mut profiles, &mut weather);
+        extras.adjust(&mut limits, &mut profiles, &mut network_faults);
         draw_channel_groups(&mut Random::fork(seed, 7), &mut links, &mut limits, &mut profiles);
         let mut schedulers = draw_schedulers(&mut Random::fork(seed, 9), &mut limits);
         policies::override_some(&mut Random::fork(seed, 8), &mut links);
@@ -187,11 +192,11 @@ impl Plan {
         let operations = random.magnitude(300);
         Plan {
             schedulers,
-            homes: homes::draw(&mut Random::fork(seed, 11), nodes),
-            knobs: draw_knobs(random, operations, &links),
+            controllers: placement::draw(&mut Random::fork(seed, 11), nodes),
+            config: draw_knobs(random, operations, &links),
             outages: draw_outages(random, &links, span),
-            mishaps: draw_mishaps(random, nodes, span, &profiles),
-            weather,
+            node_faults: draw_mishaps(random, nodes, span, &profiles),
+            network_faults,
             span,
             operations,
             bytes_max: if nodes > 4 {
@@ -347,27 +352,25 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
     let message_slots = random.pick(&[1, 1, 2, 3, 8, 64]);
     let read_slots = random.pick(&[1, 1, 2, 4, 16]);
     let arrivals = open * u64::from(message_slots) + 1;
-    let mut limits = Limits {
-        channels,
-        jetties: 16,
-        segments: 256,
-        completion_queues: 16,
-        completions: 16_384,
-        messages: 1024,
-        receives: 1024,
-        arrivals: 1024,
-        window_packets: window,
-        send_blocks: 1024,
-        bitmap_blocks: 2048,
-        message_slots,
-        read_slots,
-        paths: 256,
-        withheld: 256,
-        mailboxes: 16,
-        mailbox_buffers: 256,
-        put_streams: 64,
-        ..Limits::default()
-    };
+    let mut limits = Limits::new()
+        .channels(channels)
+        .jetties(16)
+        .segments(256)
+        .completion_queues(16)
+        .completions(16_384)
+        .messages(1024)
+        .receives(1024)
+        .arrivals(1024)
+        .window_packets(window)
+        .send_blocks(1024)
+        .bitmap_blocks(2048)
+        .message_slots(message_slots)
+        .read_slots(read_slots)
+        .paths(256)
+        .withheld(256)
+        .mailboxes(16)
+        .mailbox_buffers(256)
+        .put_streams(64);
     if random.chance(150) {
         limits.order_records = random.range(1, 12) as u32;
     }
@@ -395,34 +398,33 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
 fn draw_profile(random: &mut Random) -> Profile {
     let timeout_min = Duration::from_us(random.pick(&[100, 300, 1_000, 2_000]));
     let keep_alive = Duration::from_us(random.pick(&[1_000, 5_000, 20_000]));
-    Profile {
-        timeout_min,
-        timeout_max: timeout_min.times(random.pick(&[4, 16, 64])),
-        timeout_initial: timeout_min.times(random.range(1, 4)),
-        acknowledge_delay: Duration::from_us(random.pick(&[1, 10, 50])),
-        acknowledge_every: random.pick(&[1, 2, 16, 64]),
-        reorder_tolerance: random.pick(&[1, 8, 64, 200]),
-        not_ready_delay: Duration::from_us(random.pick(&[1, 20, 200])),
-        not_ready_retries: random.pick(&[7, 7, 7, 0, 1, 6]),
-        bypass_retries: random.pick(&[0, 3, 10, 200]),
-        keep_alive,
-        peer_dead: keep_alive.times(random.range(4, 12)),
-        small_message_bytes: random.pick(&[0, 512, 8192]),
-        group_slack: 0,
-        path_timeouts: random.range(1, 4) as u32,
-        path_probe: Duration::from_us(random.pick(&[200, 1_000, 5_000])),
+    Profile::new()
+        .timeout_min(timeout_min)
+        .timeout_max(timeout_min.times(random.pick(&[4, 16, 64])))
+        .timeout_initial(timeout_min.times(random.range(1, 4)))
+        .acknowledge_delay(Duration::from_us(random.pick(&[1, 10, 50])))
+        .acknowledge_every(random.pick(&[1, 2, 16, 64]))
+        .reorder_tolerance(random.pick(&[1, 8, 64, 200]))
+        .not_ready_delay(Duration::from_us(random.pick(&[1, 20, 200])))
+        .not_ready_retries(random.pick(&[7, 7, 7, 0, 1, 6]))
+        .bypass_retries(random.pick(&[0, 3, 10, 200]))
+        .keep_alive(keep_alive)
+        .peer_dead(keep_alive.times(random.range(4, 12)))
+        .small_message_bytes(random.pick(&[0, 512, 8192]))
+        .group_slack(0)
+        .path_timeouts(random.range(1, 4) as u32)
+        .path_probe(Duration::from_us(random.pick(&[200, 1_000, 5_000])))
         // No plan has enough refusals to use up as many.
-        refused_keys: Profile::default().refused_keys,
-        refused_key_interval: Profile::default().refused_key_interval,
-        flow_idle: Duration::from_us(500),
-    }
+        .refused_keys(Profile::default().refused_keys)
+        .refused_key_interval(Profile::default().refused_key_interval)
+        .flow_idle(Duration::from_us(500))
 }
 
-fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> Knobs {
+fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> WorldConfig {
     let on_credit = |policies: &PolicySpec| {
         matches!(policies.congestion, CongestionSpec::Eqds(_) | CongestionSpec::Homa(_))
     };
-    Knobs {
+    WorldConfig {
         spends_credit: links.iter().flat_map(|link| &link.policies).any(on_credit),
         burst: random.pick(&[1, 4, 16, 64]),
         byte_time: Duration::from_ps(random.pick(&[20, 80, 800])),
@@ -437,9 +439,9 @@ fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> Knobs {
     }
 }
 
-fn draw_weather(random: &mut Random) -> Weather {
+fn draw_weather(random: &mut Random) -> NetworkFaults {
     let mut sometimes = |permille, values: &[u32]| sometimes(random, permille, values);
-    Weather {
+    NetworkFaults {
         loss: sometimes(500, &[1, 10, 50, 200]),
         duplicate: sometimes(350, &[10, 100, 300]),
         late_duplicate: sometimes(250, &[10, 100]),
@@ -478,15 +480,15 @@ fn draw_mishaps(
     nodes: usize,
     span: Duration,
     profiles: &[Profile],
-) -> Vec<Mishap> {
-    let mut mishaps = Vec::new();
+) -> Vec<NodeFault> {
+    let mut node_faults = Vec::new();
     let pauses = if random.chance(250) { random.range(1, 3) } else { 0 };
     for _ in 0..pauses {
         let node = random.below(nodes as u64) as usize;
         let at = Instant::from_ps(random.below(span.as_ps()) + 1);
         let short = random.chance(700);
         let most = if short { span } else { profiles[node].peer_dead.times(2) };
-        mishaps.push(Mishap::Pause {
+        node_faults.push(NodeFault::Pause {
             node,
             at,
             span: Duration::from_ps(random.below(most.as_ps())),
@@ -496,11 +498,11 @@ fn draw_mishaps(
     for _ in 0..crashes {
         let node = random.below(nodes as u64) as usize;
         let at = Instant::from_ps(random.below(span.as_ps()) + 1);
-        mishaps.push(Mishap::Crash {
+        node_faults.push(NodeFault::Crash {
             node,
             at,
             span: Duration::from_ps(random.below(span.as_ps())),
         });
     }
-    mishaps
+    node_faults
 }

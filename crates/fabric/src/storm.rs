@@ -14,7 +14,7 @@ use crate::mail::{LETTER, Mail};
 use crate::node::Output;
 pub use crate::operation::STATUSES;
 use crate::oracles::Model;
-use crate::plan::{Home, Mishap, Plan};
+use crate::plan::{ControllerPlacement, NodeFault, Plan};
 use crate::trace::Trace;
 use crate::workload::Workload;
 use crate::world::World;
@@ -88,7 +88,7 @@ pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
     let plan = Plan::draw(seed);
     let mut storm = Storm::new(seed, plan, options);
     // The engine asserts what it believes; here that is one more oracle.
-    let outcome = catch_unwind(AssertUnwindSafe(|| storm.rage()));
+    let outcome = catch_unwind(AssertUnwindSafe(|| storm.run()));
     let message = match outcome {
         Ok(Ok(report)) => return Ok(report),
         Ok(Err(finding)) => finding.to_string(),
@@ -110,8 +110,8 @@ enum Alarm {
     Tick(usize),
     /// A connection is to be opened.
     Open(usize),
-    /// A mishap of the plan begins.
-    Mishap(usize),
+    /// A fault of a node in the plan begins.
+    NodeFault(usize),
     /// A crashed node starts again.
     Restart(usize),
     /// A hostile packet arrives.
@@ -143,9 +143,9 @@ const OPEN_AGAIN: Duration = Duration::from_us(300);
 
 impl Storm {
     fn new(seed: u64, plan: Plan, options: Options) -> Self {
-        let adversary = Adversary::new(seed, plan.weather, plan.outages.clone());
+        let adversary = Adversary::new(seed, plan.network_faults, plan.outages.clone());
         let trace = Trace::new(options.trace);
-        let mut world = World::new(plan.limits.len(), plan.knobs, adversary, trace, seed);
+        let mut world = World::new(plan.limits.len(), plan.config, adversary, trace, seed);
         world.absence.is_noted = plan.extras.missing > 0;
         Storm {
             workload: Workload::new(seed, &plan),
@@ -163,7 +163,7 @@ impl Storm {
         }
     }
 
-    fn rage(&mut self) -> Result<Report, Finding> {
+    fn run(&mut self) -> Result<Report, Finding> {
         self.begin();
         let end = self.world.now + self.plan.span;
         while self.world.now.is_before(end) {
@@ -174,7 +174,7 @@ impl Storm {
         let healing = self.world.now.since(healed);
         // What is late in the network must find nothing left to spoil, though it may ask for
         // something once more.
-        self.run_for(self.plan.weather.late.saturating_add(Duration::from_ms(1)))?;
+        self.run_for(self.plan.network_faults.late.saturating_add(Duration::from_ms(1)))?;
         self.await_quiet(self.world.now)?;
         if self.random.chance(250) {
             self.idle()?;
@@ -200,9 +200,10 @@ impl Storm {
         for index in 0..self.plan.links.len() {
             self.alarm_after(Duration::ZERO, Alarm::Open(index));
         }
-        for index in 0..self.plan.mishaps.len() {
-            let (Mishap::Pause { at, .. } | Mishap::Crash { at, .. }) = self.plan.mishaps[index];
-            self.alarm_after(at.since(Instant::ZERO), Alarm::Mishap(index));
+        for index in 0..self.plan.node_faults.len() {
+            let (NodeFault::Pause { at, .. } | NodeFault::Crash { at, .. }) =
+                self.plan.node_faults[index];
+            self.alarm_after(at.since(Instant::ZERO), Alarm::NodeFault(index));
         }
         if self.plan.hostile > 0 {
             self.alarm_after(Duration::ZERO, Alarm::Hostile);
@@ -213,9 +214,9 @@ impl Storm {
         let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
         self.world.start(node, limits, profile, self.canary);
         self.world.share_out(node, limits, &self.plan.schedulers[node]);
-        self.world.place_laws(node, self.plan.homes[node]);
-        self.workload.settle_in(&mut self.world, &mut self.model, &self.plan, node);
-        self.mail.settle_in(&mut self.world, node);
+        self.world.place_laws(node, self.plan.controllers[node]);
+        self.workload.set_up(&mut self.world, &mut self.model, &self.plan, node);
+        self.mail.set_up(&mut self.world, node);
     }
 
     fn alarm_after(&mut self, span: Duration, alarm: Alarm) {
@@ -259,7 +260,7 @@ impl Storm {
             Alarm::Tick(node) => self.tick(node),
             Alarm::Wait => Ok(()),
             Alarm::Laws(node) => {
-                if let Home::Apart { period } = self.plan.homes[node] {
+                if let ControllerPlacement::Apart { period } = self.plan.controllers[node] {
                     self.world.run_laws(node, &mut self.random);
                     let after = self.random.below(2 * period.as_ps()) + 1;
                     self.alarm_after(Duration::from_ps(after), Alarm::Laws(node));
@@ -275,7 +276,7 @@ impl Storm {
                 }
                 Ok(())
             }
-            Alarm::Mishap(index) => self.befall(self.plan.mishaps[index]),
+            Alarm::NodeFault(index) => self.befall(self.plan.node_faults[index]),
             Alarm::Restart(node) => {
                 self.start(node);
                 Ok(())
@@ -330,14 +331,14 @@ impl Storm {
         Ok(())
     }
 
-    fn befall(&mut self, mishap: Mishap) -> Result<(), Finding> {
-        match mishap {
-            Mishap::Pause { node, span, .. } => {
+    fn befall(&mut self, node_fault: NodeFault) -> Result<(), Finding> {
+        match node_fault {
+            NodeFault::Pause { node, span, .. } => {
                 if self.world.nodes[node].driver.is_some() && !self.world.is_paused(node) {
                     self.world.pause(node, self.world.now + span);
                 }
             }
-            Mishap::Crash { node, span, .. } => {
+            NodeFault::Crash { node, span, .. } => {
                 if self.world.nodes[node].driver.is_none() {
                     return Ok(());
                 }
@@ -468,7 +469,7 @@ impl Storm {
     fn check_death(&self, node: usize, channel: ChannelId) -> Result<(), Finding> {
         let profile = &self.plan.profiles[node];
         let settled = profile.peer_dead.saturating_add(profile.keep_alive.times(3));
-        let settled = settled.saturating_add(self.plan.weather.late);
+        let settled = settled.saturating_add(self.plan.network_faults.late);
         let Some(healed) = self.healed.filter(|&healed| self.world.now.since(healed) > settled)
         else {
             return Ok(());

@@ -33,7 +33,7 @@ const WORDS: u64 = 8;
 /// Bytes that peers store to and load from, on each node: few, so that stores meet.
 const CELLS: u64 = BYPASS_BYTES as u64 + 10;
 /// Bytes to store, on each node: each is stored once.
-const INK: u64 = 8_000;
+const FILL: u64 = 8_000;
 /// Bytes between two ranges at most, which no operation may touch.
 const GAP_MAX: u64 = 40;
 
@@ -53,7 +53,7 @@ impl Workload {
     }
 
     /// Gives a fresh NIC its queues, Jetties and memory.
-    pub(crate) fn settle_in(
+    pub(crate) fn set_up(
         &mut self,
         world: &mut World,
         model: &mut Model,
@@ -155,7 +155,7 @@ impl Workload {
             Role::Source | Role::Private => plan.bytes_max + random.below(5000),
             Role::Words => 8 * WORDS,
             Role::Cells => CELLS,
-            Role::Ink => INK,
+            Role::Ink => FILL,
             Role::Board => plan.bytes_max / 2 * u64::from(plan.jetties) + random.below(5000),
             Role::Inbox => self
                 .capacities

@@ -11,9 +11,9 @@ use crate::adversary::{Adversary, Delivery, Fault};
 use crate::agenda::Agenda;
 use crate::finding::Finding;
 use crate::memory::Memory;
-use crate::node::{Access, ChannelNote, Knobs, Node, Outcome, Payload};
+use crate::node::{Access, ChannelNote, Node, Outcome, Payload, WorldConfig};
 use crate::operation::Missed;
-use crate::plan::Home;
+use crate::plan::ControllerPlacement;
 use crate::trace::{Trace, summary};
 use fairway_device::drive::{self, Driver};
 use fairway_device::random::Random;
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What happens next, somewhere.
 #[derive(Debug)]
-enum Happening {
+enum WorldEvent {
     Arrive {
         node: usize,
         delivery: Delivery,
@@ -82,14 +82,14 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) random: Random,
     pub(crate) tally: Tally,
-    pub(crate) knobs: Knobs,
+    pub(crate) config: WorldConfig,
     /// What has been done to memory and not been looked at.
     pub(crate) effects: Vec<Effect>,
     pub(crate) absence: Absence,
     /// Stores that were sent, and where their bytes come from.
     stores: BTreeMap<StoreName, (usize, usize)>,
     next_late: u64,
-    agenda: Agenda<Happening>,
+    agenda: Agenda<WorldEvent>,
     /// Packets of the past, to be replayed: where to, and their bytes.
     history: Vec<(usize, Vec<u8>)>,
     /// Turns in a row in which the clock has not moved.
@@ -105,7 +105,7 @@ const HISTORY: usize = 64;
 impl World {
     pub(crate) fn new(
         nodes: usize,
-        knobs: Knobs,
+        config: WorldConfig,
         adversary: Adversary,
         trace: Trace,
         seed: u64,
@@ -118,7 +118,7 @@ impl World {
             trace,
             random: Random::fork(seed, 0x0077_6F72),
             tally: Tally::default(),
-            knobs,
+            config,
             effects: Vec::new(),
             absence: Absence::default(),
             stores: BTreeMap::new(),
@@ -163,13 +163,13 @@ impl World {
     }
 
     /// Where the congestion controls of the channels run that the node will open.
-    pub(crate) fn place_laws(&mut self, node: usize, home: Home) {
+    pub(crate) fn place_laws(&mut self, node: usize, controller: ControllerPlacement) {
         let here = &mut self.nodes[node];
         let Some(nic) = here.nic_mut() else { return };
-        match home {
-            Home::Direct => {}
-            Home::InLine { budget } => nic.coalesce_congestion(Some(budget)),
-            Home::Apart { .. } => here.laws = Some(nic.detach_congestion()),
+        match controller {
+            ControllerPlacement::Direct => {}
+            ControllerPlacement::InLine { budget } => nic.coalesce_congestion(Some(budget)),
+            ControllerPlacement::Apart { .. } => here.laws = Some(nic.detach_congestion()),
         }
     }
 
@@ -209,7 +209,7 @@ impl World {
         self.adversary.count(Fault::Pause);
         self.trace.line(self.now, node, || String::from("pauses"));
         self.nodes[node].paused = true;
-        self.agenda.add(until, Happening::Resume { node });
+        self.agenda.add(until, WorldEvent::Resume { node });
     }
 
     pub(crate) fn is_paused(&self, node: usize) -> bool {
@@ -222,7 +222,7 @@ impl World {
 
     /// Has `code` handed back by [`Self::step`] at `at`.
     pub(crate) fn timer(&mut self, at: Instant, code: u64) {
-        self.agenda.add(at, Happening::Timer(code));
+        self.agenda.add(at, WorldEvent::Timer(code));
     }
 
     /// Tells the world where the packets of a channel go.
@@ -273,7 +273,7 @@ impl World {
 
     /// The application has given a NIC something to do.
     pub(crate) fn nudge(&mut self, node: usize) {
-        let delay = self.random.below(self.knobs.turn_delay.as_ps() + 1);
+        let delay = self.random.below(self.config.turn_delay.as_ps() + 1);
         self.schedule_turn(node, self.now + Duration::from_ps(delay));
     }
 
@@ -285,11 +285,11 @@ impl World {
         self.now = now;
         self.tally.steps += 1;
         match next {
-            Happening::Arrive { node, delivery } => self.arrive(node, delivery)?,
-            Happening::Turn { node } => self.turn(node, now)?,
-            Happening::Place { node, incarnation, id } => self.late(node, incarnation, id)?,
-            Happening::Resume { node } => self.resume(node)?,
-            Happening::Timer(code) => return Ok(Some(code)),
+            WorldEvent::Arrive { node, delivery } => self.arrive(node, delivery)?,
+            WorldEvent::Turn { node } => self.turn(node, now)?,
+            WorldEvent::Place { node, incarnation, id } => self.late(node, incarnation, id)?,
+            WorldEvent::Resume { node } => self.resume(node)?,
+            WorldEvent::Timer(code) => return Ok(Some(code)),
         }
         Ok(None)
     }
@@ -298,7 +298,7 @@ impl World {
     pub(crate) fn inject(&mut self, node: usize, bytes: Vec<u8>) {
         let after = Duration::ZERO;
         let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false, hostile: true };
-        self.agenda.add(self.now, Happening::Arrive { node, delivery });
+        self.agenda.add(self.now, WorldEvent::Arrive { node, delivery });
     }
 
     // ---- inside ----
@@ -307,7 +307,7 @@ impl World {
         let earlier = self.nodes[node].turn_at.is_none_or(|due| at.is_before(due));
         if earlier {
             self.nodes[node].turn_at = Some(at);
-            self.agenda.add(at, Happening::Turn { node });
+            self.agenda.add(at, WorldEvent::Turn { node });
         }
     }
 
@@ -317,7 +317,7 @@ impl World {
             return Ok(());
         }
         if self.nodes[node].paused {
-            if self.nodes[node].inbox.len() >= self.knobs.inbox {
+            if self.nodes[node].inbox.len() >= self.config.inbox {
                 self.adversary.count(Fault::PauseOverflow);
             } else {
                 self.nodes[node].inbox.push_back(delivery);
@@ -357,7 +357,7 @@ impl World {
                 format!("node {node} refuses what it said it could track: {received:?}").into()
             );
         }
-        if self.tally.delivered.is_multiple_of(self.knobs.audit_every)
+        if self.tally.delivered.is_multiple_of(self.config.audit_every)
             && let Some(nic) = self.nic(node)
         {
             nic.audit();
@@ -444,7 +444,7 @@ impl World {
     fn transmit(&mut self, node: usize) -> Result<(), Finding> {
         let now = self.now;
         if !now.is_before(self.nodes[node].wire_free) {
-            for _ in 0..self.knobs.burst {
+            for _ in 0..self.config.burst {
                 let Some(driver) = self.nodes[node].driver.as_mut() else { return Ok(()) };
                 let engines = driver.device().limits().engines;
                 let first = if engines > 1 { self.random.below(engines.into()) as u32 } else { 0 };
@@ -485,14 +485,14 @@ impl World {
         self.tally.packets += 1;
         self.tally.data_packets += u64::from(matches!(transmit.packet, Packet::Data(_)));
         // 42 bytes of Ethernet, IP and UDP that are not ours to encode.
-        let time = self.knobs.byte_time.times(bytes.len() as u64 + 42);
+        let time = self.config.byte_time.times(bytes.len() as u64 + 42);
         let here = &mut self.nodes[node];
         here.wire_free = here.wire_free.max(now) + time;
         let leaves = here.wire_free;
         let way = (node, peer, transmit.route.path);
         for delivery in self.adversary.fate(now, way, bytes, header) {
             let at = leaves + delivery.after;
-            self.agenda.add(at, Happening::Arrive { node: peer, delivery });
+            self.agenda.add(at, WorldEvent::Arrive { node: peer, delivery });
         }
         Ok(())
     }

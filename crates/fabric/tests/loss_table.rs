@@ -18,7 +18,7 @@ fn line(loss: u64, reorder: u64) -> String {
     let mut pair = Pair::new(&settings);
     let remote = pair.remote(0, 0);
     // Another pattern than the sender's, so that what is missing is seen.
-    pair.memory[1].fill(0);
+    pair.memory[1].bytes.fill(0);
     pair.post(0, 1, Work::Write { remote }, LENGTH);
     let mut random = Random::fork(loss, reorder);
     let packet_time = Duration::from_ns(3_400);
@@ -34,8 +34,8 @@ fn line(loss: u64, reorder: u64) -> String {
     let start = pair.now;
     let done = pair.complete(0, Duration::from_secs(10), &mut fate);
     assert_eq!(done.status, Status::Success);
-    assert!(pair.memory[0] == pair.memory[1], "the bytes differ");
-    let counters = pair.nics[0].counters();
+    assert!(pair.memory[0].bytes == pair.memory[1].bytes, "the bytes differ");
+    let counters = pair.drivers[0].device().counters();
     format!(
         "{:>4}.{} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10}",
         loss / 10,
@@ -50,7 +50,7 @@ fn line(loss: u64, reorder: u64) -> String {
 }
 
 #[test]
-fn loss_and_reordering_cost_what_the_table_says() {
+fn loss_and_reordering_cost_matches_the_table() {
     let mut table = String::from("16 MiB by WRITE, 10 Gbit/s, 20 us, 4 paths, default policies\n");
     let names = ["loss %", "reorder", "sent", "resent", "spurious", "timeouts", "us"];
     let [loss, reorder, sent, resent, spurious, timeouts, us] = names;

@@ -57,7 +57,7 @@ fn d9_same_jetty_number_of_two_nodes() {
 }
 
 #[test]
-fn d14_nobody_waits_for_a_turn_that_is_not_his() {
+fn d14_operation_waits_only_for_its_own_turn() {
     // Operations of two Jetties: whichever arrives first takes effect first.
     for mode in MODES {
         let m = mode;
@@ -76,13 +76,13 @@ fn write(pair: &Pair, id: u64, order: OrderRequest) -> WorkRequest {
 #[test]
 fn d15_queue_full_is_an_error_not_a_drop() {
     for mode in [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol] {
-        let limits = Limits { messages: 12, read_slots: 4, ..Limits::default() };
+        let limits = Limits::new().messages(12).read_slots(4);
         let mut pair = Pair::new(&Settings { limits, paths: 2, ..Settings::default() });
         let order = OrderRequest { mode, tag: Tag::So, ..OrderRequest::default() };
         let mut taken = 0;
         loop {
             let request = write(&pair, taken, order);
-            match pair.nics[0].post(pair.now, pair.jetties[0], &request) {
+            match pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request) {
                 Ok(()) => taken += 1,
                 Err(PostError::TooManyMessages) => break,
                 Err(other) => panic!("{other:?}"),
@@ -94,25 +94,25 @@ fn d15_queue_full_is_an_error_not_a_drop() {
         let ids: Vec<u64> = (0..taken).map(|_| pair.complete(0, patience, &mut fine).id).collect();
         assert_eq!(ids, (0..taken).collect::<Vec<_>>(), "what was taken completes");
         let bytes = taken as usize * 8;
-        assert_eq!(pair.memory[1][4096..4096 + bytes], pair.memory[0][..bytes]);
+        assert_eq!(pair.memory[1].bytes[4096..4096 + bytes], pair.memory[0].bytes[..bytes]);
         let request = write(&pair, 100, order);
-        pair.nics[0].post(pair.now, pair.jetties[0], &request).unwrap();
+        pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request).unwrap();
         pair.wake();
         assert_eq!(pair.complete(0, patience, &mut fine).id, 100);
     }
 }
 
 #[test]
-fn d15_without_a_record_for_order_the_post_says_so() {
-    let limits = Limits { order_records: 0, ..Limits::default() };
+fn d15_post_without_an_order_record_fails() {
+    let limits = Limits::new().order_records(0);
     let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
     let strict = OrderRequest { mode: ServiceMode::Rot, tag: Tag::So, ..OrderRequest::default() };
     let request = write(&pair, 1, strict);
-    let posted = pair.nics[0].post(pair.now, pair.jetties[0], &request);
+    let posted = pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request);
     assert_eq!(posted, Err(PostError::TooManyOrders));
     // An operation that asks for no order needs no record.
     let request = write(&pair, 2, OrderRequest::default());
-    pair.nics[0].post(pair.now, pair.jetties[0], &request).unwrap();
+    pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request).unwrap();
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn d29_channels_have_their_own_sequence_numbers() {
         payload: transmit.gather.length,
         ecn: fairway_engine::wire::Ecn::Capable,
     };
-    let verdict = pair.nics[1].handle_packet(pair.now, &received);
+    let verdict = pair.drivers[1].device_mut().handle_packet(pair.now, &received);
     assert_eq!(verdict, fairway_engine::Verdict::Drop(DropReason::NoChannel));
     let psns: Vec<u32> = pair
         .log
@@ -305,7 +305,7 @@ fn d30_an_unreliable_request_cannot_ask_for_order() {
     ];
     for order in asking {
         let request = write(&pair, 1, order);
-        let posted = pair.nics[0].post(pair.now, pair.jetties[0], &request);
+        let posted = pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request);
         assert_eq!(posted, Err(PostError::Unreliable), "{order:?}");
     }
     let long = WorkRequest {
@@ -315,11 +315,11 @@ fn d30_an_unreliable_request_cannot_ask_for_order() {
     let read =
         WorkRequest { work: Work::Read { remote: pair.remote(0, 0) }, ..write(&pair, 1, uno) };
     for request in [long, read] {
-        let posted = pair.nics[0].post(pair.now, pair.jetties[0], &request);
+        let posted = pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request);
         assert_eq!(posted, Err(PostError::Unreliable), "{request:?}");
     }
     let request = write(&pair, 7, uno);
-    pair.nics[0].post(pair.now, pair.jetties[0], &request).unwrap();
+    pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request).unwrap();
     pair.wake();
     let patience = fairway_engine::wire::Duration::from_secs(1);
     assert_eq!(pair.complete(0, patience, &mut fine).id, 7);

@@ -2,6 +2,7 @@
 
 mod pair;
 
+use fairway_device::drive::Driver;
 use fairway_engine::control::TraceEntry;
 use fairway_engine::wire::{Duration, Ecn, Operation, Packet, Target};
 use fairway_engine::{
@@ -29,7 +30,10 @@ fn write(pair: &mut Pair) {
 
 fn assert_written(pair: &Pair) {
     let length = LENGTH as usize;
-    assert!(pair.memory[1][500..500 + length] == pair.memory[0][..length], "bytes differ");
+    assert!(
+        pair.memory[1].bytes[500..500 + length] == pair.memory[0].bytes[..length],
+        "bytes differ"
+    );
 }
 
 #[test]
@@ -41,8 +45,8 @@ fn a_lost_acknowledgement_costs_one_time_out_and_one_packet() {
     let mut fate = lose_once(1, |packet| matches!(packet, Packet::Ack(_)));
     let done = pair.complete(0, LONG, &mut fate);
     assert_eq!(done.status, Status::Success);
-    assert_eq!(pair.nics[0].counters().data_resent, 1);
-    assert_eq!(pair.nics[1].counters().payload_received, 64);
+    assert_eq!(pair.drivers[0].device().counters().data_resent, 1);
+    assert_eq!(pair.drivers[1].device().counters().payload_received, 64);
     let timeout = Profile::default().timeout_initial;
     let took = pair.now.since(start);
     assert!(took >= timeout && took < timeout.saturating_add(LATENCY.times(4)), "{took:?}");
@@ -51,7 +55,7 @@ fn a_lost_acknowledgement_costs_one_time_out_and_one_packet() {
 #[test]
 fn an_echo_kept_for_longer_than_its_round_trip_gives_no_sample() {
     let mut pair = Pair::new(&Settings::default());
-    pair.nics[0].set_trace(pair.now, 64);
+    pair.drivers[0].device_mut().set_trace(pair.now, 64);
     let remote = pair.remote(0, 0);
     pair.post(0, 1, Work::Write { remote }, 64);
     let mut caught = None;
@@ -65,11 +69,15 @@ fn an_echo_kept_for_longer_than_its_round_trip_gives_no_sample() {
     });
     let (route, packet) = caught.expect("the WRITE was acknowledged");
     let received = Received { route, packet, payload: 0, ecn: Ecn::Capable };
-    assert_eq!(pair.nics[0].handle_packet(pair.now, &received), Verdict::Done);
+    assert_eq!(pair.drivers[0].device_mut().handle_packet(pair.now, &received), Verdict::Done);
     assert_eq!(pair.completions(0).len(), 1);
-    assert_eq!(pair.nics[0].round_trip(pair.channels[0]), Duration::ZERO, "no sample yet");
+    assert_eq!(
+        pair.drivers[0].device().round_trip(pair.channels[0]),
+        Duration::ZERO,
+        "no sample yet"
+    );
     let mut trace = Vec::new();
-    pair.nics[0].take_trace(pair.now, &mut trace);
+    pair.drivers[0].device_mut().take_trace(pair.now, &mut trace);
     let acks = trace.iter().filter_map(|record| match record.entry {
         TraceEntry::Ack { rtt, .. } => Some(rtt),
         _ => None,
@@ -83,7 +91,7 @@ fn the_lost_last_packet_of_a_message_is_resent_alone() {
     write(&mut pair);
     let done = pair.complete(0, LONG, &mut lose_once(0, is_last));
     assert_eq!((done.status, done.bytes), (Status::Success, LENGTH));
-    assert_eq!(pair.nics[0].counters().data_resent, 1);
+    assert_eq!(pair.drivers[0].device().counters().data_resent, 1);
     assert_written(&pair);
 }
 
@@ -93,7 +101,7 @@ fn a_packet_lost_in_the_middle_is_found_without_a_time_out() {
     write(&mut pair);
     let third = |packet: &Packet| matches!(packet, Packet::Data(data) if data.index == 3);
     pair.complete(0, LONG, &mut lose_once(0, third));
-    let counters = pair.nics[0].counters();
+    let counters = pair.drivers[0].device().counters();
     assert_eq!((counters.data_resent, counters.timeouts), (1, 0));
     assert_written(&pair);
 }
@@ -114,10 +122,10 @@ fn a_trimmed_packet_is_sent_again_at_once() {
     };
     let done = pair.complete(0, LONG, &mut fate);
     assert_eq!((done.status, done.bytes), (Status::Success, LENGTH));
-    let counters = pair.nics[0].counters();
+    let counters = pair.drivers[0].device().counters();
     assert_eq!((counters.data_resent, counters.timeouts, counters.lost), (2, 0, 2));
-    assert_eq!(pair.nics[1].counters().trimmed_received, 2);
-    assert_eq!(pair.nics[1].counters().payload_received, u64::from(LENGTH));
+    assert_eq!(pair.drivers[1].device().counters().trimmed_received, 2);
+    assert_eq!(pair.drivers[1].device().counters().payload_received, u64::from(LENGTH));
     // Out and back three times, and the bytes of the message.
     assert!(pair.now.since(start) < LATENCY.times(6).saturating_add(Duration::from_us(40)));
     assert_written(&pair);
@@ -142,7 +150,7 @@ fn late_news_of_a_trimmed_packet_is_no_news() {
         Fate::Deliver
     };
     pair.complete(0, LONG, &mut fate);
-    let counters = pair.nics[0].counters();
+    let counters = pair.drivers[0].device().counters();
     assert!(cut && late);
     assert_eq!((counters.data_resent, counters.timeouts, counters.spurious), (1, 0, 0));
     assert_written(&pair);
@@ -158,7 +166,8 @@ fn retransmissions_wait_for_room_in_the_window() {
     let (mut arrived, mut beyond) = (std::collections::BTreeSet::new(), 0);
     let mut fate = |pair: &Pair, sender: usize, transmit: &Transmit| {
         let Packet::Data(data) = &transmit.packet else { return Fate::Deliver };
-        let (window, in_flight) = pair.nics[sender].window(pair.channels[sender]).unwrap();
+        let (window, in_flight) =
+            pair.drivers[sender].device().window(pair.channels[sender]).unwrap();
         let missing = (0..).find(|index| !arrived.contains(index)).unwrap_or(0);
         if in_flight > window && data.index > missing {
             beyond += 1;
@@ -171,22 +180,22 @@ fn retransmissions_wait_for_room_in_the_window() {
     };
     let done = pair.complete(0, LONG, &mut fate);
     assert_eq!(done.status, Status::Success);
-    let counters = pair.nics[0].counters();
+    let counters = pair.drivers[0].device().counters();
     assert!(counters.data_resent >= 66, "{counters:?}");
     assert!(beyond <= counters.tail_probes, "{beyond} beyond the window: {counters:?}");
 }
 
 /// A packet that was sent twice tells the round trip if the echo says which copy has arrived.
 #[test]
-fn a_retransmission_tells_its_round_trip() {
+fn retransmission_gives_its_round_trip() {
     let mut pair = Pair::new(&Settings::default());
     let remote = pair.remote(0, 0);
     pair.post(0, 1, Work::Write { remote }, 64);
     let mut fate = lose_once(0, is_data);
     pair.complete(0, LONG, &mut fate);
-    let counters = pair.nics[0].counters();
+    let counters = pair.drivers[0].device().counters();
     assert_eq!((counters.data_sent, counters.data_resent), (1, 1));
-    let round_trip = pair.nics[0].round_trip(pair.channels[0]);
+    let round_trip = pair.drivers[0].device().round_trip(pair.channels[0]);
     let least = LATENCY.times(2);
     let most = least.saturating_add(Duration::from_us(5));
     assert!(round_trip >= least && round_trip <= most, "{round_trip:?}");
@@ -202,10 +211,10 @@ fn a_lost_read_response_is_resent_by_its_sender() {
         (done.status, done.kind, done.bytes),
         (Status::Success, CompletionKind::Read, LENGTH)
     );
-    assert_eq!(pair.nics[1].counters().data_resent, 1);
-    assert_eq!(pair.nics[0].counters().data_sent, 1);
+    assert_eq!(pair.drivers[1].device().counters().data_resent, 1);
+    assert_eq!(pair.drivers[0].device().counters().data_sent, 1);
     let length = LENGTH as usize;
-    assert!(pair.memory[0][..length] == pair.memory[1][900..900 + length]);
+    assert!(pair.memory[0].bytes[..length] == pair.memory[1].bytes[900..900 + length]);
 }
 
 #[test]
@@ -213,13 +222,13 @@ fn a_lost_refusal_is_repeated_when_the_packet_is() {
     let mut pair = Pair::new(&Settings::default());
     let mut remote = pair.remote(0, 0);
     remote.token_value ^= 1;
-    let before = pair.memory[1].clone();
+    let before = pair.memory[1].bytes.clone();
     pair.post(0, 1, Work::Write { remote }, 64);
     let mut fate = lose_once(1, |packet| matches!(packet, Packet::Nak(_)));
     let done = pair.complete(0, LONG, &mut fate);
     assert_eq!((done.status, done.bytes), (Status::RemoteAccess, 0));
-    assert_eq!(pair.nics[1].counters().naks_sent, 2);
-    assert!(pair.memory[1] == before, "a refused write touched memory");
+    assert_eq!(pair.drivers[1].device().counters().naks_sent, 2);
+    assert!(pair.memory[1].bytes == before, "a refused write touched memory");
 }
 
 #[test]
@@ -228,24 +237,24 @@ fn a_send_waits_for_its_receive() {
     let target = Target { jetty: pair.jetties[1], ..Target::default() };
     pair.post(0, 1, Work::SendImmediate { target, immediate: 0xFEED }, 5000);
     pair.run(Duration::from_ms(3), &mut fine);
-    assert!(pair.completions(0).is_empty() && pair.nics[1].counters().not_ready > 3);
+    assert!(pair.completions(0).is_empty() && pair.drivers[1].device().counters().not_ready > 3);
     pair.post_receive(1, 2, 2000, 6000);
     assert_eq!(pair.complete(0, LONG, &mut fine).status, Status::Success);
     let received = pair.completions(1);
     assert_eq!(received.len(), 1);
     let got = (received[0].id, received[0].bytes, received[0].immediate);
     assert_eq!(got, (2, 5000, Some(0xFEED)));
-    assert!(pair.memory[1][2000..7000] == pair.memory[0][..5000]);
+    assert!(pair.memory[1].bytes[2000..7000] == pair.memory[0].bytes[..5000]);
 }
 
 #[test]
 fn a_send_gives_up_after_its_retries() {
-    let profile = Profile { not_ready_retries: 3, ..Profile::default() };
+    let profile = Profile::new().not_ready_retries(3);
     let mut pair = Pair::new(&Settings { profile, ..Settings::default() });
     let target = Target { jetty: pair.jetties[1], ..Target::default() };
     pair.post(0, 1, Work::Send { target }, 10);
     assert_eq!(pair.complete(0, LONG, &mut fine).status, Status::ReceiverNotReady);
-    assert_eq!(pair.nics[0].counters().data_sent, 4, "once, and three times more");
+    assert_eq!(pair.drivers[0].device().counters().data_sent, 4, "once, and three times more");
 }
 
 #[test]
@@ -255,8 +264,8 @@ fn numbers_wrap_unnoticed() {
         let mut pair = Pair::new(&Settings { first_psn, ..Settings::default() });
         write(&mut pair);
         assert_eq!(pair.complete(0, LONG, &mut fine).status, Status::Success);
-        assert_eq!(pair.nics[0].counters().data_resent, 0);
-        assert_eq!(pair.nics[1].counters().drops.iter().sum::<u64>(), 0);
+        assert_eq!(pair.drivers[0].device().counters().data_resent, 0);
+        assert_eq!(pair.drivers[1].device().counters().drops.iter().sum::<u64>(), 0);
         assert_written(&pair);
     }
 }
@@ -270,7 +279,7 @@ fn the_end_of_what_is_sent_is_missed_before_the_time_out() {
         // Round trips have to be known.
         pair.post(0, 0, Work::Write { remote }, 64 << 10);
         pair.complete(0, LONG, &mut fine);
-        let packets = pair.nics[0].counters().data_sent;
+        let packets = pair.drivers[0].device().counters().data_sent;
         let mut sent = 0;
         let mut fate = |_: &Pair, from: usize, _: &fairway_engine::Transmit| {
             sent += u64::from(from == 0);
@@ -280,7 +289,7 @@ fn the_end_of_what_is_sent_is_missed_before_the_time_out() {
         let start = pair.now;
         pair.post(0, 1, Work::Write { remote }, 64 << 10);
         assert_eq!(pair.complete(0, LONG, &mut fate).status, Status::Success);
-        let counters = pair.nics[0].counters();
+        let counters = pair.drivers[0].device().counters();
         assert_eq!((counters.timeouts, counters.spurious), (0, 0), "{lost}");
         assert!(counters.tail_probes >= 1, "{lost}");
         assert!(pair.now.since(start) < Profile::default().timeout_min, "{lost}");
@@ -288,7 +297,7 @@ fn the_end_of_what_is_sent_is_missed_before_the_time_out() {
 }
 
 #[test]
-fn where_nothing_is_lost_nothing_is_probed() {
+fn network_without_loss_sees_no_probes() {
     let mut pair = Pair::new(&Settings { paths: 4, ..Settings::default() });
     let remote = pair.remote(0, 0);
     for (id, length) in [1, 64 << 10, 64, 1 << 19, 4096].into_iter().enumerate() {
@@ -300,7 +309,7 @@ fn where_nothing_is_lost_nothing_is_probed() {
         // Long enough for every timer.
         pair.run(Profile::default().timeout_min.times(2), &mut fine);
     }
-    for nic in &pair.nics {
+    for nic in pair.drivers.iter().map(Driver::device) {
         let counters = nic.counters();
         assert_eq!((counters.tail_probes, counters.data_resent, counters.timeouts), (0, 0, 0));
     }
@@ -310,7 +319,7 @@ fn where_nothing_is_lost_nothing_is_probed() {
 #[test]
 fn a_path_that_got_longer_is_not_probed_for_ever() {
     let timeout_min = Duration::from_ms(80);
-    let profile = Profile { timeout_min, ..Profile::default() };
+    let profile = Profile::new().timeout_min(timeout_min);
     let mut pair = Pair::new(&Settings { profile, ..Settings::default() });
     let remote = pair.remote(0, 0);
     pair.post(0, 0, Work::Write { remote }, 64);
@@ -325,11 +334,11 @@ fn a_path_that_got_longer_is_not_probed_for_ever() {
         pair.post(0, id, Work::Write { remote }, 64);
         assert_eq!(pair.complete(0, LONG, &mut slow).status, Status::Success);
         pair.run(longer.times(2), &mut slow);
-        probes[usize::from(id > 3)] = pair.nics[0].counters().tail_probes;
+        probes[usize::from(id > 3)] = pair.drivers[0].device().counters().tail_probes;
     }
     assert!((1..=3).contains(&probes[0]), "{probes:?}");
     assert_eq!(probes[1], probes[0]);
-    let counters = pair.nics[0].counters();
+    let counters = pair.drivers[0].device().counters();
     assert_eq!((counters.spurious, counters.timeouts), (probes[1], 0));
 }
 
@@ -345,13 +354,13 @@ fn a_path_that_swallows_the_end_is_given_up() {
         if is_gone { Fate::Lose } else { Fate::Deliver }
     };
     let mut id = 1;
-    while pair.nics[0].counters().paths_down == 0 {
+    while pair.drivers[0].device().counters().paths_down == 0 {
         assert!(id < 40, "the path is still in use");
         pair.post(0, id, Work::Write { remote }, 16 << 10);
         assert_eq!(pair.complete(0, LONG, &mut swallow).status, Status::Success);
         id += 1;
     }
-    assert_eq!(pair.nics[0].counters().timeouts, 0, "after {id}");
+    assert_eq!(pair.drivers[0].device().counters().timeouts, 0, "after {id}");
 }
 
 #[test]
@@ -372,7 +381,7 @@ fn a_dead_path_is_left_and_taken_back() {
     assert_eq!(pair.events(0), [Event::PathDown { channel, path }]);
     pair.run(Duration::from_ms(500), &mut fate);
     assert_eq!(pair.events(0), [Event::PathUp { channel, path }]);
-    assert!(pair.nics[0].paths(channel).iter().all(|path| path.usable));
+    assert!(pair.drivers[0].device().paths(channel).iter().all(|path| path.usable));
 }
 
 #[test]
@@ -381,7 +390,7 @@ fn a_known_start_is_not_sent_again() {
     let remote = pair.remote(0, 0);
     pair.post(0, 1, Work::Write { remote }, 4 << 20);
     pair.complete(0, LONG, &mut fine);
-    let counters = pair.nics[0].counters();
+    let counters = pair.drivers[0].device().counters();
     assert_eq!(counters.data_sent, 1024);
     let learned = pair.log.iter().filter(
         |(_, packet)| matches!(packet, Packet::Data(data) if data.operation == Operation::Learned),
@@ -396,7 +405,7 @@ fn a_known_start_is_not_sent_again() {
 fn a_send_is_delivered_once_whatever_is_lost() {
     for seed in 0..200 {
         let mut random = fairway_device::random::Random::new(seed);
-        let limits = Limits { message_slots: 2, ..Limits::default() };
+        let limits = Limits::new().message_slots(2);
         let mut pair = Pair::new(&Settings { limits, ..Settings::default() });
         let target = Target { jetty: pair.jetties[1], ..Target::default() };
         let mut fate = |_: &Pair, _: usize, _: &fairway_engine::Transmit| {
@@ -437,14 +446,14 @@ fn a_dead_peer_is_reported_in_time() {
     assert!(pair.now.since(start) >= Duration::from_ps(profile.peer_dead.as_ps() / 2));
     let channel = pair.channels[0];
     assert_eq!(pair.events(0), [Event::PeerDead { channel }]);
-    assert_eq!(pair.nics[0].usage().messages, 0);
+    assert_eq!(pair.drivers[0].device().usage().messages, 0);
 }
 
 #[test]
-fn a_close_is_repeated_until_it_is_heard() {
+fn close_is_repeated_until_it_is_answered() {
     let mut pair = Pair::new(&Settings::default());
     let channels = pair.channels;
-    pair.nics[0].close_channel(pair.now, channels[0]).unwrap();
+    pair.drivers[0].device_mut().close_channel(pair.now, channels[0]).unwrap();
     pair.wake();
     let mut left = 3;
     let mut fate = |_: &Pair, from: usize, _: &fairway_engine::Transmit| {
@@ -460,11 +469,11 @@ fn a_close_is_repeated_until_it_is_heard() {
 fn the_answer_to_a_close_is_repeated_too() {
     let mut pair = Pair::new(&Settings::default());
     let channels = pair.channels;
-    pair.nics[0].close_channel(pair.now, channels[0]).unwrap();
+    pair.drivers[0].device_mut().close_channel(pair.now, channels[0]).unwrap();
     pair.wake();
     pair.run(Duration::from_ms(90), &mut lose_once(1, |packet| matches!(packet, Packet::Close(_))));
     assert_eq!(pair.events(0), [Event::Closed { channel: channels[0] }]);
     assert_eq!(pair.events(1), [Event::PeerClosed { channel: channels[1] }]);
     pair.run(Duration::from_secs(1), &mut fine);
-    assert_eq!([0, 1].map(|n: usize| pair.nics[n].usage().channels), [0, 0]);
+    assert_eq!([0, 1].map(|n: usize| pair.drivers[n].device().usage().channels), [0, 0]);
 }

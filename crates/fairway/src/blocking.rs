@@ -35,7 +35,7 @@ impl Lanes {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(
             || {
-                let options = JettyOptions { depth: DEPTH, ..JettyOptions::default() };
+                let options = JettyOptions::default().depth(DEPTH);
                 Context::of(handle.clone()).create_jetty(options)
             },
             Ok,

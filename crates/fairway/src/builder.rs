@@ -23,7 +23,7 @@ use fairway_observe::HostPressure;
 use fairway_observe::{Meter, Probe};
 use fairway_runtime::{addresses::with_scope, clock};
 
-/// Payload bytes of a packet, if nobody says otherwise and the link allows.
+/// Payload bytes of a packet by default, if the link allows it.
 const MTU_DEFAULT: usize = 4096;
 
 /// Addresses of a context, of four sockets each: more sockets are not looked at in one turn.
@@ -149,7 +149,7 @@ impl Builder {
     }
 
     /// Congestion control, path choice, loss detection and scheduler of this side: a
-    /// [`PolicySpec`](crate::policy::PolicySpec), or [`Policies`] with modules of the user's own.
+    /// [`PolicySpec`](crate::PolicySpec), or [`Policies`] with modules of the user's own.
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policies>) -> Self {
         self.policy = Ok(policy.into());
@@ -186,13 +186,13 @@ impl Builder {
         self
     }
 
-    /// Has a thread watch whether this host is short of CPU time, memory, its NIC's bus or room in
-    /// the receive queues of the context's sockets, and peers told to slow down while it is; and
-    /// whether the transmit queues are full, which the congestion controls here take for the
-    /// receivers' pressure (default: nobody watches). Linux only: from `/proc/pressure` or, for CPU
-    /// time, `/proc/stat`; from the sockets; and from the NICs' drivers. Building fails if
-    /// something that is to count cannot be looked at. [`Context::host_signals`] tells what was
-    /// seen.
+    /// Starts a thread that measures whether this host is short of CPU time, memory, its NIC's bus
+    /// or room in the receive queues of the context's sockets; while it is, acknowledgements ask
+    /// peers to slow down. The thread also measures whether the transmit queues are full, which the
+    /// congestion controls here treat as pressure of the receivers. Default: no such thread. Linux
+    /// only: from `/proc/pressure` or, for CPU time, `/proc/stat`; from the sockets; and from the
+    /// NICs' drivers. Building fails if a requested signal cannot be measured.
+    /// [`Context::host_signals`] returns the last measurements.
     #[must_use]
     pub fn host_pressure(mut self, options: Option<HostPressure>) -> Self {
         self.host_pressure = options;
@@ -288,8 +288,8 @@ impl Builder {
         self
     }
 
-    /// Serves metrics for Prometheus at `address`, as `GET /metrics` (default: no). Whoever reaches
-    /// the address may read them.
+    /// Serves metrics for Prometheus at `address`, as `GET /metrics` (default: no). Every host that
+    /// reaches the address may read them.
     #[must_use]
     pub fn prometheus(mut self, address: SocketAddr) -> Self {
         self.prometheus = Some(address);

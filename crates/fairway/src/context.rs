@@ -2,9 +2,9 @@
 
 use crate::options::{GroupOptions, JettyOptions, MailboxOptions};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fairway_engine::control::{ProcessorStats, TraceRecord};
 use fairway_engine::{FlowView, Rights, Usage};
@@ -25,6 +25,7 @@ use crate::mailbox::Mailbox;
 use crate::peer::Peer;
 use crate::record::EpochRecord;
 use crate::segment::Segment;
+use crate::server_address::ServerAddress;
 use crate::shared::Handle;
 use crate::stats::Stats;
 use crate::turn::Io;
@@ -63,8 +64,8 @@ impl Context {
         self.handle.shared.with(|core| core.nic.is_under_pressure())
     }
 
-    /// What this host is short of, as of the last period; `None` before the end of the first, and
-    /// if nobody watches ([`Builder::host_pressure`]).
+    /// Resources that this host was short of in the last period; `None` before the end of the
+    /// first, and if they are not measured ([`Builder::host_pressure`]).
     pub fn host_signals(&self) -> Option<HostSignals> {
         self.handle.shared.with(|core| core.host)
     }
@@ -166,14 +167,29 @@ impl Context {
         shared.wait_for("what is waited for", Some(timeout), None, |_| done().then_some(()))
     }
 
-    /// Connects to the context that has a socket at `server`.
+    /// Connects to the context that has a socket at `server`: a [`SocketAddr`], an address and a
+    /// port, or text such as `"storage1:4810"`. Where a name has several addresses of a family that
+    /// this context is bound to, they are tried in turn, each for an equal part of the time that is
+    /// left.
+    ///
+    /// ```no_run
+    /// # fn example(context: &fairway::Context) -> Result<(), fairway::Error> {
+    /// let peer = context.connect("storage1:4810", std::time::Duration::from_secs(5))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::NoListener`], within a third of a second, if the network reports that no program
     /// listens there; [`Error::Unanswered`] if no answer arrives within `timeout`;
-    /// [`Error::Refused`] if the peer refuses the connection; or a limit.
-    pub fn connect(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
-        self.connect_as(server, timeout, true)
+    /// [`Error::Refused`] if the peer refuses the connection; [`Error::UnknownHost`] if a name has
+    /// no address; or a limit. If all of several addresses fail, the error is that of the first.
+    pub fn connect(
+        &self,
+        server: impl Into<ServerAddress>,
+        timeout: Duration,
+    ) -> Result<Peer, Error> {
+        self.connect_to(&server.into(), timeout, true)
     }
 
     /// As [`Context::connect`], for a peer whose program may start later: while no program listens
@@ -181,8 +197,44 @@ impl Context {
     ///
     /// # Errors
     /// As [`Context::connect`], without [`Error::NoListener`].
-    pub fn connect_when_up(&self, server: SocketAddr, timeout: Duration) -> Result<Peer, Error> {
-        self.connect_as(server, timeout, false)
+    pub fn connect_when_up(
+        &self,
+        server: impl Into<ServerAddress>,
+        timeout: Duration,
+    ) -> Result<Peer, Error> {
+        self.connect_to(&server.into(), timeout, false)
+    }
+
+    fn connect_to(
+        &self,
+        server: &ServerAddress,
+        timeout: Duration,
+        heeds_refusals: bool,
+    ) -> Result<Peer, Error> {
+        let started = Instant::now();
+        let mut addresses = server.resolve()?;
+        let own = self.local_addrs();
+        let is_reachable = |remote: &SocketAddr| {
+            let is_both = |own: &SocketAddr| own.ip() == Ipv6Addr::UNSPECIFIED;
+            own.iter()
+                .any(|own| is_both(own) || own.is_ipv6() == remote.ip().to_canonical().is_ipv6())
+        };
+        // If none is of a family of ours, the attempt at the first reports it.
+        if addresses.iter().any(is_reachable) {
+            addresses.retain(is_reachable);
+        }
+        let count = addresses.len();
+        let mut first_error = None;
+        for (at, address) in addresses.into_iter().enumerate() {
+            let left = timeout.saturating_sub(started.elapsed()) / (count - at) as u32;
+            // One address has the whole time, whatever the resolver took.
+            let limit = if count == 1 { timeout } else { left };
+            match self.connect_as(address, limit, heeds_refusals) {
+                Ok(peer) => return Ok(peer),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        Err(first_error.expect("a name resolves to an address at least"))
     }
 
     fn connect_as(
@@ -248,10 +300,10 @@ impl Context {
         self.handle.shared.with(|core| core.usage())
     }
 
-    /// Changes the policies while the context is in use. At once change who shares out what it can
-    /// send, and, if the congestion control is another one, who grants credit to those that send
-    /// here (what was granted before is then forgotten). Everything else holds for connections that
-    /// are made from now on. With a progress thread the files of the new policies are watched from
+    /// Changes the policies while the context is in use. The scheduler changes at once, and so
+    /// does the policy that grants credit to senders, if the congestion control is another one
+    /// (credit granted before is then forgotten). Everything else holds for connections that are
+    /// made from now on. With a progress thread the files of the new policies are watched from
     /// now on, and those of the old ones no longer.
     ///
     /// # Errors
@@ -292,7 +344,7 @@ impl Context {
         if stats {
             self.handle.publish()?;
         } else if std::env::var_os("FAIRWAY_STATS").is_some_and(|value| value == "1") {
-            // Nobody may fail for want of somebody who watches.
+            // An operation must not fail because no thread watches the files.
             self.handle.publish().unwrap_or_else(|error| eprintln!("fairway: {error}"));
         }
         metrics.map_or(Ok(()), |address| self.handle.export(address))
@@ -340,8 +392,8 @@ impl Context {
         closed
     }
 
-    /// Ends as if the process had been killed: says nothing to anybody. For tests of what peers
-    /// do then.
+    /// Ends as if the process had been killed, without notifying any peer. For tests of what
+    /// peers do then.
     #[doc(hidden)]
     pub fn vanish(&self) {
         self.handle.shared.with(|core| core.vanish());

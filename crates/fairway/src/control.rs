@@ -18,7 +18,7 @@ use crate::error::Error;
 const BATCH: u32 = 64;
 /// How long it rests when there was nothing …
 const REST: Duration = Duration::from_micros(50);
-/// … until there has been nothing for so long: then it sleeps until somebody wakes it.
+/// … until there has been nothing for so long: then it sleeps until it is woken.
 const TIRED: Duration = Duration::from_millis(20);
 
 /// What has been done.
@@ -112,8 +112,8 @@ impl ControlThread {
 
     /// Wakes it, if there is something to do. Costs a fence and a load or two while it is awake.
     pub(crate) fn nudge(&self) {
-        // What was announced is written before this looks whether anybody sleeps; the thread says
-        // that it sleeps before it looks at what was announced.
+        // The announcement is written before this checks whether the thread sleeps; the thread
+        // marks itself as sleeping before it checks for announcements.
         fence(Ordering::SeqCst);
         let has_events = || self.events.as_ref().is_some_and(|events| !events.news().is_empty());
         if self.common.asleep.load(Ordering::SeqCst) && (!self.news.is_empty() || has_events()) {

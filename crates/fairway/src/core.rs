@@ -80,7 +80,7 @@ pub struct Core {
     pub(crate) keys_refused: u64,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) interests: Interests,
-    /// Counts whatever somebody might sleep for.
+    /// Counts every event for which a thread might sleep.
     pub(crate) changes: u64,
     pub(crate) counters: NicCounters,
     pub(crate) policy: Policies,
@@ -92,7 +92,7 @@ pub struct Core {
     /// Whether the users of verbs answer at once.
     pub delayed_ack: DelayedAck,
     state: State,
-    /// What the host is short of, if somebody watches.
+    /// Resources that the host is short of, if they are measured.
     pub(crate) host: Option<HostSignals>,
     /// The thread of schedulers and congestion controls, if they have one.
     pub(crate) control: Option<ControlThread>,
@@ -171,7 +171,7 @@ impl Core {
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
         // The stash is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
-        let with_stash = Limits { segments, engines: ios.len() as u32, ..limits };
+        let with_stash = limits.segments(segments).engines(ios.len() as u32);
         let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
         let mut core = Core {
             nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
@@ -245,7 +245,7 @@ impl Core {
                 }
             }
         }
-        // Who grants credit knows what was granted: the same policy goes on with that.
+        // The policy that grants credit keeps account of it, so the same policy goes on.
         if policy.congestion != self.policy.built_in().congestion {
             self.nic.set_credit_policy(policy.build_credit(self.nic.limits().channels));
         }
@@ -359,7 +359,7 @@ impl Core {
         may
     }
 
-    /// Frees memory that nobody has a use for.
+    /// Frees memory that nothing refers to any more.
     pub(crate) fn bury(&mut self) {
         let still = self.is_still();
         self.memories.bury(still);
@@ -510,7 +510,7 @@ impl Core {
     }
 }
 
-/// Words that are aligned for peers, who count from `address`, have to be aligned for the CPU.
+/// Words that are aligned for peers, which count from `address`, have to be aligned for the CPU.
 fn check_alignment(memory: &Memory, address: u64) -> Result<(), Error> {
     let refuse = |name, value, remedy| Err(Error::Parameter { name, value, remedy });
     let start = memory.start().as_ptr() as usize;

@@ -8,7 +8,7 @@
 //! So memory is lent to such calls and copies while others have the lock, and must not become the
 //! application's again meanwhile. An operation completes when its packets are acknowledged or its
 //! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
-//! the very thread that it is lent to. Whoever gives memory back otherwise (closes a
+//! the very thread that it is lent to. Code that gives memory back otherwise (closes a
 //! connection, rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none
 //! is lent: [`Shared::with_still`], `Core::fire_timers`. Packets that were put together before and
 //! have not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine
@@ -29,7 +29,7 @@ use crate::turn::Io;
 /// How long a thread with nothing to do looks for something before it sleeps.
 const SPIN: Duration = Duration::from_us(20);
 
-/// Timers that are overdue by this much are fired by whoever sees it.
+/// Timers that are overdue by this much are fired by the next thread that polls.
 const LATE: Duration = Duration::from_ms(2);
 
 /// The life of an engine's thread.
@@ -65,7 +65,7 @@ impl Drop for Returned<'_> {
     }
 }
 
-/// Sleeps until something has arrived, a timer is due, or somebody has left something to send.
+/// Sleeps until a packet has arrived, a timer is due, or another thread has left data to send.
 fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     let engine = io.engine;
     let mut locked = shared.lock();
@@ -180,7 +180,7 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
     let mut may_send = io.begin_sending(clock::now());
     loop {
         let mut locked = shared.lock();
-        // Whoever has the lock has the latest time: the engine's never runs backwards.
+        // The clock is read under the lock, so the engine's time never runs backwards.
         let now = clock::now();
         locked.core.lent &= !bit;
         let filled = may_send && fill(&mut locked.core, io, now);

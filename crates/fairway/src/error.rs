@@ -146,6 +146,13 @@ pub enum Error {
         /// What the network reported about packets to there, if it did.
         report: Option<String>,
     },
+    /// The name of a host has no address.
+    UnknownHost {
+        /// The name.
+        name: String,
+        /// What the system's resolver reported.
+        source: io::Error,
+    },
     /// The network reports that no program listens at the address (ICMP: port unreachable).
     NoListener {
         /// The address that was asked.
@@ -335,6 +342,11 @@ impl Error {
                      through to all of its ports and back, or wait longer"
                 )
             }
+            Error::UnknownHost { name, source } => write!(
+                f,
+                "no address of the host {name:?} is known ({source}): check the name, or give an \
+                 address"
+            ),
             Error::NoListener { peer } => write!(
                 f,
                 "no program listens at UDP port {} of {}, the network reports: start the program \
@@ -444,7 +456,7 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io { source, .. } => Some(source),
+            Error::Io { source, .. } | Error::UnknownHost { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -33,14 +33,14 @@ pub enum Event {
     PathShortened(Peer),
     /// A path stopped working and is not used for now.
     PathDown {
-        /// Whom it leads to.
+        /// The peer at the other end.
         peer: Peer,
         /// Which one.
         path: u8,
     },
     /// A path works again.
     PathUp {
-        /// Whom it leads to.
+        /// The peer at the other end.
         peer: Peer,
         /// Which one.
         path: u8,

@@ -19,7 +19,7 @@ use crate::shared::Handle;
 ///
 /// let jetty = || context.create_jetty(Default::default());
 /// let workers = [jetty()?, jetty()?];
-/// let options = GroupOptions { number: Some(9), dispatch: Dispatch::LeastDepth, token: 0 };
+/// let options = GroupOptions::default().number(9).dispatch(Dispatch::LeastDepth);
 /// let group = context.create_group(options)?;
 /// for worker in &workers {
 ///     group.join(worker)?;

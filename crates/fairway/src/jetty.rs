@@ -46,8 +46,8 @@ impl Jetty {
         self.id.value()
     }
 
-    /// To whom what it sends belongs, and what that is worth, for schedulers. May be changed at any
-    /// time.
+    /// Sets the tenant that the Jetty's data belongs to, and its weight, for schedulers. May be
+    /// changed at any time.
     ///
     /// # Errors
     /// [`Error::Parameter`]: the weight is zero.
@@ -65,7 +65,7 @@ impl Jetty {
     /// holds, in this machine's byte order. It is looked at with every turn of the NIC, so a hint
     /// costs a store ([`Segment::atomic_u64`]): by this process, by another one that shares the
     /// memory ([`crate::Memory::shared`], [`crate::Memory::map_file`]), or by a peer with the key.
-    /// While nothing moves nobody looks. When the segment goes, the last hint stays.
+    /// While the NIC is idle the hint is not read. When the segment goes, the last hint stays.
     ///
     /// # Errors
     /// The word leaves the segment, is not aligned, or the memory can't be written; or
@@ -80,7 +80,7 @@ impl Jetty {
         Ok(())
     }
 
-    /// Offers `local` to the next message that somebody sends to this Jetty (or its completion to
+    /// Offers `local` to the next message that a peer sends to this Jetty (or its completion to
     /// the next write with immediate data, which leaves the bytes alone).
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use fairway_engine::RemoteRange;
 use fairway_engine::wire::TokenId;
 
-/// The key to a segment: whoever has it may do with the segment what its rights allow. Send it to
+/// The key to a segment: a peer that has it may access the segment as its rights allow. Send it to
 /// peers by whatever means: as 24 bytes, or as text (48 hexadecimal digits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SegmentKey {
@@ -43,7 +43,7 @@ impl SegmentKey {
         SegmentKey { token_id: word(0), token_value: word(4), address: long(8), length: long(16) }
     }
 
-    /// The place `offset` bytes into the segment. It is the owner of the segment who checks it.
+    /// The place `offset` bytes into the segment. The owner of the segment checks it.
     pub fn at(&self, offset: u64) -> RemoteSlice {
         RemoteSlice { key: *self, offset }
     }

@@ -44,6 +44,8 @@
 //! # }
 //! ```
 //!
+//! The module [`guide`] leads from the first WRITE to the packets on the wire.
+//!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
 //! `fairway-observe`, `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`;
 //! `tokio` behind the feature of that name.
@@ -53,7 +55,7 @@
 //! that no operation refers to it, and is never lent out as a Rust reference while a NIC may
 //! write it. Application code never runs while the NIC is locked.
 //!
-//! **Who does what.** [`Context`] and its siblings check arguments and lock the core; `core` owns
+//! **Modules.** [`Context`] and its siblings check arguments and lock the core; `core` owns
 //! the engine, the sockets and the tables of live objects; `turn` is what `runtime` needs of the
 //! Unified Bus to move packets; `progress` says which thread runs the turns;
 //! `connect` opens channels, by the state machines of the engine.
@@ -80,6 +82,7 @@ mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 mod group;
+pub mod guide;
 mod jetty;
 mod key;
 mod mailbox;
@@ -96,6 +99,7 @@ mod progress;
 mod record;
 mod same_host;
 mod segment;
+mod server_address;
 mod setup;
 mod shared;
 pub mod stats;
@@ -114,11 +118,11 @@ pub use epoch::{Epoch, EpochNote};
 pub use error::{Error, Refusal};
 pub use event::Event;
 pub use fairway_engine::control::{ProcessorStats, TraceEntry, TraceRecord};
-pub use fairway_engine::wire::{ServiceMode, Tag};
+pub use fairway_engine::policy::{PolicySpec, Share};
+pub use fairway_engine::wire::{Duration as ProtocolDuration, JettyId, ServiceMode, Tag};
 pub use fairway_engine::{
     ChannelId, CompletionKind, Counters as EngineCounters, Dispatch, DropReason, ExceptionMode,
     FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
-    policy, wire,
 };
 pub use fairway_observe::{
     Delay, Fidelity, HostPressure, HostPressureError, HostReading, HostResource, HostSignals,
@@ -142,10 +146,9 @@ pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
+pub use server_address::ServerAddress;
 pub use target::{Notify, To};
 pub use word::{AtomicOp, RemoteWord};
-/// The rooms below, for tools that look deeper than this API.
-pub use {fairway_engine as engine, fairway_port as port};
 
 /// The Rust of the README compiles.
 #[cfg(doctest)]

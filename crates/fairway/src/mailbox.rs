@@ -33,11 +33,8 @@ const POLL_MAX: usize = 256;
 /// use std::time::Duration;
 ///
 /// let memory = context.register(Memory::zeroed(1 << 20)?, Rights::NONE)?;
-/// let options = MailboxOptions {
-///     address: Some(0x11ff_0011),
-///     threshold: Threshold::Bytes(4096),
-///     ..MailboxOptions::default()
-/// };
+/// let options =
+///     MailboxOptions::default().address(0x11ff_0011).threshold(Threshold::Bytes(4096));
 /// let mailbox = context.create_mailbox(&options)?;
 /// for buffer in 0..4 {
 ///     mailbox.post(memory.slice(buffer * 4096..(buffer + 1) * 4096), buffer)?;
@@ -90,7 +87,7 @@ impl Mailbox {
         self.post_telling(buffer.into(), id, Telling::Record(record.clone()))
     }
 
-    /// As [`Mailbox::post_recorded`], for memory that is somebody else's.
+    /// As [`Mailbox::post_recorded`], for memory that the caller manages.
     ///
     /// # Safety
     /// What `note` points to is aligned and may be stored to, by any thread, until the epoch is

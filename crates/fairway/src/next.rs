@@ -42,7 +42,7 @@ impl Future for NextCompletion<'_> {
             Ok(completion) => Poll::Ready(completion.into()),
             Err(number) => {
                 self.interest = Some(number);
-                // Nobody of ours polls while the task sleeps.
+                // No thread of ours polls while the task sleeps.
                 self.shared.demand_background();
                 Poll::Pending
             }

@@ -4,9 +4,10 @@ use fairway_engine::{Dispatch, ExceptionMode, MailboxConfig, Steering, Threshold
 
 /// What a Jetty is to be like.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct JettyOptions {
     /// The number that peers send to; `None`: any free one. Numbers below 32 are well-known: they
-    /// are only given to those who ask for them.
+    /// are given only where they are requested.
     pub number: Option<u32>,
     /// Completions it can hold (default: 1024): operations in flight, posted receives and
     /// completions not yet polled count against it. All Jetties together have
@@ -14,7 +15,7 @@ pub struct JettyOptions {
     /// 1,024 of depth 64, of which 32 have well-known numbers.
     pub depth: u32,
     /// The secret that peers have to name to send to it ([`crate::To::token`]); 0, the default,
-    /// is what those name who name none.
+    /// is what messages without a secret carry.
     pub token: u32,
     /// What becomes of it when an operation of its own is refused, or finds no receiver.
     pub exception: ExceptionMode,
@@ -27,10 +28,10 @@ impl Default for JettyOptions {
 }
 
 impl JettyOptions {
-    /// With [this number](JettyOptions::number).
+    /// With [this number](JettyOptions::number), or any free one.
     #[must_use]
-    pub fn number(self, number: u32) -> Self {
-        JettyOptions { number: Some(number), ..self }
+    pub fn number(self, number: impl Into<Option<u32>>) -> Self {
+        JettyOptions { number: number.into(), ..self }
     }
 
     /// With room for [so many completions](JettyOptions::depth).
@@ -54,6 +55,7 @@ impl JettyOptions {
 
 /// What a group is to be like.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct GroupOptions {
     /// The number that peers send to; `None`: any free one. Numbers are shared with Jetties.
     pub number: Option<u32>,
@@ -66,8 +68,8 @@ pub struct GroupOptions {
 impl GroupOptions {
     /// With [this number](GroupOptions::number).
     #[must_use]
-    pub fn number(self, number: u32) -> Self {
-        GroupOptions { number: Some(number), ..self }
+    pub fn number(self, number: impl Into<Option<u32>>) -> Self {
+        GroupOptions { number: number.into(), ..self }
     }
 
     /// With this [choice of members](GroupOptions::dispatch).
@@ -85,6 +87,7 @@ impl GroupOptions {
 
 /// What a mailbox is to be like.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MailboxOptions {
     /// Its address; `None` makes it the catch-all: it takes puts to addresses that no other
     /// mailbox has.
@@ -93,8 +96,8 @@ pub struct MailboxOptions {
     pub key: u32,
     /// When an epoch is complete: after so many bytes, or so many puts.
     pub threshold: Threshold,
-    /// Who decides where in a buffer a put goes: the sender by an offset, or the receiver, which
-    /// appends puts as in a stream.
+    /// Which side decides where in a buffer a put goes: the sender by an offset, or the receiver,
+    /// which appends puts as in a stream.
     pub steering: Steering,
     /// What becomes of a put for which no buffer is posted: it waits, or is refused.
     pub when_empty: WhenEmpty,
@@ -122,8 +125,8 @@ impl Default for MailboxOptions {
 impl MailboxOptions {
     /// At [this address](MailboxOptions::address).
     #[must_use]
-    pub fn address(self, address: u64) -> Self {
-        MailboxOptions { address: Some(address), ..self }
+    pub fn address(self, address: impl Into<Option<u64>>) -> Self {
+        MailboxOptions { address: address.into(), ..self }
     }
 
     /// With [this secret](MailboxOptions::key).

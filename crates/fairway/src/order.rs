@@ -17,8 +17,9 @@ use crate::error::Error;
 /// | [strict](Order::strict) (tag SO) | all ordered ones before it | yes |
 /// | [in memory order](Order::in_memory) (tag MO) | nothing: its effect waits at the target | yes |
 ///
-/// The [`ServiceMode`] says who sees to it: the initiator, which withholds what has to wait (ROI);
-/// the target, which sets it aside (ROT); or the transport below (ROL, the default).
+/// The [`ServiceMode`] chooses the side that keeps the order: the initiator, which does not issue
+/// operations that have to wait (ROI); the target, which sets them aside (ROT); or the transport
+/// below (ROL, the default).
 ///
 /// ```
 /// use fairway::{Order, ServiceMode};

@@ -23,7 +23,7 @@ mod plain;
 
 pub use plain::{Plain, Word};
 
-/// How long an operation may take, if nobody says otherwise.
+/// How long an operation may take by default.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 /// The longest value, in bytes.
@@ -58,7 +58,7 @@ struct Lane {
 impl Lane {
     fn new(peer: &Peer) -> Result<Lane, Error> {
         let context = Context::of(peer.handle.clone());
-        let jetty = context.create_jetty(JettyOptions { depth: 2, ..JettyOptions::default() })?;
+        let jetty = context.create_jetty(JettyOptions::default().depth(2))?;
         let memory = Memory::from_vec(vec![0; VALUE_MAX]);
         let scratch = context.register(memory, fairway_engine::Rights::NONE)?;
         Ok(Lane { jetty, scratch })
@@ -181,7 +181,7 @@ impl fmt::Debug for RemoteMemory {
 
 /// Points to a value in a peer's segment. Every access is a packet there and one back (or none, if
 /// the memory [is mapped](RemoteMemory::is_mapped)), and is done, or has failed, when the call
-/// returns; after a time-out nobody knows which.
+/// returns; after a time-out it is unknown which.
 ///
 /// Values are as the owner's CPU has them in memory: both sides are to have the same byte order.
 /// An aligned value of 1, 2, 4 or 8 bytes is loaded and stored as one; longer ones may be seen

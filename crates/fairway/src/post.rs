@@ -272,7 +272,7 @@ impl<'p, 'a> Operation<'p, 'a> {
         Operation { peer, local: Some(local.into()), work, id: id.into(), order: None }
     }
 
-    /// Whom it is about.
+    /// The peer that the operation is for.
     pub fn peer(&self) -> &'p Peer {
         self.peer
     }

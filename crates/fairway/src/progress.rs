@@ -1,23 +1,23 @@
-//! Who runs the turns: the progress baton at work.
+//! Which thread drives the NIC: the progress lock at work.
 //!
-//! | who | when | how it waits between turns |
+//! | thread | when | how it waits between turns |
 //! |---|---|---|
 //! | a thread that polls | in [`crate::Jetty::poll`] and its like | it does not |
 //! | a thread that waits | in [`crate::Jetty::wait`] and its like, if no other does | briefly not, then asleep on the sockets: it *leads* |
 //! | further threads that wait | while another leads | asleep until the leader's turns bring what they wait for: they *follow* |
-//! | the background thread | when nobody polled for a while, and nobody leads | asleep on the sockets |
+//! | the background thread | when no thread polled for a while, and none leads | asleep on the sockets |
 //!
-//! Who uses verbs may poll now and then, and watch memory that a peer writes in between. So where
-//! verbs are served, the background thread goes on driving until it has met somebody who polls all
-//! the time ([`fairway_runtime::PollDetector`]).
+//! Programs that use verbs may poll now and then, and watch memory that a peer writes in between.
+//! So where verbs are served, the background thread goes on driving until it has met a thread that
+//! polls all the time ([`fairway_runtime::PollDetector`]).
 //!
 //! The background thread's own states, and what takes it from one to another, are
 //! [`fairway_ring::Role`] and [`fairway_ring::next_role`]. While others drive it sleeps on a
-//! doorbell: with a coarse timer when they poll, because nobody says when he stops polling, and
-//! without one when somebody leads, because a leader rings when he resigns.
+//! doorbell: with a coarse timer when they poll, because a polling thread does not announce its
+//! end, and without one when a thread leads, because a leader rings when it resigns.
 //!
 //! With several engines none of this applies: each has a thread ([`crate::engines`]) that runs its
-//! turns, and who waits follows them.
+//! turns, and threads that wait follow them.
 //!
 //! The lock, and the background thread's life, are the same for every protocol
 //! ([`fairway_runtime::Shared`]).
@@ -41,18 +41,18 @@ thread_local! {
 /// How long a thread that waits polls before it sleeps. Sleeping and waking cost about as much.
 const SPIN: wire::Duration = wire::Duration::from_us(20);
 
-/// A follower looks for itself this often, in case its leader resigned and nobody took over.
+/// A follower checks this often whether its leader resigned and no other took over.
 const FOLLOW: Duration = Duration::from_millis(50);
 
 impl Shared {
     /// A turn on behalf of a thread that polls.
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
-        self.baton.touch();
+        self.progress_lock.touch();
         let result = self.turn(take);
         if !self.outside.several {
             self.make_way();
         } else {
-            // It is others who do something: they may want this core.
+            // Other threads do the work, and may need this core.
             std::thread::yield_now();
         }
         result
@@ -92,7 +92,7 @@ impl Shared {
                 std::hint::spin_loop();
                 continue;
             }
-            let found = if !self.outside.several && self.baton.try_lead() {
+            let found = if !self.outside.several && self.progress_lock.try_lead() {
                 self.lead(deadline, what, &mut take)
             } else {
                 self.follow(deadline, what, &mut take)
@@ -150,7 +150,7 @@ impl Shared {
             locked.core.interests.rouse();
         }
         self.unlock(locked);
-        if self.baton.resign() {
+        if self.progress_lock.resign() {
             self.bell.ring();
         }
         if others_wait {
@@ -159,8 +159,8 @@ impl Shared {
         found
     }
 
-    /// Sleeps while somebody else leads, until he has brought what `take` takes, or has resigned,
-    /// or the time is up.
+    /// Sleeps while another thread leads, until that has brought what `take` takes, or has
+    /// resigned, or the time is up.
     fn follow<R>(
         &self,
         deadline: Option<Instant>,

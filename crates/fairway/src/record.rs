@@ -11,7 +11,8 @@ const EARLY: u32 = 1;
 /// Where the end of an epoch is stored: one cache line, which a program may poll, or sleep on with
 /// [`crate::Context::wait_record`]. Its layout is that of C, and will not change.
 ///
-/// The buffer's address is stored last: whoever sees it sees the rest, and the bytes in the buffer.
+/// The buffer's address is stored last: a thread that sees it sees the rest, and the bytes in the
+/// buffer.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct EpochRecord {

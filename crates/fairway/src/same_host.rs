@@ -4,13 +4,13 @@
 //! A segment of [`crate::Memory::shared`] has a file in memory behind it. Its owner waits at a
 //! socket whose abstract name says which context it is; a process of the same user that names the
 //! segment and its token gets the file, as far as the segment's rights go, and a *gate*: a word
-//! that says when the segment is deregistered, and a word that counts who is at it.
+//! that says when the segment is deregistered, and a word that counts the accesses under way.
 //!
-//! **Refused at once.** Whoever stores counts himself in, then looks whether the gate is closed,
-//! and counts himself out; whoever loads looks before and after. The owner closes the gate, then
-//! waits until nobody is counted in. So no store is done, and no load believed, after the segment
-//! was deregistered; but one who dies or is stopped at the gate is waited for no longer than
-//! [`PATIENCE`], and if he goes on after that, his one store is done late.
+//! **Refused at once.** A store counts itself in, then checks whether the gate is closed, and
+//! counts itself out; a load checks before and after. The owner closes the gate, then waits until
+//! no access is counted in. So no store is done, and no load believed, after the segment was
+//! deregistered; but a process that dies or is stopped at the gate is waited for no longer than
+//! [`PATIENCE`], and if it goes on after that, its one store is done late.
 //!
 //! **Trust.** The gate is kept by Fairway in every process of the same user, and these trust each
 //! other: one that means harm can open the file for writing whatever the rights are, and keeps its
@@ -46,7 +46,7 @@ pub(crate) fn question_is_sound(bytes: &[u8]) {
     }
 }
 
-/// How long a closed gate waits for those who are at it.
+/// How long a closed gate waits for accesses that are under way.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A word that all processes see, and where it is.
@@ -86,7 +86,7 @@ impl Gate {
         done
     }
 
-    /// Nobody passes from now on.
+    /// No access passes from now on.
     fn close(&self) {
         self.closed().store(1, Ordering::SeqCst);
         let start = Instant::now();
@@ -114,7 +114,7 @@ impl Share {
         Ok(Share { key, rights, memory: memory.clone(), gate: Gate::new()? })
     }
 
-    /// Nobody who has mapped it works on it from now on.
+    /// No process that has mapped it accesses it from now on.
     pub(crate) fn close(&self) {
         self.gate.close();
     }

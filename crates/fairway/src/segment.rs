@@ -137,8 +137,9 @@ impl Segment {
 
     /// The 8-byte word at `offset`, for this process to work with while peers do: their atomics on
     /// it are atomic with the CPU's, and their loads and stores, reads and writes of just this word
-    /// are whole. What was written in order before a word is seen by whoever loads it with
-    /// [`Ordering::Acquire`](std::sync::atomic::Ordering::Acquire).
+    /// are whole. A thread that loads it with
+    /// [`Ordering::Acquire`](std::sync::atomic::Ordering::Acquire) sees what was written in order
+    /// before it.
     ///
     /// # Errors
     /// It leaves the segment, is not aligned, or the memory can't be written.
@@ -159,7 +160,7 @@ impl Segment {
     }
 
     /// Where a word begins: within the memory, which stays mapped while a handle to the segment
-    /// exists; writable; aligned. Nobody borrows the bytes but as atomics.
+    /// exists; writable; aligned. The bytes are borrowed as atomics only.
     fn word<T>(&self, offset: u64) -> Result<*mut T, Error> {
         let start = self.checked_writable(offset, size_of::<T>() as u64)?;
         let word = self.inner.memory.start().as_ptr().wrapping_add(start);
@@ -177,8 +178,8 @@ impl Segment {
     /// NIC.
     ///
     /// # Safety
-    /// The pointer is good while a handle to the segment exists. Whoever reads or writes through
-    /// it must know that no peer and no operation writes (or, when writing: touches) the same
+    /// The pointer is good while a handle to the segment exists. Code that reads or writes through
+    /// it must ensure that no peer and no operation writes (or, when writing: touches) the same
     /// bytes at the same time, or access them atomically.
     pub unsafe fn as_ptr(&self) -> *mut u8 {
         self.inner.memory.start().as_ptr()
@@ -236,8 +237,8 @@ impl Segment {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody on this host reaches it any more, either: now, though the one who hands it out
-        // may hold it for a moment longer.
+        // No process on this host reaches it any more, either, although the thread that hands it
+        // out may hold it for a moment longer.
         if let Some(share) = self.share.take() {
             share.close();
         }

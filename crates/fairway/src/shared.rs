@@ -107,7 +107,7 @@ pub struct Handle {
     /// Looks whether modules of the user's have changed, if there are any.
     watcher: Mutex<Option<Watcher>>,
     watches: bool,
-    /// Those who tell others of this context.
+    /// Servers of this context's statistics.
     server: OnceLock<StatsServer>,
     exporter: OnceLock<Exporter>,
     /// Of what the host waits for.

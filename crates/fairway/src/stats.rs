@@ -1,4 +1,4 @@
-//! What a context tells of itself to those who ask: `fairway top`, and Prometheus.
+//! Statistics of a context, served on request: to `fairway top`, and to Prometheus.
 //!
 //! A context that was built with [`Builder::stats`](crate::Builder::stats), or in whose process
 //! FAIRWAY_STATS is 1, waits at a socket with an abstract name; a process of the same user that
@@ -47,7 +47,7 @@ pub struct Stats {
     pub scheduler: Option<ProcessorStats>,
     /// What congestion controls have done on events, if they run on a thread of their own.
     pub congestion: Option<ProcessorStats>,
-    /// What the host is short of, if somebody watches.
+    /// Resources that the host is short of, if they are measured.
     pub host: Option<HostSignals>,
     /// The connections.
     pub peers: Vec<PeerEntry>,

@@ -1,4 +1,4 @@
-//! Whom messages are for.
+//! The Jetty or group that a message is for.
 
 use fairway_engine::wire::{JettyId, Target};
 
@@ -50,7 +50,7 @@ impl From<u32> for To {
     }
 }
 
-/// Whom an operation with immediate data tells, and what.
+/// The Jetty that an operation with immediate data notifies, and the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notify {
     /// The Jetty at the peer.

@@ -9,7 +9,6 @@
 //! be carried out, and its memory stays registered until it has ended.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::completion::Completion;
@@ -20,6 +19,7 @@ use crate::key::RemoteSlice;
 use crate::peer::Peer;
 use crate::post::Post;
 use crate::segment::LocalSlice;
+use crate::server_address::ServerAddress;
 use crate::word::{AtomicOp, RemoteWord};
 
 impl Context {
@@ -29,10 +29,10 @@ impl Context {
     /// As [`Context::connect`]; or [`Error::ShutDown`] if the runtime ends meanwhile.
     pub async fn connect_async(
         &self,
-        server: SocketAddr,
+        server: impl Into<ServerAddress>,
         timeout: Duration,
     ) -> Result<Peer, Error> {
-        let context = self.clone();
+        let (context, server) = (self.clone(), server.into());
         let connecting = ::tokio::task::spawn_blocking(move || context.connect(server, timeout));
         connecting.await.unwrap_or(Err(Error::ShutDown))
     }

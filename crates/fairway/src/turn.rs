@@ -310,7 +310,7 @@ impl Core {
         self.nic.poll_timeout().is_some_and(|due| now.is_at_or_after(due + by))
     }
 
-    /// After a turn: what it brought is heard, and what nobody needs any more goes.
+    /// After a turn: processes what it brought, and drops what is not needed any more.
     pub(crate) fn end_turn(&mut self) {
         self.hear_events();
         if let Some(control) = &self.control {
@@ -323,7 +323,7 @@ impl Core {
         self.bury();
     }
 
-    /// Finds out who is to be woken.
+    /// Finds the sleepers that are to be woken.
     pub(crate) fn settle_interests(&mut self) {
         if self.interests.is_empty() {
             return;
@@ -428,7 +428,7 @@ impl Core {
         channel.end();
         self.ends = self.ends.wrapping_add(1);
         let peer = channel.peer.clone();
-        // After a close of our own nobody wants to be told.
+        // A close of our own is not reported.
         if was_alive {
             self.notice(notice(peer));
         }

@@ -72,7 +72,7 @@ pub enum AtomicOp {
     Swap(u64),
     /// Stays.
     Load,
-    /// Becomes this; as [`AtomicOp::Swap`], and says that nobody wants the old value.
+    /// Becomes this, as with [`AtomicOp::Swap`], but the old value is not returned.
     Store(u64),
     /// Plus this, wrapping.
     Add(u64),

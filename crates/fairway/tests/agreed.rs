@@ -4,8 +4,9 @@ mod common;
 
 use common::{PATIENCE, Pair, Side, builder, side};
 use fairway::{
-    Error, Event, Memory, Order, Post, Profile, Refusal, Rights, Segment, SegmentKey, Status, wire,
+    Error, Event, Memory, Order, Post, Profile, Refusal, Rights, Segment, SegmentKey, Status,
 };
+use fairway_wire as wire;
 
 #[test]
 fn unreliable_messages_need_the_agreement_of_both_sides() {
@@ -41,7 +42,7 @@ fn loads_and_stores_need_the_agreement_of_both_sides() {
 /// A peer that guesses a segment's key loses its connection; another peer keeps its own.
 #[test]
 fn peer_that_guesses_keys_loses_its_connection() {
-    let profile = Profile { refused_keys: 100, ..Profile::default() };
+    let profile = Profile::new().refused_keys(100);
     let pair = Pair::of(builder(), builder().profile(profile));
     let (client, server) = (&pair.client, &pair.server);
     let honest = builder().build().unwrap();
@@ -98,7 +99,7 @@ fn guess(client: &Side, secret: &Segment, most: u32) -> u32 {
 #[test]
 fn peer_that_guesses_keys_gets_no_more_guesses_by_connecting_again() {
     let refused_key_interval = wire::Duration::from_secs(3600);
-    let profile = Profile { refused_keys: 100, refused_key_interval, ..Profile::default() };
+    let profile = Profile::new().refused_keys(100).refused_key_interval(refused_key_interval);
     let server = builder().profile(profile).build().unwrap();
     let memory = Memory::zeroed(4096).unwrap();
     let secret = server.register(memory, Rights::READ_WRITE).unwrap();
@@ -125,7 +126,7 @@ fn peer_that_guesses_keys_gets_no_more_guesses_by_connecting_again() {
 #[test]
 fn connections_of_one_address_share_its_guesses() {
     let refused_key_interval = wire::Duration::from_secs(3600);
-    let profile = Profile { refused_keys: 100, refused_key_interval, ..Profile::default() };
+    let profile = Profile::new().refused_keys(100).refused_key_interval(refused_key_interval);
     let server = builder().profile(profile).build().unwrap();
     let memory = Memory::zeroed(4096).unwrap();
     let secret = server.register(memory, Rights::READ_WRITE).unwrap();

@@ -3,14 +3,14 @@
 //! memories.
 
 use fairway::Rights;
-use fairway::engine::{self, Nic, policy::PolicySpec};
-use fairway::wire::roce::RnrTimer;
-use fairway::wire::{AtomicOperator, Cna, Duration, Ecn, Instant, Msn, Psn, Qpn};
 use fairway_device::{
     AtomicExecution, CompletionQueueId, Device, Execution, LocalRange, Ranges, ScatterList,
     SegmentRequest, Verdict,
 };
+use fairway_engine::{self as engine, Nic, policy::PolicySpec};
 use fairway_roce::{self as roce, Host, OwnVerdict};
+use fairway_wire::roce::RnrTimer;
+use fairway_wire::{AtomicOperator, Cna, Duration, Ecn, Instant, Msn, Psn, Qpn};
 
 /// Bytes of each memory.
 const BYTES: usize = 1 << 16;

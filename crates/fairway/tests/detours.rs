@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, builder, content, side};
-use fairway::port::{Doorbell, Relay, RelayConfig};
 use fairway::{Builder, Event, LongPackets};
+use fairway_port::{Doorbell, Relay, RelayConfig};
 
 /// A side whose paths of these numbers lose everything.
 fn dead(paths: &[u32], engines: usize) -> Builder {

@@ -59,7 +59,7 @@ fn the_other_sides_operations_end_too() {
 }
 
 #[test]
-fn a_shutdown_tells_everybody() {
+fn shutdown_notifies_every_peer() {
     let server = builder().build().unwrap();
     let clients: Vec<Context> = (0..3).map(|_| builder().build().unwrap()).collect();
     for client in &clients {
@@ -76,7 +76,7 @@ fn a_shutdown_tells_everybody() {
 }
 
 #[test]
-fn dropping_a_context_tells_everybody_too() {
+fn dropping_a_context_notifies_every_peer() {
     let Pair { client, server } = Pair::new();
     drop(server);
     assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::PeerClosed(_)));
@@ -149,7 +149,7 @@ fn a_killed_process_is_noticed() {
     let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
     let line = lines.map(Result::unwrap).find(|line| line.starts_with("serving ")).unwrap();
     let mut words = line.split(' ').skip(1);
-    let address = words.next().unwrap().parse().unwrap();
+    let address: std::net::SocketAddr = words.next().unwrap().parse().unwrap();
     let key: SegmentKey = words.next().unwrap().parse().unwrap();
     let context = mortal().build().unwrap();
     let peer = context.connect(address, PATIENCE).unwrap();
@@ -205,7 +205,7 @@ fn a_segment_dropped_during_operations_lives_until_they_end() {
         let (mine, theirs) = (local.clone(), round % 2 == 1);
         drop(local);
         if theirs {
-            // The target's memory goes: the read ends, well or badly, and nobody crashes.
+            // The target's memory goes: the read ends, well or badly, and no process crashes.
             drop(source);
             let status = client.wait().status;
             assert!(matches!(status, Status::Success | Status::RemoteAccess), "{status:?}");
@@ -232,7 +232,7 @@ fn memory_comes_back_only_from_the_last_handle() {
 fn a_dropped_jetty_frees_its_number_when_its_operations_end() {
     let pair = Pair::of(mortal(), mortal());
     let (client, server) = (&pair.client, &pair.server);
-    let options = JettyOptions { number: Some(7), depth: 64, ..Default::default() };
+    let options = JettyOptions::default().number(7).depth(64);
     let jetty = client.context.create_jetty(options).unwrap();
     let local = client.filled(1 << 20, 1);
     jetty.post_receive(&local, 1).unwrap();

@@ -101,7 +101,7 @@ fn strict_operations_keep_their_order_across_channels() {
 }
 
 #[test]
-fn words_change_once_each_whoever_asks_by_whichever_channel() {
+fn atomics_of_all_jetties_and_channels_execute_once() {
     let pair = Pair::of(spread(2), spread(2));
     let word = pair.server.segment(8, Rights::ALL);
     let olds: Vec<Vec<u64>> = std::thread::scope(|scope| {
@@ -126,8 +126,8 @@ fn words_change_once_each_whoever_asks_by_whichever_channel() {
     assert_eq!(word.atomic_u64(0).unwrap().load(std::sync::atomic::Ordering::SeqCst), 600);
 }
 
-/// Whoever closes gets his memory back at once, although other threads were sending from it and
-/// receiving into it.
+/// A thread that closes gets its memory back at once, although other threads were sending from it
+/// and receiving into it.
 #[test]
 fn closing_under_load_ends_everything() {
     for round in 0..15 {
@@ -218,7 +218,7 @@ impl Wake for Owner {
 }
 
 /// An unreliable write completes while its packet is on its way to the kernel, and so while memory
-/// is lent to the thread that wakes who waits for that.
+/// is lent to the thread that wakes the waiting one.
 #[test]
 fn wakers_may_drop_what_they_own() {
     let pair = Pair::of(spread(2), spread(2));
@@ -244,7 +244,7 @@ fn wakers_may_drop_what_they_own() {
 
 /// Threads of engines end with their context, whose last words the peer hears.
 #[test]
-fn a_dropped_context_says_farewell() {
+fn dropped_context_closes_its_channels() {
     let server = spread(2).build().unwrap();
     let address = server.local_addrs()[0];
     for _ in 0..10 {

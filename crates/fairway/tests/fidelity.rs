@@ -53,7 +53,7 @@ fn check(delays: &[Delay], took: u64) {
 }
 
 #[test]
-fn laws_in_line_decide_about_every_acknowledgement_they_are_told_of() {
+fn inline_controllers_decide_about_every_acknowledgement() {
     let pair = Pair::of(builder().fidelity(ROOM), builder().fidelity(ROOM));
     let every = |decided, told| decided > 0 && decided == told;
     let ([client, server], took) = measured(&pair, every);

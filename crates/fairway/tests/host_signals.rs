@@ -86,7 +86,7 @@ fn the_host_is_watched() {
 /// A server that takes nothing from its socket while strangers fill it, and then tells its peer.
 #[cfg(target_os = "linux")]
 #[test]
-fn peers_hear_of_a_receive_queue_that_is_full() {
+fn full_receive_queue_is_reported_to_peers() {
     let options = HostPressure {
         receive_queue_percent: Some(50),
         period: Duration::from_millis(200),
@@ -156,7 +156,7 @@ fn peers_hear_of_a_receive_queue_that_is_full() {
 }
 
 #[test]
-fn what_this_host_does_not_tell_is_an_error_when_it_is_to_count() {
+fn signal_that_the_host_lacks_is_an_error_when_requested() {
     let bus = HostPressure { pcie_percent: Some(10), ..HostPressure::NOTHING };
     // Unless there is a NIC that tells.
     if let Err(error) = builder().host_pressure(Some(bus)).build() {
@@ -238,7 +238,7 @@ fn a_hint_is_a_weight_for_a_scheduler_that_heeds_it() {
     rivals.settle(0.7..1.4);
     word().store(4, Ordering::Release);
     rivals.settle(2.0..6.0);
-    // Whoever asks for everything gets no more than it posts, and leaves the other its turns.
+    // A flow that asks for everything gets no more than it posts, and leaves the other its turns.
     word().store(u64::MAX, Ordering::Release);
     rivals.settle(0.8..f64::INFINITY);
     assert!(rivals.run(4000)[1] > 0, "the other one starves");

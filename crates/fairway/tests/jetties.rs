@@ -107,7 +107,7 @@ fn a_failed_jetty_flushes_and_can_be_reset() {
     assert!(flushed > 1, "the receive, and writes that were not sent");
     let refused = client.jetty.post_receive(&local, 1);
     assert!(matches!(refused, Err(Error::JettyNotReady)));
-    // Who sends to it is told.
+    // A sender to it gets an error.
     server.jetty.send(&server.peer, client.jetty.number(), remote.slice(0..8), 5).unwrap();
     assert_eq!(server.wait().status, Status::RemoteNoJetty);
     client.jetty.reset().unwrap();
@@ -131,7 +131,7 @@ fn states_change_only_where_that_makes_sense() {
     illegal(jetty.suspend(), JettyState::Suspended, JettyState::Suspended);
     illegal(jetty.reset(), JettyState::Suspended, JettyState::Ready);
     jetty.resume().unwrap();
-    // A write that nobody answers.
+    // A write without an answer.
     let local = client.open_segment(8);
     let remote = pair.server.open_segment(8);
     pair.server.context.vanish();
@@ -161,7 +161,7 @@ fn failures_stop_a_jetty_if_it_asked_for_that() {
         (ExceptionMode::Error, JettyState::Error),
     ];
     for (exception, after) in modes {
-        let options = JettyOptions { exception, ..Default::default() };
+        let options = JettyOptions::default().exception(exception);
         let jetty = client.context.create_jetty(options).unwrap();
         jetty.write(&client.peer, local.slice(0..8), wrong, 1).unwrap();
         assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::RemoteAccess);
@@ -185,7 +185,7 @@ fn failures_stop_a_jetty_if_it_asked_for_that() {
 fn numbers_and_tokens() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
-    let options = JettyOptions { number: Some(5), token: 77, ..Default::default() };
+    let options = JettyOptions::default().number(5).token(77);
     let jetty = server.context.create_jetty(options).unwrap();
     assert_eq!(jetty.number(), 5);
     let taken = server.context.create_jetty(options).unwrap_err();
@@ -229,13 +229,14 @@ fn count(jetty: &Jetty) -> usize {
 }
 
 #[test]
-fn groups_dispatch_as_they_were_told() {
+fn groups_dispatch_by_their_configured_rule() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
     let (outbox, inbox) = (client.filled(8, 1), server.open_segment(8));
     let workers = members(server, &inbox, 3, 40);
     let group_of = |dispatch| {
-        let group = server.context.create_group(GroupOptions { dispatch, token: 3, number: None });
+        let group =
+            server.context.create_group(GroupOptions::default().dispatch(dispatch).token(3));
         let group = group.unwrap();
         workers.iter().for_each(|worker| group.join(worker).unwrap());
         group
@@ -254,7 +255,7 @@ fn groups_dispatch_as_they_were_told() {
     }
     assert_eq!(counts(), [2, 3, 2]);
 
-    // Whoever has taken the fewest receives without posting new ones.
+    // The member that has taken the fewest receives without posting new ones.
     let least = group_of(Dispatch::LeastDepth);
     let to = To::new(least.number()).token(3);
     (0..2).for_each(|_| send_one(client, &outbox, to));
@@ -294,7 +295,7 @@ fn members_join_once_and_leave_once() {
     group.join(workers.last().unwrap()).unwrap();
     group.leave(&workers[0]).unwrap();
     let number = group.number();
-    let taken = GroupOptions { number: Some(number), ..Default::default() };
+    let taken = GroupOptions::default().number(number);
     assert!(matches!(server.context.create_group(taken), Err(Error::Number { .. })));
     drop(group);
     assert_eq!(server.context.create_group(taken).unwrap().number(), number);
@@ -326,7 +327,7 @@ fn nothing_is_lost(dispatch: Dispatch, seed: u64) {
     let (client, server) = (&pair.client, &pair.server);
     let (outbox, inbox) = (client.filled(8, 1), server.open_segment(8));
     let workers = members(server, &inbox, 4, 16);
-    let group = server.context.create_group(GroupOptions { dispatch, ..Default::default() });
+    let group = server.context.create_group(GroupOptions::default().dispatch(dispatch));
     let group = group.unwrap();
     group.join(&workers[0]).unwrap();
     let all_sent = AtomicBool::new(false);

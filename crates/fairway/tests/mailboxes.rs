@@ -17,13 +17,7 @@ const KEY: u32 = 99;
 const SHORT: Duration = Duration::from_millis(50);
 
 fn options(threshold: Threshold, steering: Steering) -> MailboxOptions {
-    MailboxOptions {
-        address: Some(ADDRESS),
-        key: KEY,
-        threshold,
-        steering,
-        ..MailboxOptions::default()
-    }
+    MailboxOptions::default().address(ADDRESS).key(KEY).threshold(threshold).steering(steering)
 }
 
 fn to() -> MailTo {
@@ -176,16 +170,14 @@ fn many_senders_share_a_mailbox_and_no_byte_is_in_the_wrong_epoch() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_or_waits() {
+fn put_without_a_buffer_is_refused_or_waits() {
     let pair = Pair::new();
     let Side { jetty, peer, .. } = &pair.client;
     let data = pair.client.filled(200, 1);
     jetty.put(peer, data.slice(0..10), to(), 0).unwrap();
     assert_eq!(pair.client.wait().status, Status::RemoteNoMailbox);
-    let refusing = MailboxOptions {
-        when_empty: WhenEmpty::Refuse,
-        ..options(Threshold::Operations(1), Steering::Sender)
-    };
+    let refusing =
+        options(Threshold::Operations(1), Steering::Sender).when_empty(WhenEmpty::Refuse);
     let mailbox = pair.server.context.create_mailbox(&refusing).unwrap();
     let twice = pair.server.context.create_mailbox(&refusing).unwrap_err();
     assert!(twice.to_string().contains("0xb0b0"), "{twice}");
@@ -220,8 +212,7 @@ fn what_cannot_be_taken_is_refused_or_waits() {
 #[test]
 fn an_epoch_ends_early_and_can_be_gone_back_to() {
     let pair = Pair::new();
-    let options =
-        MailboxOptions { retired: 3, ..options(Threshold::Bytes(1000), Steering::Receiver) };
+    let options = options(Threshold::Bytes(1000), Steering::Receiver).retired(3);
     let (mailbox, shelf) = with_buffers(&pair.server, &options, 1000, 6);
     let data = pair.client.filled(1000, 4);
     let put = |length: u64| {
@@ -257,8 +248,7 @@ fn an_epoch_ends_early_and_can_be_gone_back_to() {
 #[test]
 fn the_catch_all_takes_what_no_other_mailbox_has() {
     let pair = Pair::new();
-    let options =
-        MailboxOptions { address: None, ..options(Threshold::Operations(2), Steering::Receiver) };
+    let options = options(Threshold::Operations(2), Steering::Receiver);
     let (mailbox, _shelf) = with_buffers(&pair.server, &options, 1000, 1);
     let Side { jetty, peer, .. } = &pair.client;
     let data = pair.client.filled(100, 1);
@@ -271,7 +261,7 @@ fn the_catch_all_takes_what_no_other_mailbox_has() {
 }
 
 #[test]
-fn a_flag_put_in_order_says_that_the_data_is_there() {
+fn flag_put_in_order_arrives_after_its_data() {
     let bad = |seed| builder().emulate(BAD.parse().unwrap(), seed);
     let pair = Pair::of(bad(21), bad(22));
     let target = pair.server.open_segment(100 * 6_000);

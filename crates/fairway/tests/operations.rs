@@ -69,7 +69,7 @@ fn sends_find_their_receives_in_order() {
 }
 
 #[test]
-fn a_write_with_immediate_data_tells_the_other_side() {
+fn write_with_immediate_data_completes_a_receive_of_the_peer() {
     let pair = Pair::new();
     let local = pair.client.filled(100_000, 8);
     let remote = pair.server.open_segment(100_000);

@@ -143,7 +143,7 @@ fn an_atomic_follows_data() {
 /// Early packets are at home in the stash; without one they are sent back, and come again.
 #[test]
 fn without_a_stash_nothing_is_lost() {
-    let limits = fairway::Limits { held: 0, ..Default::default() };
+    let limits = fairway::Limits::new().held(0);
     let pair = Pair::of(worse(BAD, 7), worse(BAD, 107).limits(limits));
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(200 * 64, 1);
@@ -251,7 +251,7 @@ fn unreliable_messages_arrive_at_most_once_and_are_never_repeated() {
 }
 
 #[test]
-fn what_can_not_be_ordered_is_refused() {
+fn orders_that_do_not_exist_are_refused() {
     let pair = Pair::new();
     let client = &pair.client;
     let local = client.open_segment(10_000);

@@ -333,12 +333,8 @@ fn packets_with_the_longest_headers_fit_a_link_of_ipv6() {
             return superuser::skip("a link of 1,500 bytes in a network namespace");
         }
         let Pair { client, server } = Pair::of(builder_v6(), builder_v6());
-        let options = MailboxOptions {
-            address: Some(7),
-            key: 9,
-            threshold: Threshold::Operations(1),
-            ..MailboxOptions::default()
-        };
+        let options =
+            MailboxOptions::default().address(7).key(9).threshold(Threshold::Operations(1));
         let mailbox = server.context.create_mailbox(&options).unwrap();
         let shelf = server.segment(4000, Rights::NONE);
         let source = client.filled(4000, 7);

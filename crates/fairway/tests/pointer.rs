@@ -100,7 +100,7 @@ fn atomics_on_words_of_every_length() {
 }
 
 /// Two bytes of a word have a peer each that adds to them, and the other two are added to by the
-/// owner of the memory: nobody loses an addition of anybody else's.
+/// owner of the memory: no addition is lost.
 #[test]
 fn neighbours_do_not_disturb_each_other() {
     let pair = Pair::new();
@@ -139,7 +139,7 @@ fn neighbours_do_not_disturb_each_other() {
 }
 
 #[test]
-fn what_is_not_allowed_is_said() {
+fn accesses_that_are_not_allowed_name_the_reason() {
     let pair = Pair::new();
     let peer = &pair.client.peer;
     let readable = pair.server.segment(64, Rights::READ);
@@ -191,7 +191,7 @@ fn after_a_timeout_it_goes_on() {
     let (one, two) = (memory.at::<u64>(0).unwrap(), memory.at::<u64>(8).unwrap());
     segment.write_at(0, &11_u64.to_ne_bytes()).unwrap();
     segment.write_at(8, &22_u64.to_ne_bytes()).unwrap();
-    // Nobody moves at the other side.
+    // The other side does nothing.
     let hasty = memory.clone().with_timeout(Duration::from_millis(2)).at::<u64>(0).unwrap();
     for _ in 0..3 {
         assert!(matches!(hasty.load(), Err(Error::Timeout { .. })));

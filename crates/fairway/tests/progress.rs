@@ -1,4 +1,4 @@
-//! Who drives the NIC: polling threads, waiting threads, tasks, and the background thread.
+//! Threads that drive the NIC: polling threads, waiting threads, tasks, and the background thread.
 
 mod common;
 
@@ -108,7 +108,7 @@ fn a_future_that_is_dropped_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_background_keeps_out_of_the_way_of_those_who_poll() {
+fn background_thread_yields_to_polling_threads() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(64, 1);
@@ -241,13 +241,13 @@ fn a_sleeper_is_woken_by_what_another_thread_received() {
             let _ = client.succeed();
         }
         done.store(true, Ordering::Release);
-        // Far less than 200 keep-alive intervals: nobody slept through his completion.
+        // Far less than 200 keep-alive intervals: no thread slept through its completion.
         assert!(start.elapsed() < PATIENCE);
     });
 }
 
 #[test]
-fn what_is_posted_leaves_although_nobody_polls() {
+fn posted_operation_leaves_although_no_thread_polls() {
     let pair = Pair::new();
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(16 << 20, 1);

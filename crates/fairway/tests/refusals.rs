@@ -106,7 +106,7 @@ fn sends_need_a_jetty_and_room() {
 }
 
 #[test]
-fn local_mistakes_are_told_at_once() {
+fn local_mistakes_fail_at_once() {
     let (pair, other) = (Pair::new(), Pair::new());
     let client = &pair.client;
     let local = client.open_segment(100);
@@ -151,11 +151,11 @@ fn read_only_memory_is_only_read() {
 }
 
 #[test]
-fn full_queues_say_so_and_lose_nothing() {
+fn full_queues_fail_the_post_and_lose_nothing() {
     let pair = Pair::of(builder().engines(1), builder());
     let (client, remote) = (&pair.client, pair.server.open_segment(100));
     let local = client.filled(100, 1);
-    let options = JettyOptions { depth: 4, ..Default::default() };
+    let options = JettyOptions::default().depth(4);
     let jetty = client.context.create_jetty(options).unwrap();
     let posted = jetty
         .batch(|batch| {
@@ -174,7 +174,7 @@ fn full_queues_say_so_and_lose_nothing() {
 
 #[test]
 fn limits_are_named() {
-    let limits = Limits { channels: 1, segments: 2, jetties: 2, ..Limits::default() };
+    let limits = Limits::new().channels(1).segments(2).jetties(2);
     let server = builder().engines(1).limits(limits).build().unwrap();
     let clients: Vec<Context> = (0..2).map(|_| builder().build().unwrap()).collect();
     let address = server.local_addrs()[0];
@@ -188,8 +188,7 @@ fn limits_are_named() {
     assert!(matches!(make(), Err(Error::Limit { name: "segments" })));
     drop(kept);
     make().unwrap();
-    let numbered =
-        || server.create_jetty(JettyOptions { number: Some(1), depth: 8, ..Default::default() });
+    let numbered = || server.create_jetty(JettyOptions::default().number(1).depth(8));
     let first = numbered().unwrap();
     assert_eq!(first.number(), 1);
     assert!(matches!(numbered(), Err(Error::Number { value: 1, .. })));
@@ -216,7 +215,24 @@ fn a_builder_checks_its_settings() {
 }
 
 #[test]
-fn nobody_there_is_a_timeout() {
+fn name_of_a_host_connects_to_its_first_address_that_answers() {
+    let server = Context::builder().bind([127, 0, 0, 1].into()).build().unwrap();
+    let number = server.local_addrs()[0].port();
+    let both = Context::builder().bind(std::net::Ipv6Addr::UNSPECIFIED.into()).build();
+    for client in [builder().build(), both].into_iter().flatten() {
+        for peer in [
+            client.connect(("localhost", number), PATIENCE),
+            client.connect(format!("localhost:{number}"), PATIENCE),
+        ] {
+            assert_eq!(peer.unwrap().address(), server.local_addrs()[0]);
+        }
+        let error = client.connect("no-such-host.invalid:80", PATIENCE).unwrap_err();
+        assert!(matches!(error, Error::UnknownHost { .. }), "{error}");
+    }
+}
+
+#[test]
+fn connecting_to_an_unused_port_times_out() {
     let client = builder().build().unwrap();
     // A bound socket that never answers.
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -269,7 +285,7 @@ fn a_context_takes_peers_of_both_families() {
         let both = Context::builder().bind(std::net::Ipv6Addr::UNSPECIFIED.into()).build();
         // A host without IPv6 has neither.
         for client in own.into_iter().chain(both) {
-            let peer = client.connect((ip, number).into(), PATIENCE).unwrap();
+            let peer = client.connect((ip, number), PATIENCE).unwrap();
             assert_eq!(peer.address(), SocketAddr::new(ip.to_canonical(), number));
             let memory = client.register(Memory::from_vec(vec![tried; 1 << 20]), Rights::NONE);
             let jetty = client.create_jetty(Default::default()).unwrap();
@@ -283,13 +299,13 @@ fn a_context_takes_peers_of_both_families() {
 }
 
 #[test]
-fn as_many_jetties_as_the_limits_say_can_be_made() {
+fn jetties_can_be_made_up_to_the_limit() {
     let context = builder().build().unwrap();
     let all = |depth: u32| {
         let mut jetties = Vec::new();
         let mut number = Some(0);
         loop {
-            match context.create_jetty(JettyOptions { depth, number, ..JettyOptions::default() }) {
+            match context.create_jetty(JettyOptions::default().depth(depth).number(number)) {
                 Ok(jetty) => jetties.push(jetty),
                 Err(error) if number.is_none() => return (jetties.len(), error.to_string()),
                 // A well-known number is given only to a caller that names it.

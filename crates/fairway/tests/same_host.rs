@@ -47,7 +47,7 @@ fn a_load_is_a_load_where_the_memory_is_mapped() {
 }
 
 #[test]
-fn what_the_rights_do_not_give_is_refused() {
+fn accesses_beyond_the_rights_are_refused() {
     let pair = Pair::new();
     let segment = shared(&pair.server, 4096, Rights::READ);
     let key = segment.key();
@@ -68,7 +68,7 @@ fn what_the_rights_do_not_give_is_refused() {
 }
 
 #[test]
-fn nobody_reaches_a_segment_that_was_deregistered() {
+fn deregistered_segment_cannot_be_accessed() {
     let pair = Pair::new();
     let segment = shared(&pair.server, 4096, Rights::ALL);
     let memory = pair.client.peer.memory(segment.key()).unwrap();

@@ -1,4 +1,4 @@
-//! Datagrams that nobody asked for.
+//! Unsolicited datagrams.
 
 mod common;
 #[path = "common/superuser.rs"]
@@ -7,11 +7,12 @@ mod superuser;
 use std::net::UdpSocket;
 
 use common::{PATIENCE, Pair, builder, bytes, content, engines};
-use fairway::wire::{
+use fairway::{Context, Event, Status};
+use fairway_wire as wire;
+use fairway_wire::{
     Cna, Data, JettyId, MAX_HEADER, Msn, Operation, Packet, Psn, Route, SETUP_LEN, Setup,
     SetupMessage, Tpn, decode, encode, encode_setup,
 };
-use fairway::{Context, Event, Status, wire};
 
 /// Waits until the context has counted something.
 fn until(context: &Context, counted: impl Fn(&fairway::Counters) -> bool) {
@@ -239,7 +240,7 @@ fn a_confirmation_counts_once() {
 }
 
 impl ByHand {
-    /// Asks for a channel, as far as to the CONFIRM; whom that is to go to.
+    /// Asks for a channel, as far as to the CONFIRM. Returns the address that it is to go to.
     fn confirmation(&self, hello: wire::Hello) -> (Cna, wire::Confirm) {
         self.say(Cna::default(), SetupMessage::Hello(hello));
         let Setup { source, message: SetupMessage::Welcome(welcome), .. } = self.hear() else {

@@ -20,13 +20,13 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{PATIENCE, Pair, Side, content, dead_after, side};
-use fairway::wire::{
+use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
+use fairway_wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Data, Datagram, Endpoint, Hello,
     JettyId, MAX_HEADER, Msn, Operation, Order, PROTOCOL_VERSION, Packet, Parameters, Ports, Psn,
     Route, SETUP_LEN, Sack, Setup, SetupMessage, Target, TokenId, Tpn, Versions, Void, encode,
     encode_setup,
 };
-use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 use forger::Forger;
 
 const CLIENT: usize = 0;
@@ -350,7 +350,7 @@ fn forged_messages_reach_no_jetty() {
             assert_eq!(content(&inbox), [0; 256]);
         },
         |server| {
-            let options = JettyOptions { number: Some(NUMBER), ..Default::default() };
+            let options = JettyOptions::default().number(NUMBER);
             let mail = server.context.create_jetty(options).unwrap();
             let inbox = server.segment(256, Rights::NONE);
             (0..4).for_each(|slot| {

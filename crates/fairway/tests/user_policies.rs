@@ -115,11 +115,11 @@ fn the_files_of_policies_that_come_later_are_watched_too() {
     pair.client.context.set_policy(policies.clone()).unwrap();
     assert_eq!(pair.client.context.policies(), policies);
     file.put(&wat::parse_str(TRAP).unwrap());
-    // Whoever watches has taken note of the new file once there is nothing left to take note of.
+    // The watching thread has noticed the new file once there is nothing left to notice.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let is_trap = || {
         let mut set = policies.build(4096);
-        let sample = fairway::policy::LossSample::default();
+        let sample = fairway_policy::LossSample::default();
         set.congestion.on_loss(&sample);
         report(&policies, PolicyRole::Congestion).faults > 0
     };
@@ -133,7 +133,7 @@ fn the_files_of_policies_that_come_later_are_watched_too() {
 fn a_changed_file_is_taken_while_traffic_runs() {
     let file = File::of("changed.wasm", "c/aimd.wasm");
     let names = format!("cc={}", file.0.display());
-    // Nobody watches but this test.
+    // Only this test watches.
     let client = builder().engines(1).progress_thread(false).policy_named(&names);
     let pair = Pair::of(client, builder().engines(1));
     let policies = pair.client.context.policies();
@@ -147,7 +147,7 @@ fn a_changed_file_is_taken_while_traffic_runs() {
 }
 
 #[test]
-fn what_does_not_load_stops_the_builder_with_the_reason() {
+fn policy_that_does_not_load_fails_the_builder_with_the_reason() {
     let error = builder().policy_named(&format!("cc={}:gain=2", example("c/aimd.wasm"))).build();
     let error = error.map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("aimd takes target"), "{error}");

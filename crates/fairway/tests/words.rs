@@ -1,11 +1,12 @@
-//! Atomics, loads and stores: what happens to words, who may touch them, and how often.
+//! Atomics, loads and stores: what happens to words, which peers may touch them, and how often.
 
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Pair, Side, builder, bytes, content};
-use fairway::{AtomicOp, CompletionKind, Error, Memory, Rights, Segment, SegmentKey, Status, wire};
+use fairway::{AtomicOp, CompletionKind, Error, Memory, Rights, Segment, SegmentKey, Status};
+use fairway_wire as wire;
 
 fn lossy(seed: u64) -> Pair {
     let worse =
@@ -241,7 +242,7 @@ fn loads_and_stores_are_refused_like_reads_and_writes() {
     assert_eq!(wire::BYPASS_BYTES, 64);
 }
 
-/// The owner changes all bytes of a word at once; whoever loads it sees them all old or all new.
+/// The owner changes all bytes of a word at once; a load of it sees them all old or all new.
 #[test]
 fn words_are_loaded_and_stored_whole() {
     let pair = Pair::new();

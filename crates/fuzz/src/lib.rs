@@ -32,10 +32,11 @@ pub use nic::nic_packets;
 pub use roce_host::roce_packets;
 pub use setup::setup;
 
-/// What processes of one host send each other: letters, and questions for shared memory.
-pub fn letter(input: &[u8]) {
+/// What processes of one host send each other: forwarded datagrams, and questions for shared
+/// memory.
+pub fn forwarded(input: &[u8]) {
     fairway::fuzzing::question(input);
-    fairway_rdma::fuzzing::letter(input);
+    fairway_rdma::fuzzing::forwarded(input);
 }
 
 /// A target by its name.
@@ -47,7 +48,7 @@ pub const TARGETS: [Target; 9] = [
     ("roce", roce),
     ("setup", setup),
     ("cm", cm),
-    ("letter", letter),
+    ("forwarded", forwarded),
     ("copy_messages", copy_messages),
     ("names", names_and_quantities),
     ("nic_packets", nic_packets),

@@ -12,8 +12,9 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use fairway_device::drive::{Access, AccessOf, Outcome};
 use fairway_engine::wire::{Duration, Ecn, Instant, Packet, Psn};
-use fairway_engine::{Event, Execution, LocalRange, PlacementToken, Received, Transmit, Verdict};
+use fairway_engine::{Event, Nic, Received, Transmit, Verdict};
 
 use crate::script::Script;
 use side::{ENGINES, FIRST_PSN, Side};
@@ -46,11 +47,10 @@ pub fn nic_packets(input: &[u8]) {
     pair.finish();
 }
 
-/// A payload that has not been put in place yet.
+/// An access that has not been carried out yet.
 struct Late {
     side: usize,
-    target: LocalRange,
-    token: PlacementToken,
+    access: AccessOf<Nic, ()>,
 }
 
 struct Pair<'a> {
@@ -127,9 +127,8 @@ impl<'a> Pair<'a> {
     fn pump(&mut self, side: usize) {
         for engine in 0..ENGINES {
             while self.wires[1 - side].len() < WIRE_MAX {
-                let Some(transmit) = self.sides[side].nic.poll_engine(self.now, engine) else {
-                    break;
-                };
+                let nic = self.sides[side].driver.device_mut();
+                let Some(transmit) = nic.poll_engine(self.now, engine) else { break };
                 self.send(side, &transmit);
             }
         }
@@ -138,7 +137,7 @@ impl<'a> Pair<'a> {
     fn send(&mut self, side: usize, transmit: &Transmit) {
         if transmit.gather.length > 0 {
             if std::mem::take(&mut self.ungathered) {
-                self.sides[side].nic.handle_ungathered(transmit);
+                self.sides[side].driver.handle_ungathered(transmit);
                 return;
             }
             self.sides[side].books.demand_readable(&transmit.gather);
@@ -180,7 +179,8 @@ impl<'a> Pair<'a> {
                 self.deliver(HERE, &changed);
             }
         } else if self.script.flag() {
-            let verdict = self.sides[HERE].nic.handle_trimmed(self.now, &received);
+            let nic = self.sides[HERE].driver.device_mut();
+            let verdict = nic.handle_trimmed(self.now, &received);
             assert!(!matches!(verdict, Verdict::Place(_) | Verdict::Own(_)));
         }
     }
@@ -203,37 +203,35 @@ impl<'a> Pair<'a> {
         if to == HERE && forge::names_the_secret(received) {
             return;
         }
-        match self.sides[to].nic.handle_packet(self.now, received) {
-            Verdict::Place(placement) => {
-                assert_eq!(placement.target.length, received.payload, "{received:?}");
-                self.place(to, placement.target, placement.token);
+        let outcome = self.sides[to].driver.handle_packet(self.now, received, || ());
+        if let Outcome::Access(access) = outcome {
+            if let Access::Place { target, .. } = &access {
+                assert_eq!(target.length, received.payload, "{received:?}");
             }
-            Verdict::Own(atomic) => self.place(to, atomic.target, atomic.token),
-            Verdict::Done | Verdict::Drop(_) => {}
+            self.carry_out(to, access);
         }
         self.execute(to);
         self.collect(to);
     }
 
-    fn place(&mut self, side: usize, target: LocalRange, token: PlacementToken) {
-        self.sides[side].books.demand_writable(&target);
+    fn carry_out(&mut self, side: usize, access: AccessOf<Nic, ()>) {
+        if let Access::Copy { from, to, .. } = &access {
+            assert_eq!(from.length, to.length);
+            self.sides[side].books.demand_stash(from);
+        }
+        for range in access.ranges() {
+            self.sides[side].books.demand_writable(range);
+        }
         if self.holds {
-            self.late.push(Late { side, target, token });
+            self.late.push(Late { side, access });
         } else {
-            self.sides[side].nic.handle_placed(self.now, token, 0);
+            self.sides[side].driver.handle_placed(self.now, access.token(), 0);
         }
     }
 
     fn execute(&mut self, side: usize) {
-        while let Some(execution) = self.sides[side].nic.poll_execution() {
-            match execution {
-                Execution::Copy { from, to, token } => {
-                    assert_eq!(from.length, to.length);
-                    self.sides[side].books.demand_stash(&from);
-                    self.place(side, to, token);
-                }
-                Execution::Atomic(atomic) => self.place(side, atomic.target, atomic.token),
-            }
+        while let Some(access) = self.sides[side].driver.poll_access(self.now) {
+            self.carry_out(side, access);
         }
     }
 
@@ -245,7 +243,7 @@ impl<'a> Pair<'a> {
             let late = self.late.pop();
             self.finish_placements();
             if let Some(late) = late {
-                self.sides[late.side].nic.handle_unplaced(self.now, late.token);
+                self.sides[late.side].driver.handle_unplaced(self.now, late.access.token());
                 self.execute(late.side);
             }
         } else if at < self.late.len() {
@@ -257,10 +255,13 @@ impl<'a> Pair<'a> {
     fn finish_placement(&mut self, late: &Late) {
         let side = &mut self.sides[late.side];
         // What came over a channel that has ended is no longer put anywhere.
-        if side.nic.is_open(late.token.channel()) {
-            side.books.demand_registered(&late.target);
+        let token = late.access.token();
+        if side.driver.device().is_open(token.channel()) {
+            for range in late.access.ranges() {
+                side.books.demand_registered(range);
+            }
         }
-        side.nic.handle_placed(self.now, late.token, 0);
+        side.driver.handle_placed(self.now, token, 0);
         self.execute(late.side);
     }
 
@@ -274,13 +275,13 @@ impl<'a> Pair<'a> {
 
     /// Time passes: up to the next deadline, or a little.
     fn pass(&mut self, some: usize) {
-        let due = self.sides[some & 1].nic.poll_timeout();
+        let due = self.sides[some & 1].driver.poll_timeout();
         self.now = match due {
             Some(due) if some & 2 == 0 => self.now.max(due),
             _ => self.now + Duration::from_us(u64::from(self.script.byte()) << (some >> 2)),
         };
         for side in [HERE, PEER] {
-            self.sides[side].nic.handle_timeout(self.now);
+            self.sides[side].driver.device_mut().handle_timeout(self.now);
             self.execute(side);
         }
     }
@@ -305,19 +306,19 @@ impl<'a> Pair<'a> {
             10 => self.wires[HERE].clear(),
             11 => self.wires[PEER].clear(),
             12 => {
-                let nic = &mut self.sides[HERE].nic;
+                let nic = self.sides[HERE].driver.device_mut();
                 nic.set_pressure(!nic.is_under_pressure());
                 nic.set_transmit_pressure(self.script.flag());
             }
             13 => self.ungathered = true,
-            _ => self.sides[HERE].nic.audit(),
+            _ => self.sides[HERE].driver.device_mut().audit(),
         }
         self.execute(HERE);
     }
 
     fn collect(&mut self, side: usize) {
         let side = &mut self.sides[side];
-        while let Some(event) = side.nic.poll_event() {
+        while let Some(event) = side.driver.device_mut().poll_event() {
             if let Event::SegmentReleased { segment } = event {
                 side.books.released(segment);
             }
@@ -329,13 +330,17 @@ impl<'a> Pair<'a> {
     fn finish(&mut self) {
         self.finish_placements();
         self.holds = false;
-        self.sides[HERE].nic.audit();
+        self.sides[HERE].driver.device_mut().audit();
         if self.polite {
             self.sides[HERE].close(self.now);
         }
         let mut left = PATIENCE;
         while self.sides[HERE].has_channels() {
-            assert!(left > 0, "the channel does not end: {:?}", self.sides[HERE].nic.usage());
+            assert!(
+                left > 0,
+                "the channel does not end: {:?}",
+                self.sides[HERE].driver.device().usage()
+            );
             left -= 1;
             // A peer that is silent from now on need do nothing.
             let active: &[usize] = if self.polite { &[HERE, PEER] } else { &[HERE] };
@@ -347,10 +352,10 @@ impl<'a> Pair<'a> {
             } else {
                 self.wires[PEER].clear();
             }
-            let due = self.sides[HERE].nic.poll_timeout();
+            let due = self.sides[HERE].driver.poll_timeout();
             self.now = self.now.max(due.unwrap_or(self.now + Duration::from_ms(1)));
             for &side in active {
-                self.sides[side].nic.handle_timeout(self.now);
+                self.sides[side].driver.device_mut().handle_timeout(self.now);
                 self.execute(side);
                 self.collect(side);
             }

@@ -11,8 +11,9 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use fairway_device::drive::{Access, AccessOf, Outcome};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn};
-use fairway_roce::{OwnVerdict, PlacementToken, Received, ScatterList, Verdict};
+use fairway_roce::{Host, Received, Transmit};
 
 use crate::script::Script;
 use side::{FIRST_PSN, Side};
@@ -53,7 +54,8 @@ struct Pair<'a> {
     remembered: VecDeque<Received>,
     /// The sequence number that each side used last.
     last_psn: [Psn; 2],
-    late: Vec<(usize, ScatterList, PlacementToken)>,
+    /// Accesses that have not been carried out yet, with their side.
+    late: Vec<(usize, AccessOf<Host, ()>)>,
     /// Payload is put in place late.
     holds: bool,
     /// There is no room to send before a packet is taken in.
@@ -123,12 +125,12 @@ impl<'a> Pair<'a> {
     /// Takes out packets that a side has to send.
     fn pump(&mut self, side: usize) {
         while self.wires[1 - side].len() < WIRE_MAX {
-            let Some(transmit) = self.sides[side].host.poll_transmit(self.now) else { return };
+            let Some(transmit) = self.sides[side].driver.poll_transmit(self.now) else { return };
             self.send(side, &transmit);
         }
     }
 
-    fn send(&mut self, side: usize, transmit: &fairway_roce::Transmit) {
+    fn send(&mut self, side: usize, transmit: &Transmit) {
         for range in transmit.gather.ranges() {
             self.sides[side].books.demand_readable(range);
         }
@@ -164,52 +166,62 @@ impl<'a> Pair<'a> {
             return;
         }
         self.take_in(to, received);
-        while let Some(place) = self.sides[to].host.poll_recall() {
-            let kept = self.sides[to].recall(place);
-            self.take_in(to, &kept);
-        }
-        while let Some(execution) = self.sides[to].host.poll_execution() {
-            self.place(to, &execution.target.into(), execution.token);
-        }
+        self.execute(to);
         self.sides[to].collect();
     }
 
     fn take_in(&mut self, to: usize, received: &Received) {
-        while let Some(answer) = self.sides[to].host.poll_answer(received) {
-            if self.blocked {
-                return;
-            }
+        let driver = &mut self.sides[to].driver;
+        let mut answers = Vec::new();
+        let outcome = match self.blocked {
+            true => driver.handle_packet(self.now, received, || ()),
+            false => driver.handle_packet_after_answers(
+                self.now,
+                received,
+                || (),
+                |answer| answers.push(answer),
+            ),
+        };
+        for answer in answers {
             self.send(to, &answer);
         }
-        match self.sides[to].host.handle_packet(self.now, received) {
-            Verdict::Place(placement) => {
-                assert_eq!(placement.target.bytes.length(), received.payload, "{received:?}");
-                self.sides[to].demand_writable(&placement.target.header);
-                self.place(to, &placement.target.bytes, placement.token);
+        if let Outcome::Access(access) = outcome {
+            match &access {
+                Access::Place { target, .. } => {
+                    assert_eq!(target.bytes.length(), received.payload, "{received:?}");
+                }
+                Access::Store { target, .. } => assert_eq!(target.length(), 8),
+                Access::Copy { .. } | Access::Atomic(_) => panic!("{access:?} without its turn"),
             }
-            Verdict::Own(OwnVerdict::Store { target, token, .. }) => {
-                assert_eq!(target.length(), 8);
-                self.place(to, &target, token);
-            }
-            Verdict::Own(OwnVerdict::Keep { place }) => self.sides[to].keep(place, received),
-            Verdict::Done | Verdict::Drop(_) => {}
+            self.carry_out(to, access);
         }
     }
 
-    fn place(&mut self, side: usize, target: &ScatterList, token: PlacementToken) {
-        self.sides[side].demand_writable(target);
+    fn carry_out(&mut self, side: usize, access: AccessOf<Host, ()>) {
+        for range in access.ranges() {
+            self.sides[side].books.demand_writable(range);
+        }
         if self.holds {
-            self.late.push((side, *target, token));
+            self.late.push((side, access));
         } else {
-            self.sides[side].host.handle_placed(self.now, token, 0);
-            self.execute(side);
+            self.sides[side].driver.handle_placed(self.now, access.token(), 0);
         }
     }
 
+    /// Carries out what has got its turn: packets that were kept, and atomics.
     fn execute(&mut self, side: usize) {
-        while let Some(execution) = self.sides[side].host.poll_execution() {
-            self.sides[side].demand_writable(&execution.target.into());
-            self.sides[side].host.handle_placed(self.now, execution.token, 0);
+        loop {
+            let driver = &mut self.sides[side].driver;
+            let mut answers = Vec::new();
+            let access = match self.blocked {
+                true => driver.poll_access(self.now),
+                false => driver.poll_access_after_answers(self.now, |answer| answers.push(answer)),
+            };
+            for answer in answers {
+                self.send(side, &answer);
+            }
+            let Some(access) = access else { return };
+            self.carry_out(side, access);
         }
     }
 
@@ -220,21 +232,21 @@ impl<'a> Pair<'a> {
         } else if at == 14 {
             self.blocked = !self.blocked;
         } else if at < self.late.len() {
-            let (side, _, token) = self.late.remove(at);
-            self.sides[side].host.handle_placed(self.now, token, 0);
+            let (side, access) = self.late.remove(at);
+            self.sides[side].driver.handle_placed(self.now, access.token(), 0);
             self.execute(side);
         }
     }
 
     /// Time passes: up to the next deadline, or a little.
     fn pass(&mut self, some: usize) {
-        let due = self.sides[some & 1].host.poll_timeout();
+        let due = self.sides[some & 1].driver.poll_timeout();
         self.now = match due {
             Some(due) if some & 2 == 0 => self.now.max(due),
             _ => self.now + Duration::from_us(u64::from(self.script.byte()) << (some >> 2)),
         };
         for side in [HERE, PEER] {
-            self.sides[side].host.handle_timeout(self.now);
+            self.sides[side].driver.device_mut().handle_timeout(self.now);
         }
     }
 
@@ -243,11 +255,11 @@ impl<'a> Pair<'a> {
             0 => self.sides[PEER].end(),
             1 => {
                 // What was put off goes nowhere.
-                self.late.retain(|(side, ..)| *side != HERE);
+                self.late.retain(|(side, _)| *side != HERE);
                 self.sides[HERE].end();
             }
             2 => {
-                self.late.retain(|(side, ..)| *side != HERE);
+                self.late.retain(|(side, _)| *side != HERE);
                 self.sides[HERE].deregister_open();
             }
             3..=5 => self.sides[HERE].change(some),

@@ -9,7 +9,7 @@
 //! set-associative: when a set is full, its least recently used line is called back from all
 //! caches with it.
 //!
-//! State machines without clock or bytes, as the engines are; `side/coherent.rs` connects them.
+//! State machines without clock or bytes, as the engines are; `adapter/coherent.rs` connects them.
 
 mod agent;
 mod directory;

@@ -6,21 +6,21 @@
 
 use crate::path::{Phase, Resource, Step};
 use crate::post_list::Parked;
-use crate::world::{Happening, Journey, Then, World};
+use crate::world::{Continuation, SimEvent, Traversal, World};
 
 impl World {
     /// An operation will be posted by this core. True: by a call of its own, which others may join.
     pub(crate) fn join_list(&mut self, host: usize, core: u32) -> bool {
-        let batch = self.prices.config.batch as usize;
+        let batch = self.costs.config.batch as usize;
         let list = self.nodes[host].lists.entry(core).or_default();
         list.joined += 1;
         (list.joined - 1).is_multiple_of(batch)
     }
 
     /// A work request is written: it waits for others, or all go.
-    pub(crate) fn park(&mut self, step: Step, journey: Box<Journey>) {
+    pub(crate) fn park(&mut self, step: Step, traversal: Box<Traversal>) {
         let Resource::Ring { core, bytes, blue_flame } = step.resource else { return };
-        let parked = Parked { since: self.events.now, bytes, blue_flame, journey };
+        let parked = Parked { since: self.events.now, bytes, blue_flame, traversal };
         self.nodes[step.host].lists.entry(core).or_default().parked.push(parked);
         self.look_at_list(step.host, core);
     }
@@ -33,7 +33,7 @@ impl World {
 
     fn look_at_list(&mut self, host: usize, core: u32) {
         let now = self.events.now;
-        let batch = self.prices.config.batch as usize;
+        let batch = self.costs.config.batch as usize;
         let node = &mut self.nodes[host];
         let busy = node.core_backlog(now, core);
         let list = node.lists.entry(core).or_default();
@@ -44,7 +44,7 @@ impl World {
         }
         if count < batch && busy > 0 {
             if !std::mem::replace(&mut list.is_planned, true) {
-                self.events.at(now + busy, Happening::Ring { host, core });
+                self.events.at(now + busy, SimEvent::Ring { host, core });
             }
             return;
         }
@@ -53,18 +53,18 @@ impl World {
         self.doorbells += 1;
         let bytes = all.iter().map(|parked| parked.bytes).sum();
         let blue_flame = all.len() == 1 && all[0].blue_flame;
-        let steps = self.prices.doorbell(host, core, bytes, blue_flame);
-        self.start(steps, Then::Rung(all), false);
+        let steps = self.costs.doorbell(host, core, bytes, blue_flame);
+        self.start(steps, Continuation::Doorbell(all), false);
     }
 
     /// The NIC has the work requests of a list.
     pub(crate) fn rung(&mut self, all: Vec<Parked>) {
         let now = self.events.now;
-        for Parked { since, journey, .. } in all {
+        for Parked { since, traversal, .. } in all {
             let sum = &mut self.phases[Phase::Doorbell as usize];
             sum.steps += 1;
             sum.waiting_ps += now - since;
-            self.events.at(now, Happening::Go(journey));
+            self.events.at(now, SimEvent::Go(traversal));
         }
     }
 }

@@ -72,7 +72,7 @@ mod tests {
     use fairway_engine::{LocalRange, SegmentId};
 
     #[test]
-    fn what_was_placed_is_known_byte_by_byte() {
+    fn ledger_tracks_placed_bytes_one_by_one() {
         let mut ledger = Ledger::default();
         let range = |offset, length| LocalRange { segment: SegmentId::default(), offset, length };
         for (offset, length) in [(10, 10), (30, 10), (20, 10), (50, 5)] {

@@ -15,6 +15,7 @@
 //! **How to test:** `cargo test -p fairway-nicmodel`.
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod caches;
 mod coherent;
 mod config;
@@ -33,13 +34,13 @@ mod report;
 mod run;
 mod server;
 mod setup;
-mod side;
 pub mod stages;
 pub mod state;
 mod swap;
 mod workload;
 mod world;
 
+pub use adapter::EngineCounters;
 pub use config::{
     Ablations, CachePolicy, Config, Dispatching, Lossy, Notice, Ordering, Stack, Verb, WorkloadKind,
 };
@@ -48,5 +49,4 @@ pub use error::{ConfigError, ConnectError, ModelError, Violation};
 pub use path::Phase;
 pub use report::{Report, ServerUse};
 pub use run::run;
-pub use side::Counted;
 pub use world::PhaseSum;

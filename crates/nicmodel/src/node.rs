@@ -1,19 +1,19 @@
 //! One host: its engine, its memories, and the servers that its parts are.
 
+use crate::adapter::{Effect, ProtocolAdapter, bytes_at, memory_bytes};
 use crate::caches::{ContextCache, LineCache};
 use crate::config::{CachePolicy, Config, Stack};
 use crate::constants::ps;
-use crate::path::{Prices, Resource, Step};
+use crate::path::{CostModel, Resource, Step};
 use crate::post_list::List;
 use crate::server::{Server, Tally};
-use crate::side::{Effect, Side, bytes_at, memory_bytes};
 use crate::stages::{LDST_TX, ROCE_TX, UB_RX, UB_TX};
 use fairway_engine::LocalRange;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One host.
 pub(crate) struct Node {
-    pub(crate) side: Box<dyn Side>,
+    pub(crate) adapter: Box<dyn ProtocolAdapter>,
     pub(crate) memory: Vec<Vec<u8>>,
     pub(crate) contexts: ContextCache,
     pub(crate) cpu: Option<CpuCache>,
@@ -75,7 +75,7 @@ impl CpuCache {
 }
 
 impl Node {
-    pub(crate) fn new(config: &Config, side: Box<dyn Side>, cores: u32) -> Node {
+    pub(crate) fn new(config: &Config, adapter: Box<dyn ProtocolAdapter>, cores: u32) -> Node {
         let constants = &config.constants;
         let servers = |count: usize| vec![Server::new(1); count];
         let banks = constants.dram_banks.max(1.0) as usize;
@@ -85,7 +85,7 @@ impl Node {
             LineCache::new(count as usize, ways as usize)
         };
         Node {
-            side,
+            adapter,
             memory: memory_bytes(config).iter().map(|&bytes| vec![0; bytes]).collect(),
             contexts: ContextCache::new(constants.cache_bytes as u64),
             cpu: cached.then(|| CpuCache {
@@ -130,17 +130,17 @@ impl Node {
     }
 
     /// Enters a step now; gives how long it waits, and how long it then takes.
-    pub(crate) fn enter(&mut self, now: u64, step: &Step, prices: &Prices) -> (u64, u64) {
+    pub(crate) fn enter(&mut self, now: u64, step: &Step, costs: &CostModel) -> (u64, u64) {
         let servers = &mut self.servers;
         let server = match step.resource {
             Resource::Nothing | Resource::Turn { .. } | Resource::Ring { .. } => {
-                return (0, step.latency);
+                return (0, step.latency_ps);
             }
             Resource::Context { transport, jetty } => {
-                return (0, self.context(now, transport, jetty, prices));
+                return (0, self.context(now, transport, jetty, costs));
             }
             Resource::Dram { address, bytes } => {
-                return self.dram(now, step, address, bytes, prices);
+                return self.dram(now, step, address, bytes, costs);
             }
             Resource::Core(core) => &mut servers.cores[core as usize],
             Resource::Bus => &mut servers.bus,
@@ -155,12 +155,12 @@ impl Node {
             Resource::Directory => &mut servers.directory,
             Resource::Psn(channel) => servers.psn.entry(channel).or_insert_with(|| Server::new(1)),
         };
-        (server.enter(now, step.hold), step.latency)
+        (server.enter(now, step.hold_ps), step.latency_ps)
     }
 
     /// A context is needed; how long until it is there.
-    fn context(&mut self, now: u64, transport: u32, jetty: u32, prices: &Prices) -> u64 {
-        let config = &prices.config;
+    fn context(&mut self, now: u64, transport: u32, jetty: u32, costs: &CostModel) -> u64 {
+        let config = &costs.config;
         let constants = &config.constants;
         let ub = config.stack.is_ub();
         let key = |kind: u64, number: u32| kind << 32 | u64::from(number);
@@ -177,19 +177,19 @@ impl Node {
         if config.oracle {
             self.others(config, &records);
         }
-        let refetch = if prices.pcie { constants.roce_refetch_ns } else { constants.ub_refetch_ns };
+        let refetch = if costs.pcie { constants.roce_refetch_ns } else { constants.ub_refetch_ns };
         let mut ready = now;
         for (key, bytes) in records {
             if !self.contexts.touch(key, bytes as u64) {
                 // Missing ones are fetched at once, side by side, past whatever else is on its way.
-                let wait = match (config.oracle, prices.pcie) {
+                let wait = match (config.oracle, costs.pcie) {
                     (true, _) => 0,
                     (false, true) => {
                         let tag = self.servers.tags.enter(now, ps(refetch));
-                        let serial = prices.tlp_ps(bytes as u32);
+                        let serial = costs.tlp_ps(bytes as u32);
                         tag.max(self.servers.to_nic.enter(now, serial))
                     }
-                    (false, false) => self.servers.bus.enter(now, prices.crossing_ps(bytes as u32)),
+                    (false, false) => self.servers.bus.enter(now, costs.crossing_ps(bytes as u32)),
                 };
                 self.fetching.insert(key, now + wait + ps(refetch));
             }
@@ -224,20 +224,20 @@ impl Node {
         step: &Step,
         address: u64,
         bytes: u32,
-        prices: &Prices,
+        costs: &CostModel,
     ) -> (u64, u64) {
-        let constants = &prices.config.constants;
+        let constants = &costs.config.constants;
         let row = address / constants.row_bytes as u64;
         let bank = (row % self.rows.len() as u64) as usize;
-        if prices.config.oracle {
-            return (0, step.latency);
+        if costs.config.oracle {
+            return (0, step.latency_ps);
         }
         let hit = self.rows[bank].replace(row) == Some(row);
         let lines = f64::from(bytes).max(1.0) / 64.0;
         let burst = ps(lines.ceil() * constants.dram_line_ns);
         let hold = if hit { burst } else { burst.max(ps(constants.row_cycle_ns)) };
         let more = burst.saturating_sub(ps(constants.dram_line_ns));
-        let latency = step.latency + more + if hit { 0 } else { ps(constants.row_miss_ns) };
+        let latency = step.latency_ps + more + if hit { 0 } else { ps(constants.row_miss_ns) };
         (self.servers.banks[bank].enter(now, hold), latency)
     }
 

@@ -1,10 +1,10 @@
 //! The way of an operation as steps, and their prices. Nothing here decides anything about the
 //! protocol: what is sent, placed and completed comes from the engines.
 
+use crate::adapter::{Outgoing, RECEIVES, Role};
 use crate::config::{Config, Notice, Stack, Verb};
 use crate::constants::{ps, transfer_ps};
 use crate::random::Random;
-use crate::side::{Outgoing, RECEIVES, Role};
 use crate::stages::{LDST_TX, ROCE_RX, ROCE_TX, Stage, UB_RX, UB_TX};
 
 mod submit;
@@ -118,8 +118,8 @@ pub(crate) struct Step {
     pub(crate) phase: Phase,
     pub(crate) host: usize,
     pub(crate) resource: Resource,
-    pub(crate) hold: u64,
-    pub(crate) latency: u64,
+    pub(crate) hold_ps: u64,
+    pub(crate) latency_ps: u64,
     /// Its latency varies under `--jitter`.
     pub(crate) jitters: bool,
 }
@@ -127,9 +127,9 @@ pub(crate) struct Step {
 /// Steps to be taken one after the other.
 pub(crate) type Steps = Vec<Step>;
 
-/// Prices, from the configuration.
+/// Costs of steps, from the configuration.
 #[derive(Debug)]
-pub(crate) struct Prices {
+pub(crate) struct CostModel {
     pub(crate) config: Config,
     /// Is the NIC behind PCIe?
     pub(crate) pcie: bool,
@@ -166,13 +166,13 @@ impl Size {
     }
 }
 
-impl Prices {
-    pub(crate) fn new(config: &Config) -> Prices {
+impl CostModel {
+    pub(crate) fn new(config: &Config) -> CostModel {
         let pcie = !config.stack.is_on_chip() || config.without.bus;
         let full = f64::from(config.mtu) + config.constants.frame_bytes;
         let packet_ps = ps(full * 8.0 / config.constants.link_gbps);
         let reorder_ps = packet_ps * u64::from(config.reorder);
-        Prices { config: config.clone(), pcie, reorder_ps }
+        CostModel { config: config.clone(), pcie, reorder_ps }
     }
 
     /// By an instruction, past the transport?
@@ -198,7 +198,7 @@ impl Prices {
         latency: u64,
     ) -> Step {
         let hold = if self.config.oracle { 0 } else { hold };
-        Step { phase, host, resource, hold, latency, jitters: false }
+        Step { phase, host, resource, hold_ps: hold, latency_ps: latency, jitters: false }
     }
 
     fn core(&self, phase: Phase, host: usize, core: u32, ns: f64) -> Step {

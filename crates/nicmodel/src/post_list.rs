@@ -1,6 +1,6 @@
 //! Work requests that a core has begun to post, and that share a doorbell.
 
-use crate::world::Journey;
+use crate::world::Traversal;
 
 /// What one core posts.
 #[derive(Debug, Default)]
@@ -19,5 +19,5 @@ pub(crate) struct Parked {
     pub(crate) since: u64,
     pub(crate) bytes: u32,
     pub(crate) blue_flame: bool,
-    pub(crate) journey: Box<Journey>,
+    pub(crate) traversal: Box<Traversal>,
 }

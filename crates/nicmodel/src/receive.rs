@@ -2,18 +2,18 @@
 //! that polls for it, a dispatcher if software chooses among the members, and the member itself,
 //! which handles it and posts its receive again. (`fanout` only; elsewhere receives cost nothing.)
 
+use crate::adapter::Done;
 use crate::config::Dispatching;
 use crate::constants::ps;
 use crate::fanout::Handled;
 use crate::path::{Phase, Resource, Steps};
-use crate::side::Done;
-use crate::world::{Then, World};
+use crate::world::{Continuation, World};
 
 impl World {
     /// A receive has completed.
     pub(crate) fn received(&mut self, host: usize, done: &Done) {
-        let Some(fanout) = self.prices.config.fanout() else {
-            return self.nodes[host].side.repost(done.id);
+        let Some(fanout) = self.costs.config.fanout() else {
+            return self.nodes[host].adapter.repost(done.id);
         };
         let by_software = fanout.dispatch == Dispatching::Cpu;
         let member = if by_software {
@@ -22,37 +22,37 @@ impl World {
         } else {
             done.endpoint % fanout.members
         };
-        let constants = &self.prices.config.constants;
+        let constants = &self.costs.config.constants;
         let spread = constants.serve_spread.min(1.0);
         let factor = 1.0 - spread + spread * self.random.exponential();
         let serve = ps(constants.serve_ns * factor);
         let [polls, library, dispatch] = [
-            if self.prices.pcie { constants.cqe_poll_pcie_ns } else { constants.cqe_poll_chip_ns },
+            if self.costs.pcie { constants.cqe_poll_pcie_ns } else { constants.cqe_poll_chip_ns },
             constants.poll_lib_ns,
             constants.dispatch_ns,
         ]
         .map(ps);
         // Members have the first cores; the dispatcher has one of its own.
         let who = if by_software { fanout.members } else { member };
-        let prices = &self.prices;
+        let costs = &self.costs;
         let mut steps: Steps = Vec::with_capacity(4);
-        steps.push(prices.receive_entry(host));
+        steps.push(costs.receive_entry(host));
         let polling = polls + library;
-        steps.push(prices.step(Phase::ReceiveQueue, host, Resource::Core(who), polling, polling));
+        steps.push(costs.step(Phase::ReceiveQueue, host, Resource::Core(who), polling, polling));
         if by_software {
             let core = Resource::Core(who);
-            steps.push(prices.step(Phase::Dispatch, host, core, dispatch, dispatch));
+            steps.push(costs.step(Phase::Dispatch, host, core, dispatch, dispatch));
         }
-        steps.push(prices.step(Phase::Serve, host, Resource::Core(member), serve, serve));
-        self.start(steps, Then::Handled { host, receive: done.id, member }, false);
+        steps.push(costs.step(Phase::Serve, host, Resource::Core(member), serve, serve));
+        self.start(steps, Continuation::Handled { host, receive: done.id, member }, false);
     }
 
     /// A member has handled a message: its bytes are looked at, and its receive is posted again.
     pub(crate) fn handled(&mut self, host: usize, receive: u64, member: u32) {
-        let range = self.nodes[host].side.receive_buffer(receive);
+        let range = self.nodes[host].adapter.receive_buffer(receive);
         let bytes = self.nodes[host].bytes(&range).to_vec();
         self.handled.push(Handled { bytes, member });
-        self.nodes[host].side.repost(receive);
+        self.nodes[host].adapter.repost(receive);
         self.touched.insert(host);
     }
 }

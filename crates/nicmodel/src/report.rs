@@ -1,7 +1,7 @@
 //! What a run has measured.
 
+use crate::adapter::EngineCounters;
 use crate::path::Phase;
-use crate::side::Counted;
 use crate::world::{PhaseSum, World};
 
 /// When operations began and ended.
@@ -94,7 +94,7 @@ pub struct Report {
     /// See `dropped`.
     pub marked: u64,
     /// What the engines have counted, all hosts together.
-    pub counted: Counted,
+    pub counted: EngineCounters,
     /// Context cache: hits and misses, all hosts together.
     pub context: [u64; 2],
     /// Bytes that were compared with what they had to be.
@@ -154,10 +154,10 @@ impl Report {
         let began = times.began.unwrap_or(0);
         let elapsed = times.last.saturating_sub(began);
         let between = times.last - times.first.unwrap_or(times.last);
-        let mut counted = Counted::default();
+        let mut counted = EngineCounters::default();
         let mut context = [0; 2];
         for node in &world.nodes {
-            let own = node.side.counted();
+            let own = node.adapter.counters();
             counted.sent += own.sent;
             counted.resent += own.resent;
             counted.timeouts += own.timeouts;

@@ -6,14 +6,14 @@ mod coherent;
 mod lines;
 mod prefetch;
 
+use crate::adapter::{EXPOSED, LOCAL, Post};
 use crate::config::{Config, Stack, WorkloadKind};
 use crate::error::{ModelError, Violation};
 use crate::path::Phase;
 use crate::random::{Random, Zipf};
 use crate::report::{Report, Times};
-use crate::side::{EXPOSED, LOCAL, Post};
 use crate::workload::{Answer, Next, Request, Workload, make};
-use crate::world::{Happening, World};
+use crate::world::{SimEvent, World};
 use access::Access;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -88,7 +88,7 @@ impl Run {
             2 => vec![0],
             hosts => (0..hosts as usize).filter(|&host| all || host != 1).collect(),
         };
-        let each = crate::side::slots(config);
+        let each = crate::adapter::slots(config);
         let actors: Vec<Actor> = (0..each * initiators.len())
             .map(|index| Actor {
                 host: initiators[index % initiators.len()],
@@ -148,7 +148,7 @@ impl Run {
         let Some(rate) = self.config.rate_mops else { return };
         if self.to_arrive > 0 {
             let gap = (self.random.exponential() * 1e6 / rate) as u64;
-            self.world.events.at(self.world.events.now + gap, Happening::Wake(ARRIVAL));
+            self.world.events.at(self.world.events.now + gap, SimEvent::Wake(ARRIVAL));
         }
     }
 
@@ -193,7 +193,7 @@ impl Run {
         match self.workload.next(actor, now, answer)? {
             Next::Issue(request) => self.issue(actor, request, now),
             Next::Wait(span) => {
-                self.world.events.at(now + span, Happening::Wake(actor as u64));
+                self.world.events.at(now + span, SimEvent::Wake(actor as u64));
                 Ok(())
             }
             Next::Park => Ok(()),
@@ -230,7 +230,7 @@ impl Run {
             verb: request.verb,
             bypass: false,
             peer,
-            local: (self.actors[actor].slot * crate::side::slot_bytes(&self.config)) as u64,
+            local: (self.actors[actor].slot * crate::adapter::slot_bytes(&self.config)) as u64,
             remote: request.address,
             length: request.length,
             order: self.order(turn),
@@ -353,10 +353,10 @@ impl Run {
         }
         let phases = Phase::ALL.iter().copied().zip(self.world.phases.iter().copied());
         let phases = phases.filter(|(_, sum)| sum.steps > 0).collect();
-        let figures = self.workload.figures();
-        let access = self.access.figures();
-        let sides = self.world.nodes.iter().flat_map(|node| node.side.figures());
-        let figures = figures.into_iter().chain(access).chain(sides).collect();
-        Ok(Report::new(self.times, &self.world, phases, figures, self.compared))
+        let metrics = self.workload.metrics();
+        let access = self.access.metrics();
+        let adapters = self.world.nodes.iter().flat_map(|node| node.adapter.metrics());
+        let metrics = metrics.into_iter().chain(access).chain(adapters).collect();
+        Ok(Report::new(self.times, &self.world, phases, metrics, self.compared))
     }
 }

@@ -94,7 +94,7 @@ pub(crate) trait Plane {
     fn has_channels(&self) -> bool;
 }
 
-enum Happening {
+enum SimEvent {
     /// A job begins, or what it waited for has been made.
     Ready { job: usize },
     /// A kernel has done a job's call.
@@ -110,7 +110,7 @@ enum Happening {
 struct Setup {
     config: Config,
     plane: Box<dyn Plane>,
-    events: Events<Happening>,
+    events: Events<SimEvent>,
     jobs: Vec<Job>,
     local: Server,
     remote: Vec<Server>,
@@ -175,24 +175,24 @@ impl Setup {
         self.jobs.push(Job { work, stage: 0, began: now });
         self.timers.push(None);
         let job = self.jobs.len() - 1;
-        self.events.at(now, Happening::Ready { job });
+        self.events.at(now, SimEvent::Ready { job });
     }
 
-    fn happen(&mut self, happening: Happening) -> Result<(), ConnectError> {
+    fn happen(&mut self, happening: SimEvent) -> Result<(), ConnectError> {
         let now = self.events.now;
         match happening {
-            Happening::Arrive { job, bytes, at } => {
+            SimEvent::Arrive { job, bytes, at } => {
                 let constants = &self.config.constants;
                 let hold = ps(constants.interrupt_hold_ns);
                 let ready = now + self.kernel(at).enter(now, hold);
                 let ready = ready + ps(self.config.constants.interrupt_ns);
-                self.events.at(ready, Happening::Receive { job, bytes, at });
+                self.events.at(ready, SimEvent::Receive { job, bytes, at });
                 Ok(())
             }
-            Happening::Receive { job, bytes, at } => self.advance(job, Input::Message(at, &bytes)),
-            Happening::Ready { job } => self.advance(job, Input::Ready),
-            Happening::Called { job, at } => self.advance(job, Input::Called(at)),
-            Happening::Timeout { job } => {
+            SimEvent::Receive { job, bytes, at } => self.advance(job, Input::Message(at, &bytes)),
+            SimEvent::Ready { job } => self.advance(job, Input::Ready),
+            SimEvent::Called { job, at } => self.advance(job, Input::Called(at)),
+            SimEvent::Timeout { job } => {
                 self.timers[job] = None;
                 self.advance(job, Input::Timeout)
             }
@@ -215,7 +215,7 @@ impl Setup {
             Next::Kernel(at) => {
                 self.calls += 1;
                 let ready = now + self.kernel(at).enter(now, call) + call;
-                self.events.at(ready, Happening::Called { job: index, at });
+                self.events.at(ready, SimEvent::Called { job: index, at });
             }
             Next::Send { remote, outward, messages } => {
                 messages.into_iter().for_each(|bytes| self.send(index, (remote, outward), bytes));
@@ -248,7 +248,7 @@ impl Setup {
         let left = now + self.kernel(from).enter(now, send) + send;
         let queued = if outward { self.port.enter(left, serial) } else { 0 };
         let arrival = left + queued + serial + link;
-        self.events.at(arrival, Happening::Arrive { job, bytes, at: to });
+        self.events.at(arrival, SimEvent::Arrive { job, bytes, at: to });
     }
 
     /// Has a job go on at the time that its protocol asks for, unless it does so earlier.
@@ -256,7 +256,7 @@ impl Setup {
         let Some(at) = self.plane.poll_timeout(self.jobs[job].work) else { return };
         if self.timers[job].is_none_or(|set| at < set) {
             self.timers[job] = Some(at);
-            self.events.at(at, Happening::Timeout { job });
+            self.events.at(at, SimEvent::Timeout { job });
         }
     }
 
@@ -279,7 +279,7 @@ impl Setup {
             std::mem::take(&mut self.waiting).into_iter().partition(|(work, _)| *work == job.work);
         self.waiting = rest;
         for (_, job) in ready {
-            self.events.at(now, Happening::Ready { job });
+            self.events.at(now, SimEvent::Ready { job });
         }
     }
 

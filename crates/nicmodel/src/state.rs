@@ -37,31 +37,29 @@ pub fn state(config: &Config) -> Vec<Size> {
     let pairs = apps * hosts;
     let depth = u64::from(DEPTH);
     let under_way = (apps * depth) as u32;
-    let ub = Limits {
-        jetties: apps as u32,
-        channels: hosts as u32,
-        segments: apps as u32,
-        messages: under_way,
-        arrivals: under_way,
-        receives: under_way,
-        completions: 2 * under_way,
-        window_packets: 128,
-        send_blocks: (under_way / 16).max(hosts as u32),
-        bitmap_blocks: 2 * hosts as u32,
-        paths: 1,
-        withheld: DEPTH,
-        message_slots: DEPTH,
-        read_slots: DEPTH,
-        order_records: apps as u32,
+    let ub = Limits::new()
+        .jetties(apps as u32)
+        .channels(hosts as u32)
+        .segments(apps as u32)
+        .messages(under_way)
+        .arrivals(under_way)
+        .receives(under_way)
+        .completions(2 * under_way)
+        .window_packets(128)
+        .send_blocks((under_way / 16).max(hosts as u32))
+        .bitmap_blocks(2 * hosts as u32)
+        .paths(1)
+        .withheld(DEPTH)
+        .message_slots(DEPTH)
+        .read_slots(DEPTH)
+        .order_records(apps as u32)
         // What the other stack has no counterpart of is left out.
-        bypass_answers: 0,
-        held: 0,
-        groups: 0,
-        mailboxes: 0,
-        mailbox_buffers: 0,
-        put_streams: 0,
-        ..Limits::default()
-    };
+        .bypass_answers(0)
+        .held(0)
+        .groups(0)
+        .mailboxes(0)
+        .mailbox_buffers(0)
+        .put_streams(0);
     let lines = ub.state(apps, hosts, 1);
     let contexts = ["Jetty", "TP channel, hot", "segment"];
     let ub_contexts = total(&lines, |line| contexts.contains(&line.name));

@@ -37,7 +37,7 @@ impl Pager {
     pub(crate) fn new(config: &Config) -> Pager {
         let constants = &config.constants;
         let page_bytes = constants.page_bytes.max(64.0) as u64;
-        let set = crate::side::memory_bytes(config)[crate::side::EXPOSED] as u64;
+        let set = crate::adapter::memory_bytes(config)[crate::adapter::EXPOSED] as u64;
         let fast = config.stack == Stack::Fastswap;
         Pager {
             page_bytes,
@@ -120,7 +120,7 @@ impl Pager {
         self.writing.remove(&page);
     }
 
-    pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+    pub(crate) fn metrics(&self) -> Vec<(&'static str, f64)> {
         vec![
             ("page_faults", self.faults as f64),
             ("pages_fetched", self.fetched as f64),

@@ -95,7 +95,7 @@ pub(crate) trait Workload {
         Ok(())
     }
     /// Figures of its own, by name.
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }

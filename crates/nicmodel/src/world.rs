@@ -1,24 +1,24 @@
 //! Time passes: hosts, the steps between them, and the wire.
 
+use crate::adapter::{
+    CoherentSide, EXPOSED, Effect, Failure, HOME, LOCAL, Outgoing, Packet, Placing, Post,
+    ProtocolAdapter, RoceSide, Role, UbSide,
+};
 use crate::config::{Config, Stack, Verb};
 use crate::error::{ModelError, Violation};
 use crate::events::Events;
 use crate::fanout::Handled;
 use crate::ledger::Ledger;
 use crate::node::Node;
-use crate::path::{Phase, Prices, Resource, Size, Step, Steps};
+use crate::path::{CostModel, Phase, Resource, Size, Step, Steps};
 use crate::post_list::Parked;
 use crate::random::Random;
-use crate::side::{
-    CoherentSide, EXPOSED, Effect, Failure, HOME, LOCAL, Outgoing, Packet, Placing, Post, RoceSide,
-    Role, Side, UbSide,
-};
 use fairway_engine::wire::{self, Ecn};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What comes at the end of a way.
+/// What follows the last step of a traversal.
 #[derive(Debug)]
-pub(crate) enum Then {
+pub(crate) enum Continuation {
     /// A work request is at the NIC.
     Post(u64),
     /// Packets have come through the target's NIC.
@@ -28,7 +28,7 @@ pub(crate) enum Then {
     /// The application has its answer.
     Finish(u64),
     /// The NIC has several work requests.
-    Rung(Vec<Parked>),
+    Doorbell(Vec<Parked>),
     /// A member of a service has handled a message.
     Handled { host: usize, receive: u64, member: u32 },
 }
@@ -44,19 +44,19 @@ pub(crate) struct Frame {
     pub(crate) marked: bool,
 }
 
-/// Something on its way.
+/// The steps that a message, a request or a datum has still to take, and what follows the last.
 #[derive(Debug)]
-pub(crate) struct Journey {
+pub(crate) struct Traversal {
     steps: std::vec::IntoIter<Step>,
-    then: Then,
+    then: Continuation,
     /// True if an operation waits for it.
     counts: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum Happening {
+pub(crate) enum SimEvent {
     /// The step that it was at is over.
-    Go(Box<Journey>),
+    Go(Box<Traversal>),
     Pull(usize),
     Alarm(usize),
     /// A core is free, and may have work requests that were not rung for.
@@ -93,9 +93,9 @@ pub struct PhaseSum {
 
 /// The hosts, and everything under way between them.
 pub(crate) struct World {
-    pub(crate) events: Events<Happening>,
+    pub(crate) events: Events<SimEvent>,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) prices: Prices,
+    pub(crate) costs: CostModel,
     pub(crate) operations: BTreeMap<u64, Operation>,
     pub(crate) finished: Vec<u64>,
     pub(crate) handled: Vec<Handled>,
@@ -114,28 +114,34 @@ pub(crate) struct World {
     /// By sender and receiver: when the last packet arrives. A wire does not reorder.
     arrivals: BTreeMap<(usize, usize), u64>,
     /// By host, stream and number: packets whose turn has not come, and since when.
-    waiting: BTreeMap<(usize, u32, u64), (u64, Box<Journey>)>,
+    waiting: BTreeMap<(usize, u32, u64), (u64, Box<Traversal>)>,
     pub(crate) touched: BTreeSet<usize>,
     next: u64,
 }
 
 impl World {
     pub(crate) fn new(config: &Config) -> Result<World, ModelError> {
-        let sides: Vec<Box<dyn Side>> = if config.stack.is_ub() {
-            UbSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
+        let adapters: Vec<Box<dyn ProtocolAdapter>> = if config.stack.is_ub() {
+            UbSide::all(config)?
+                .into_iter()
+                .map(|adapter| Box::new(adapter) as Box<dyn ProtocolAdapter>)
+                .collect()
         } else if config.stack == Stack::Coherent {
-            let sides = CoherentSide::all(config).into_iter();
-            sides.map(|side| Box::new(side) as Box<dyn Side>).collect()
+            let adapters = CoherentSide::all(config).into_iter();
+            adapters.map(|adapter| Box::new(adapter) as Box<dyn ProtocolAdapter>).collect()
         } else {
-            RoceSide::all(config)?.into_iter().map(|side| Box::new(side) as Box<dyn Side>).collect()
+            RoceSide::all(config)?
+                .into_iter()
+                .map(|adapter| Box::new(adapter) as Box<dyn ProtocolAdapter>)
+                .collect()
         };
         let cores = if config.oracle { 1 } else { config.jetties };
         // The members of a service, and its dispatcher.
         let cores = config.fanout().map_or(cores, |fanout| cores.max(fanout.members + 1));
         Ok(World {
             events: Events::new(),
-            nodes: sides.into_iter().map(|side| Node::new(config, side, cores)).collect(),
-            prices: Prices::new(config),
+            nodes: adapters.into_iter().map(|adapter| Node::new(config, adapter, cores)).collect(),
+            costs: CostModel::new(config),
             operations: BTreeMap::new(),
             finished: Vec::new(),
             handled: Vec::new(),
@@ -161,14 +167,14 @@ impl World {
         self.next += 1;
         let id = self.next;
         let post = Post { id, ..post };
-        let contexts = self.nodes[host].side.contexts(&post);
+        let contexts = self.nodes[host].adapter.contexts(&post);
         let mut steps = first;
-        let shares = self.prices.config.batch > 1 && self.prices.rings(&post);
+        let shares = self.costs.config.batch > 1 && self.costs.rings(&post);
         let call = !shares || self.join_list(host, core);
-        steps.extend(self.prices.submit(host, core, &post, contexts, call));
+        steps.extend(self.costs.submit(host, core, &post, contexts, call));
         let operation = Operation { host, core, post, done: false, value: 0, posted: false };
         self.operations.insert(id, operation);
-        self.start(steps, Then::Post(id), true);
+        self.start(steps, Continuation::Post(id), true);
         id
     }
 
@@ -179,7 +185,7 @@ impl World {
         let post = Post { id, ..post };
         let operation = Operation { host, core: 0, post, done: false, value: 0, posted: true };
         self.operations.insert(id, operation);
-        self.start(steps, Then::Finish(id), true);
+        self.start(steps, Continuation::Finish(id), true);
         id
     }
 
@@ -188,24 +194,24 @@ impl World {
         let happening = self.events.next().ok_or(ModelError::Stalled)?;
         let mut woken = None;
         match happening {
-            Happening::Go(journey) => self.go(journey)?,
-            Happening::Pull(host) => {
+            SimEvent::Go(traversal) => self.go(traversal)?,
+            SimEvent::Pull(host) => {
                 self.nodes[host].pull_planned = false;
                 self.touched.insert(host);
             }
-            Happening::Alarm(host) => {
+            SimEvent::Alarm(host) => {
                 let now = self.events.now;
                 let node = &mut self.nodes[host];
                 if node.alarm == Some(now) {
                     node.alarm = None;
                 }
-                if node.side.timeout().is_some_and(|due| due <= now) {
-                    node.side.handle_timeout(now);
+                if node.adapter.timeout().is_some_and(|due| due <= now) {
+                    node.adapter.handle_timeout(now);
                 }
                 self.touched.insert(host);
             }
-            Happening::Ring { host, core } => self.look_again(host, core),
-            Happening::Wake(code) => woken = Some(code),
+            SimEvent::Ring { host, core } => self.look_again(host, core),
+            SimEvent::Wake(code) => woken = Some(code),
         }
         while let Some(host) = self.touched.pop_first() {
             self.settle(host)?;
@@ -213,58 +219,58 @@ impl World {
         Ok(woken)
     }
 
-    pub(crate) fn start(&mut self, steps: Steps, then: Then, counts: bool) {
-        let journey = Journey { steps: steps.into_iter(), then, counts };
-        self.events.at(self.events.now, Happening::Go(Box::new(journey)));
+    pub(crate) fn start(&mut self, steps: Steps, then: Continuation, counts: bool) {
+        let traversal = Traversal { steps: steps.into_iter(), then, counts };
+        self.events.at(self.events.now, SimEvent::Go(Box::new(traversal)));
     }
 
     /// On to the next step, or what comes at the end.
-    fn go(&mut self, mut journey: Box<Journey>) -> Result<(), ModelError> {
+    fn go(&mut self, mut traversal: Box<Traversal>) -> Result<(), ModelError> {
         let now = self.events.now;
-        let Some(mut step) = journey.steps.next() else {
-            return self.arrive(journey.then);
+        let Some(mut step) = traversal.steps.next() else {
+            return self.arrive(traversal.then);
         };
         if let Resource::Turn { stream, number } = step.resource {
-            self.take_turn(step, stream, number, journey);
+            self.take_turn(step, stream, number, traversal);
             return Ok(());
         }
         if let Resource::Ring { .. } = step.resource {
-            self.park(step, journey);
+            self.park(step, traversal);
             return Ok(());
         }
         if let Resource::Port { bytes } = step.resource
-            && !self.admit(step.host, bytes, &mut journey.then)
+            && !self.admit(step.host, bytes, &mut traversal.then)
         {
             return Ok(());
         }
-        if step.jitters && self.prices.config.jitter > 0.0 {
-            let factor = self.prices.config.jitter * self.random.exponential();
-            step.latency += (step.latency as f64 * factor) as u64;
+        if step.jitters && self.costs.config.jitter > 0.0 {
+            let factor = self.costs.config.jitter * self.random.exponential();
+            step.latency_ps += (step.latency_ps as f64 * factor) as u64;
         }
-        let (waiting, mut latency) = self.nodes[step.host].enter(now, &step, &self.prices);
+        let (waiting, mut latency) = self.nodes[step.host].enter(now, &step, &self.costs);
         let mut until = now + waiting + latency;
         if let Resource::Egress { to } = step.resource {
             let last = self.arrivals.entry((step.host, to)).or_default();
             until = until.max(*last);
             *last = until;
-            if self.prices.reorder_ps > 0 {
-                until += self.random.below(self.prices.reorder_ps + 1);
+            if self.costs.reorder_ps > 0 {
+                until += self.random.below(self.costs.reorder_ps + 1);
             }
             latency = until - now - waiting;
         }
-        if journey.counts {
+        if traversal.counts {
             let sum = &mut self.phases[step.phase as usize];
             sum.steps += 1;
             sum.latency_ps += latency;
             sum.waiting_ps += waiting;
         }
-        self.events.at(until, Happening::Go(journey));
+        self.events.at(until, SimEvent::Go(traversal));
         Ok(())
     }
 
     /// A packet comes to a switch's port: false if there is no room for it.
-    fn admit(&mut self, host: usize, bytes: u32, then: &mut Then) -> bool {
-        let config = &self.prices.config;
+    fn admit(&mut self, host: usize, bytes: u32, then: &mut Continuation) -> bool {
+        let config = &self.costs.config;
         if config.stack == Stack::Coherent {
             // Its links give credits: what has no room waits before them, as long.
             return true;
@@ -276,7 +282,7 @@ impl World {
             return false;
         }
         if waiting > config.constants.port_mark_kbytes * 1000.0
-            && let Then::Deliver(frames) = then
+            && let Continuation::Deliver(frames) = then
         {
             self.marked += frames.len() as u64;
             frames.iter_mut().for_each(|frame| frame.marked = true);
@@ -285,47 +291,47 @@ impl World {
     }
 
     /// Goes on if all packets before it in its stream have; and then those that waited for it.
-    fn take_turn(&mut self, step: Step, stream: u32, number: u64, journey: Box<Journey>) {
+    fn take_turn(&mut self, step: Step, stream: u32, number: u64, traversal: Box<Traversal>) {
         let now = self.events.now;
         let host = step.host;
-        self.waiting.insert((host, stream, number), (now, journey));
+        self.waiting.insert((host, stream, number), (now, traversal));
         let (_, passed) = self.nodes[host].turns.entry(stream).or_default();
-        while let Some((since, journey)) = self.waiting.remove(&(host, stream, *passed)) {
+        while let Some((since, traversal)) = self.waiting.remove(&(host, stream, *passed)) {
             *passed += 1;
-            if journey.counts {
+            if traversal.counts {
                 let sum = &mut self.phases[step.phase as usize];
                 sum.steps += 1;
                 sum.waiting_ps += now - since;
             }
-            self.events.at(now, Happening::Go(journey));
+            self.events.at(now, SimEvent::Go(traversal));
         }
     }
 
-    fn arrive(&mut self, then: Then) -> Result<(), ModelError> {
+    fn arrive(&mut self, then: Continuation) -> Result<(), ModelError> {
         let now = self.events.now;
         match then {
-            Then::Post(id) => self.post(id),
-            Then::Deliver(frames) => {
+            Continuation::Post(id) => self.post(id),
+            Continuation::Deliver(frames) => {
                 for frame in frames {
                     self.deliver(frame)?;
                 }
                 Ok(())
             }
-            Then::Placed { host, placing } => {
+            Continuation::Placed { host, placing } => {
                 let old = self.nodes[host].apply(&placing.effect);
-                self.nodes[host].side.placed(now, &placing.token, old);
+                self.nodes[host].adapter.placed(now, &placing.token, old);
                 self.touched.insert(host);
                 Ok(())
             }
-            Then::Rung(all) => {
+            Continuation::Doorbell(all) => {
                 self.rung(all);
                 Ok(())
             }
-            Then::Handled { host, receive, member } => {
+            Continuation::Handled { host, receive, member } => {
                 self.handled(host, receive, member);
                 Ok(())
             }
-            Then::Finish(id) => {
+            Continuation::Finish(id) => {
                 self.finished.push(id);
                 Ok(())
             }
@@ -336,7 +342,7 @@ impl World {
         let Some(operation) = self.operations.get_mut(&id) else { return Ok(()) };
         let host = operation.host;
         self.touched.insert(host);
-        if self.nodes[host].side.post(self.events.now, &operation.post)? {
+        if self.nodes[host].adapter.post(self.events.now, &operation.post)? {
             operation.posted = true;
         } else {
             self.nodes[host].backlog.push_back(id);
@@ -348,11 +354,11 @@ impl World {
         let now = self.events.now;
         let Frame { from, to, packet, payload, marked } = frame;
         let ecn = if marked { Ecn::Congested } else { Ecn::Capable };
-        let placing = self.nodes[to].side.receive(now, from, &packet, payload, ecn);
+        let placing = self.nodes[to].adapter.receive(now, from, &packet, payload, ecn);
         if let Some(placing) = placing {
             self.place(to, placing)?;
         }
-        while let Some(placing) = self.nodes[to].side.recalled(now) {
+        while let Some(placing) = self.nodes[to].adapter.recalled(now) {
             self.place(to, placing)?;
         }
         self.touched.insert(to);
@@ -370,8 +376,8 @@ impl World {
             }
             Effect::Word { range, .. } => (EXPOSED, range.offset, range.length, true),
             Effect::Snoop { .. } => {
-                let steps = self.prices.snoop(host);
-                self.start(steps, Then::Placed { host, placing }, true);
+                let steps = self.costs.snoop(host);
+                self.start(steps, Continuation::Placed { host, placing }, true);
                 return Ok(());
             }
             Effect::Copy { to, .. } => {
@@ -380,22 +386,22 @@ impl World {
             }
         };
         let steps = if segment == LOCAL {
-            let atomic = self.prices.config.verb.is_atomic() && bytes == 8;
+            let atomic = self.costs.config.verb.is_atomic() && bytes == 8;
             let verb = if atomic { Verb::FetchAdd } else { Verb::Read };
-            self.prices.place_at_initiator(host, verb, bytes)
+            self.costs.place_at_initiator(host, verb, bytes)
         } else {
-            self.prices.place_at_target(host, segment, address, bytes, is_word)
+            self.costs.place_at_target(host, segment, address, bytes, is_word)
         };
-        self.start(steps, Then::Placed { host, placing }, true);
+        self.start(steps, Continuation::Placed { host, placing }, true);
         Ok(())
     }
 
     /// Everything that an engine has to say after it was told something.
     fn settle(&mut self, host: usize) -> Result<(), ModelError> {
-        while let Some(placing) = self.nodes[host].side.execution() {
+        while let Some(placing) = self.nodes[host].adapter.execution() {
             self.place(host, placing)?;
         }
-        while let Some(done) = self.nodes[host].side.completion() {
+        while let Some(done) = self.nodes[host].adapter.completion() {
             if done.receive {
                 self.received(host, &done);
                 continue;
@@ -415,20 +421,20 @@ impl World {
             }
             operation.value = done.value;
             let (core, post) = (operation.core, operation.post);
-            let steps = self.prices.complete(host, core, post.verb, post.bypass);
-            self.start(steps, Then::Finish(done.id), true);
+            let steps = self.costs.complete(host, core, post.verb, post.bypass);
+            self.start(steps, Continuation::Finish(done.id), true);
             if let Some(id) = self.nodes[host].backlog.pop_front() {
                 self.post(id)?;
             }
         }
         self.pull(host)?;
         let now = self.events.now;
-        if let Some(due) = self.nodes[host].side.timeout() {
+        if let Some(due) = self.nodes[host].adapter.timeout() {
             let due = due.max(now);
             let node = &mut self.nodes[host];
             if node.alarm.is_none_or(|alarm| due < alarm || alarm < now) {
                 node.alarm = Some(due);
-                self.events.at(due, Happening::Alarm(host));
+                self.events.at(due, SimEvent::Alarm(host));
             }
         }
         Ok(())
@@ -443,16 +449,16 @@ impl World {
             let node = &mut self.nodes[host];
             if now < node.next_pull {
                 if !std::mem::replace(&mut node.pull_planned, true) {
-                    self.events.at(self.nodes[host].next_pull, Happening::Pull(host));
+                    self.events.at(self.nodes[host].next_pull, SimEvent::Pull(host));
                 }
                 break;
             }
-            let Some(outgoing) = node.side.transmit(now) else { break };
+            let Some(outgoing) = node.adapter.transmit(now) else { break };
             let size = Size::of(&outgoing);
-            node.next_pull = now + self.prices.pull_ps(size);
+            node.next_pull = now + self.costs.pull_ps(size);
             self.packets += 1;
             self.wire_bytes += u64::from(size.payload + size.header);
-            if !self.prices.config.oracle {
+            if !self.costs.config.oracle {
                 self.send(host, outgoing.to, vec![outgoing]);
                 continue;
             }
@@ -474,19 +480,19 @@ impl World {
         let role = burst[0].role;
         // A load of several lines is no instruction, but the oracle has such rows: the engine moves
         // them as a READ, and they are charged for as the paper does.
-        let config = &self.prices.config;
+        let config = &self.costs.config;
         let bypass = is_bypass(&burst[0].packet)
-            || (config.oracle && self.prices.by_instruction(config.verb));
+            || (config.oracle && self.costs.by_instruction(config.verb));
         let whole: u32 = sizes.iter().map(|size| size.payload).sum();
         let first = burst[0].gather.first().map_or(0, |range| range.offset);
-        let mut steps = self.prices.gather(host, Size { payload: whole, ..sizes[0] }, first);
+        let mut steps = self.costs.gather(host, Size { payload: whole, ..sizes[0] }, first);
         if let Some(stream) = burst[0].stream {
             let (begun, _) = self.nodes[host].turns.entry(stream).or_default();
             let resource = Resource::Turn { stream, number: *begun };
             *begun += 1;
             let request = role == Role::Request;
             let phase = if request { Phase::InitiatorTx } else { Phase::TargetTx };
-            steps.push(self.prices.step(phase, host, resource, 0, 0));
+            steps.push(self.costs.step(phase, host, resource, 0, 0));
         }
         let coherent = config.stack == Stack::Coherent;
         let outward = match role {
@@ -495,14 +501,14 @@ impl World {
             Role::Response => false,
             Role::Control => host == 0,
         };
-        self.prices.travel(&mut steps, [host, to], &sizes, bypass, outward);
+        self.costs.travel(&mut steps, [host, to], &sizes, bypass, outward);
         if coherent && to == HOME {
-            steps.push(self.prices.look_up(to));
+            steps.push(self.costs.look_up(to));
         }
         if role == Role::Request && !coherent {
             let context = target_context(&burst[0]);
             let resource = Resource::Context { transport: context, jetty: 0 };
-            steps.push(self.prices.step(Phase::TargetContext, to, resource, 0, 0));
+            steps.push(self.costs.step(Phase::TargetContext, to, resource, 0, 0));
         }
         let frames: Vec<Frame> = burst
             .into_iter()
@@ -514,7 +520,7 @@ impl World {
                 Frame { from: host, to, packet: outgoing.packet, payload, marked: false }
             })
             .collect();
-        let config = &self.prices.config;
+        let config = &self.costs.config;
         let loss = config.loss;
         if coherent && loss > 0.0 {
             self.repair(&mut steps);
@@ -524,30 +530,30 @@ impl World {
             let port =
                 steps.iter().position(|step| matches!(step.resource, Resource::Egress { .. }));
             steps.truncate(port.map_or(0, |port| port + 1));
-            return self.start(steps, Then::Deliver(Vec::new()), false);
+            return self.start(steps, Continuation::Deliver(Vec::new()), false);
         }
         let counts = match role {
             Role::Control => host != 0 && self.waits_for_acks(),
             _ => true,
         };
-        self.start(steps, Then::Deliver(frames), counts);
+        self.start(steps, Continuation::Deliver(frames), counts);
     }
 
     /// What a lossless link does about losses: it stands still, and all behind waits.
     fn repair(&mut self, steps: &mut Steps) {
         let port = |step: &&mut Step| matches!(step.resource, Resource::Egress { .. });
         let Some(step) = steps.iter_mut().find(port) else { return };
-        while self.random.unit() < self.prices.config.loss {
+        while self.random.unit() < self.costs.config.loss {
             self.lost += 1;
-            let span = self.prices.repair_ps(&mut self.random);
-            step.hold += span;
-            step.latency += span;
+            let span = self.costs.repair_ps(&mut self.random);
+            step.hold_ps += span;
+            step.latency_ps += span;
         }
     }
 
     /// Does an operation end with an acknowledgement, and not with an answer?
     fn waits_for_acks(&self) -> bool {
-        let config = &self.prices.config;
+        let config = &self.costs.config;
         config.verb.is_outgoing() && !matches!(config.stack, Stack::Infiniswap | Stack::Fastswap)
     }
 

@@ -34,7 +34,7 @@ fn every_constant_may_be_at_its_ends() {
 }
 
 #[test]
-fn what_can_not_be_made_is_refused_by_name() {
+fn impossible_constants_are_refused_by_name() {
     let mut constants = Constants::default();
     let error = constants.set("link_gbps", 1e13).expect_err("too much").to_string();
     assert!(error.contains("link_gbps=10000000000000"), "{error}");

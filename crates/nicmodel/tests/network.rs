@@ -46,7 +46,7 @@ fn incast(stack: Stack, policy: &str) -> Config {
 }
 
 #[test]
-fn what_comes_together_waits_at_the_switch() {
+fn packets_that_arrive_together_wait_at_the_switch() {
     for stack in [Stack::UbUrma, Stack::RoceDma] {
         let mut config = incast(stack, "cc=fixed:16M");
         config.constants.port_kbytes = 1e6;

@@ -134,7 +134,7 @@ fn the_same_seed_gives_the_same_report() {
 }
 
 #[test]
-fn whatever_is_lost_is_recovered_by_the_engines() {
+fn lost_packets_are_recovered_by_the_engines() {
     for (stack, verb) in WORK {
         for payload in [64, 30_000] {
             if payload > 64 && (stack == Stack::UbLdst || verb.is_atomic()) {
@@ -335,7 +335,7 @@ fn many_hosts_move_everything() {
 /// Packets that overtake each other: everything arrives where it belongs; a stack that
 /// places directly loses little time, and one that goes back loses much.
 #[test]
-fn reordering_costs_those_who_go_back() {
+fn reordering_costs_go_back_n_only() {
     let rate = |stack, reorder| {
         let base = config(stack, Verb::Write);
         let config = Config { payload: 1 << 20, concurrency: 4, ops: 40, reorder, ..base };

@@ -13,7 +13,7 @@ fn share(stack: Stack, hosts: u32, reads: u32) -> Config {
 }
 
 #[test]
-fn everybody_reads_the_newest_whatever_the_stack() {
+fn every_reader_gets_the_newest_value_on_each_stack() {
     let stacks = [Stack::Coherent, Stack::UbLdst, Stack::UbUrma, Stack::RoceDma];
     for stack in stacks {
         for hosts in [3, 9] {
@@ -40,7 +40,7 @@ fn without_fences_caches_of_load_and_store_go_stale() {
 }
 
 #[test]
-fn a_change_waits_for_all_who_had_the_line() {
+fn change_waits_for_all_sharers_of_the_line() {
     let write = |stack, hosts| figure(&measure(&share(stack, hosts, 1)), "write_mean_ns");
     let [few, many] = [3, 65].map(|hosts| write(Stack::Coherent, hosts));
     assert!(many > few + 400.0, "{few} and {many}");
@@ -94,7 +94,7 @@ fn a_lossless_link_stands_still_for_what_is_lost() {
 
 /// A line or page that comes must not overwrite what was stored to it meanwhile.
 #[test]
-fn what_is_stored_while_its_line_is_on_its_way_is_not_lost() {
+fn store_to_a_line_in_transit_is_not_lost() {
     for (stack, cache) in [
         (Stack::UbLdst, CachePolicy::WriteBack),
         (Stack::UbLdst, CachePolicy::WriteThrough),

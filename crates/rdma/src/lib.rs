@@ -26,10 +26,10 @@
 
 mod addresses;
 mod fairway;
+mod forwarded;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
-mod letter;
 mod management;
 mod roce;
 mod slot;

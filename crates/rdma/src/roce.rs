@@ -370,7 +370,7 @@ impl Carrier for Roce {
     /// Takes completions; if there are none, after a turn, if that is up to the caller.
     fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
         let shared = &self.driver.shared;
-        shared.baton.touch();
+        shared.progress_lock.touch();
         let mut locked = shared.lock();
         let mut count = locked.core.take(queue, out);
         if count == 0 && !shared.poll_detector.is_driven() {

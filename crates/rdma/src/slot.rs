@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fairway_engine::wire::Instant;
 
 use self::unsent::Queue;
-use super::letter::LETTER_BYTES_MAX;
+use super::forwarded::FORWARDED_BYTES_MAX;
 use super::{CarrierError, SLOTS, ServiceClaim};
 
 mod unsent;
@@ -26,7 +26,7 @@ pub(crate) struct Slot {
     socket: UnixDatagram,
     /// What addressees did not take at once.
     unsent: Mutex<Queue>,
-    /// How many letters that are, so that a turn without any costs one look.
+    /// How many forwarded datagrams that are, so that a turn without any costs one look.
     waiting: AtomicUsize,
 }
 
@@ -97,7 +97,7 @@ impl Slot {
         handed
     }
 
-    /// When letters are to be tried again, if any wait.
+    /// When forwarded datagrams are to be tried again, if any wait.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         match self.waiting.load(Ordering::Acquire) {
             0 => None,
@@ -105,7 +105,7 @@ impl Slot {
         }
     }
 
-    /// Tries letters again that it is time for.
+    /// Tries forwarded datagrams again that it is time for.
     pub(crate) fn retry(&self, now: Instant) {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
@@ -117,7 +117,7 @@ impl Slot {
         }
     }
 
-    /// Letters that waited, and were never taken.
+    /// Forwarded datagrams that waited, and were never taken.
     pub(crate) fn dropped(&self) -> u64 {
         self.unsent().dropped
     }
@@ -137,7 +137,7 @@ impl Slot {
     }
 
     /// Takes what was handed over, if anything was.
-    pub(crate) fn take(&self, buffer: &mut [u8; LETTER_BYTES_MAX]) -> Option<usize> {
+    pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
         self.socket.recv(buffer).ok()
     }
 }
@@ -164,7 +164,7 @@ impl Service {
     }
 
     /// Takes what was handed over, if anything was.
-    pub(crate) fn take(&self, buffer: &mut [u8; LETTER_BYTES_MAX]) -> Option<usize> {
+    pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
         self.socket.recv(buffer).ok()
     }
 }

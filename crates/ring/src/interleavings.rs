@@ -1,7 +1,7 @@
 //! Every interleaving of the lock-free code, within small bounds:
 //! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --lib`.
 
-use crate::{Baton, Doorbell, Role, Spsc};
+use crate::{Doorbell, ProgressLock, Role, Spsc};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
@@ -61,7 +61,7 @@ fn no_ring_is_lost() {
 #[test]
 fn a_parked_background_is_woken_when_the_leader_resigns() {
     loom::model(|| {
-        let shared = Arc::new((Baton::new(), Doorbell::new()));
+        let shared = Arc::new((ProgressLock::new(), Doorbell::new()));
         let application = {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -85,7 +85,7 @@ fn a_parked_background_is_woken_when_the_leader_resigns() {
 #[test]
 fn a_demand_makes_the_background_drive() {
     loom::model(|| {
-        let shared = Arc::new((Baton::new(), Doorbell::new()));
+        let shared = Arc::new((ProgressLock::new(), Doorbell::new()));
         let application = {
             let shared = shared.clone();
             thread::spawn(move || {

@@ -1,10 +1,10 @@
-//! Fairway's lock-free code: rings, doorbells, and the progress baton.
+//! Fairway's lock-free code: rings, doorbells, and the progress lock.
 //!
 //! **What it is.** The few pieces that threads or processes share without a lock: [`Spsc`], a
 //! bounded ring from one producer to one consumer; [`Doorbell`], a word to sleep on and to ring;
-//! [`Baton`], the word that says which thread drives a NIC. The first two work between processes,
-//! over memory both have mapped: they hold offsets and no pointers, and nothing the other side
-//! writes can make them touch memory outside their area.
+//! [`ProgressLock`], the word that says which thread drives a NIC. The first two work between
+//! processes, over memory both have mapped: they hold offsets and no pointers, and nothing the
+//! other side writes can make them touch memory outside their area.
 //!
 //! **May import:** nothing.
 //!
@@ -16,14 +16,14 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --lib`.
 #![warn(unsafe_op_in_unsafe_fn)]
 
-mod baton;
 mod doorbell;
 mod futex;
 #[cfg(all(loom, test))]
 mod interleavings;
+mod progress_lock;
 mod spsc;
 mod sync;
 
-pub use baton::{Baton, Role, next_role};
 pub use doorbell::{Doorbell, Ticket};
+pub use progress_lock::{ProgressLock, Role, next_role};
 pub use spsc::{AreaError, Consumer, Producer, Spsc};

@@ -1,15 +1,15 @@
-//! Doorbells and the baton between real threads.
+//! Doorbells and the progress lock between real threads.
 #![cfg(not(loom))]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use fairway_ring::{Baton, Doorbell, Role, next_role};
+use fairway_ring::{Doorbell, ProgressLock, Role, next_role};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[test]
-fn nobody_listening_costs_no_wake() {
+fn ring_without_a_sleeper_makes_no_system_call() {
     let bell = Doorbell::new();
     assert!(!bell.ring());
     let ticket = bell.listen();
@@ -21,7 +21,7 @@ fn nobody_listening_costs_no_wake() {
 }
 
 #[test]
-fn a_wait_that_nobody_ends_times_out() {
+fn wait_without_a_ring_times_out() {
     let bell = Doorbell::new();
     let ticket = bell.listen();
     assert!(!bell.wait(ticket, Some(Duration::from_millis(1))));
@@ -63,18 +63,18 @@ fn roles_follow_the_table() {
 
 #[test]
 fn the_background_steps_back_and_comes_back() {
-    let baton = Baton::new();
+    let progress_lock = ProgressLock::new();
     let mut seen = 0;
-    assert_eq!(baton.decide(&mut seen), Role::Driving);
-    baton.touch();
-    assert_eq!(baton.decide(&mut seen), Role::Watching);
-    assert_eq!(baton.decide(&mut seen), Role::Driving);
-    assert!(baton.try_lead());
-    assert!(!baton.try_lead(), "one leader at a time");
-    assert_eq!(baton.decide(&mut seen), Role::Parked);
-    assert!(baton.demand(), "parked: has to be rung");
-    assert_eq!(baton.decide(&mut seen), Role::Parked);
-    assert!(baton.resign(), "parked: has to be rung");
-    assert_eq!(baton.decide(&mut seen), Role::Driving, "the demand outlived the leader");
-    assert!(!baton.demand(), "driving already");
+    assert_eq!(progress_lock.decide(&mut seen), Role::Driving);
+    progress_lock.touch();
+    assert_eq!(progress_lock.decide(&mut seen), Role::Watching);
+    assert_eq!(progress_lock.decide(&mut seen), Role::Driving);
+    assert!(progress_lock.try_lead());
+    assert!(!progress_lock.try_lead(), "one leader at a time");
+    assert_eq!(progress_lock.decide(&mut seen), Role::Parked);
+    assert!(progress_lock.demand(), "parked: has to be rung");
+    assert_eq!(progress_lock.decide(&mut seen), Role::Parked);
+    assert!(progress_lock.resign(), "parked: has to be rung");
+    assert_eq!(progress_lock.decide(&mut seen), Role::Driving, "the demand outlived the leader");
+    assert!(!progress_lock.demand(), "driving already");
 }

@@ -17,7 +17,7 @@ fn refuses_capacities_that_are_no_power_of_two() {
 }
 
 #[test]
-fn gives_back_what_was_put_in_and_says_when_it_is_full() {
+fn items_come_out_in_order_and_a_full_ring_refuses() {
     let (mut producer, mut consumer) = Spsc::<2>::owned(4).unwrap();
     for lap in 0..10_u64 {
         assert!(consumer.is_empty());

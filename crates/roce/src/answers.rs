@@ -1,10 +1,11 @@
 //! What comes back to a requester: acknowledgements, refusals, answers to READs and atomics
 //! (9.7.3).
 
-use super::api::{DropReason, OwnVerdict, Placement, Status, Target, TokenKind, Verdict, Work};
+use super::api::{DropReason, OwnVerdict, Placement, Status, Target, TokenSubject, Verdict, Work};
 use super::queue_pair::QueuePair;
 use super::shared::Shared;
-use fairway_device::pool::NONE;
+use crate::work::Send;
+use fairway_device::pool::Index;
 use fairway_device::{Rights, ScatterList};
 use fairway_wire::roce::{
     Aeth, Credits, NakCode, Operation, Packet, ReadFragment, RnrTimer, Syndrome,
@@ -99,26 +100,26 @@ impl QueuePair {
                         Status::RemoteInvalidRequest
                     }
                 };
-                self.fail(shared, refused, status);
+                self.end_sends(shared, refused, status);
             }
         }
         Verdict::Done
     }
 
     /// The send that `psn` belongs to, which was not acknowledged.
-    fn send_with(&self, shared: &Shared, psn: Psn) -> u32 {
-        let mut at = self.requester.oldest;
+    fn send_with(&self, shared: &Shared, psn: Psn) -> Option<Index<Send>> {
+        let mut next = self.requester.oldest;
         let mut left = psn.distance_from(self.requester.una).max(0) as u32;
-        while at != NONE {
+        while let Some(at) = next {
             let send = &shared.sends[at];
             let own = send.packets - send.acknowledged;
             if left < own {
                 break;
             }
             left -= own;
-            at = send.links.next();
+            next = send.links.next();
         }
-        at
+        next
     }
 
     /// Packets that nothing but an acknowledgement answers are acknowledged: `count` from the
@@ -126,8 +127,8 @@ impl QueuePair {
     fn advance(&mut self, shared: &mut Shared, now: Instant, mut count: u32) -> bool {
         let requester = &mut self.requester;
         let from = requester.una;
-        while count > 0 && requester.oldest != NONE {
-            let send = &mut shared.sends[requester.oldest];
+        while let Some(oldest) = requester.oldest.filter(|_| count > 0) {
+            let send = &mut shared.sends[oldest];
             if send.is_answered() {
                 break;
             }
@@ -177,7 +178,7 @@ impl QueuePair {
             return;
         }
         if self.requester.retries_left == 0 {
-            return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
+            return self.fail_oldest(shared, Status::RetryExceeded);
         }
         self.requester.retries_left -= 1;
         if !self.begin_repair(shared) {
@@ -194,8 +195,7 @@ impl QueuePair {
         }
         match self.requester.rnr_left {
             0 => {
-                let refused = self.requester.oldest;
-                return self.fail(shared, refused, Status::RnrRetryExceeded);
+                return self.fail_oldest(shared, Status::RnrRetryExceeded);
             }
             7 => {}
             left => self.requester.rnr_left = left - 1,
@@ -240,7 +240,7 @@ impl QueuePair {
             self.note_answered(shared, index);
             return Verdict::Done;
         }
-        let token = self.token(TokenKind::Answer, index);
+        let token = self.token(TokenSubject::Answer(index));
         let (header, relaxed) = (ScatterList::EMPTY, self.rights.contains(Rights::RELAXED));
         Verdict::Place(Placement { target: Target { bytes: target, header, relaxed }, token })
     }
@@ -273,23 +273,27 @@ impl QueuePair {
             self.note_answered(shared, index);
             return Verdict::Done;
         }
-        let token = self.token(TokenKind::Answer, index);
+        let token = self.token(TokenSubject::Answer(index));
         Verdict::Own(OwnVerdict::Store { target, value: original, token })
     }
 
     /// The READ or atomic whose next answer has this PSN. All before it are acknowledged by it.
-    fn answered_send(&mut self, shared: &mut Shared, now: Instant, psn: Psn) -> Option<u32> {
+    fn answered_send(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        psn: Psn,
+    ) -> Option<Index<Send>> {
         let before = psn.distance_from(self.requester.una).max(0) as u32;
         if !self.advance(shared, now, before) {
             self.answer_was_lost(shared, now);
             return None;
         }
-        let index = self.requester.oldest;
-        (index != NONE && shared.sends[index].is_answered()).then_some(index)
+        self.requester.oldest.filter(|&index| shared.sends[index].is_answered())
     }
 
     /// The oldest send got its next answer.
-    fn note_answer(&mut self, shared: &mut Shared, now: Instant, index: u32) {
+    fn note_answer(&mut self, shared: &mut Shared, now: Instant, index: Index<Send>) {
         let requester = &mut self.requester;
         let send = &mut shared.sends[index];
         send.acknowledged += 1;
@@ -308,7 +312,7 @@ impl QueuePair {
 
     /// If all of an answer is in place, the READ or atomic no longer counts as in flight. (Of a
     /// READ that takes several requests, the others count until they are answered.)
-    fn note_answered(&mut self, shared: &mut Shared, index: u32) {
+    fn note_answered(&mut self, shared: &mut Shared, index: Index<Send>) {
         let send = &mut shared.sends[index];
         if send.is_done() {
             self.requester.reads_in_flight -= core::mem::take(&mut send.in_flight);
@@ -316,8 +320,8 @@ impl QueuePair {
     }
 
     /// Part of an answer is in place.
-    pub(crate) fn answer_placed(&mut self, shared: &mut Shared, index: u32) {
-        if index < shared.sends.high_water() && shared.sends[index].placing > 0 {
+    pub(crate) fn answer_placed(&mut self, shared: &mut Shared, index: Index<Send>) {
+        if shared.sends.get(index).is_some_and(|send| send.placing > 0) {
             shared.sends[index].placing -= 1;
             self.note_answered(shared, index);
             self.settle(shared);

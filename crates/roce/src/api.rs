@@ -1,7 +1,9 @@
 //! What callers of a [`Host`](super::Host) say and hear.
 
 use super::state::QueuePairState;
+use crate::work::{Pending, Send};
 use core::fmt;
+use fairway_device::pool::Index;
 use fairway_device::{CompletionQueueId, LocalRange, Ranges, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{Packet, RnrTimer, Tail};
 use fairway_wire::{Duration, Ecn, Psn, Qpn};
@@ -334,8 +336,7 @@ impl Ranges for Target {
 pub struct PlacementToken {
     pub(crate) queue_pair: Qpn,
     pub(crate) life: u32,
-    pub(crate) subject: u32,
-    pub(crate) kind: TokenKind,
+    pub(crate) subject: TokenSubject,
 }
 
 impl PlacementToken {
@@ -345,14 +346,15 @@ impl PlacementToken {
     }
 }
 
+/// The record that a placement is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TokenKind {
-    /// A packet of a request: `subject` is its record.
-    Request,
-    /// A word changed here: likewise.
-    Atomic,
-    /// An answer to a READ or atomic of ours: `subject` is the send.
-    Answer,
+pub(crate) enum TokenSubject {
+    /// A packet of a request.
+    Request(Index<Pending>),
+    /// A word changed here, by the request of this packet.
+    Atomic(Index<Pending>),
+    /// An answer to this READ or atomic of ours.
+    Answer(Index<Send>),
 }
 
 /// Why a packet was ignored.

@@ -5,7 +5,7 @@ mod objects;
 
 use super::api::{
     AtomicExecution, Completion, Counters, DropReason, Event, PlacementToken, PostError,
-    ReceiveQueueId, ReceiveRequest, Received, Status, TokenKind, Transmit, Transport, Verdict,
+    ReceiveQueueId, ReceiveRequest, Received, Status, TokenSubject, Transmit, Transport, Verdict,
     Work, WorkRequest,
 };
 use super::canary::Canary;
@@ -20,6 +20,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_device::CompletionQueueId;
 use fairway_device::list::Links;
+use fairway_device::pool::Index;
 use fairway_device::random::Random;
 use fairway_wire::roce::{Operation, Service, Tail};
 use fairway_wire::{Ecn, Instant, Qpn};
@@ -122,7 +123,7 @@ impl Host {
             in_flight: 0,
             faulty,
         };
-        let Some(index) = shared.sends.take(send) else { return Err(PostError::Full) };
+        let Some(index) = shared.sends.add(send) else { return Err(PostError::Full) };
         if !faulty {
             shared.hold(&request.local);
         }
@@ -170,7 +171,7 @@ impl Host {
         if record.posted >= record.depth {
             return Err(PostError::Full);
         }
-        self.append_receive(queue.0, request).ok_or(PostError::Full)
+        self.append_receive(Index::of(queue.0), request).ok_or(PostError::Full)
     }
 
     // ---- inputs ----
@@ -232,10 +233,10 @@ impl Host {
         if pair.life != token.life {
             return;
         }
-        match token.kind {
-            TokenKind::Request => pair.request_placed(shared, token.subject),
-            TokenKind::Atomic => pair.atomic_executed(shared, token.subject, old),
-            TokenKind::Answer => pair.answer_placed(shared, token.subject),
+        match token.subject {
+            TokenSubject::Request(index) => pair.request_placed(shared, index),
+            TokenSubject::Atomic(index) => pair.atomic_executed(shared, index, old),
+            TokenSubject::Answer(index) => pair.answer_placed(shared, index),
         }
         self.settle_overruns();
     }
@@ -436,16 +437,19 @@ impl Host {
     }
 
     fn receive_queue(&self, queue: ReceiveQueueId) -> Option<&ReceiveQueue> {
-        let queues = &self.shared.receive_queues;
-        let record = (queue.0 < queues.high_water()).then(|| &queues[queue.0])?;
+        let record = self.shared.receive_queues.get(Index::of(queue.0))?;
         (record.live && !record.owned).then_some(record)
     }
 
-    fn append_receive(&mut self, queue: u32, request: &ReceiveRequest) -> Option<()> {
+    fn append_receive(
+        &mut self,
+        queue: Index<ReceiveQueue>,
+        request: &ReceiveRequest,
+    ) -> Option<()> {
         let shared = &mut self.shared;
         let faulty = !shared.holds(shared.receive_queues[queue].domain, &request.local);
         let (id, local, links) = (request.id, request.local, Links::UNLINKED);
-        let index = shared.receives.take(Receive { id, local, links, faulty })?;
+        let index = shared.receives.add(Receive { id, local, links, faulty })?;
         if !faulty {
             shared.hold(&request.local);
         }

@@ -1,13 +1,14 @@
 //! Memory that its owner has taken away without deregistering it: what the caller could not place,
 //! change or gather ends in an error, here and at the peer.
 
-use super::api::{CompletionKind, PlacementToken, Status, TokenKind, Transmit, Transport};
+use super::api::{CompletionKind, PlacementToken, Status, TokenSubject, Transmit, Transport};
 use super::host::Host;
 use super::queue_pair::QueuePair;
 use super::resources::Stage;
 use super::responder::Incoming;
 use super::shared::Shared;
-use fairway_device::pool::NONE;
+use crate::work::{Pending, Send};
+use fairway_device::pool::Index;
 use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation};
 
@@ -21,10 +22,10 @@ impl Host {
         if pair.life != token.life {
             return;
         }
-        match token.kind {
-            TokenKind::Request => pair.request_unplaced(shared, token.subject),
-            TokenKind::Atomic => pair.atomic_not_executed(shared, token.subject),
-            TokenKind::Answer => pair.answer_unplaced(shared, token.subject),
+        match token.subject {
+            TokenSubject::Request(index) => pair.request_unplaced(shared, index),
+            TokenSubject::Atomic(index) => pair.atomic_not_executed(shared, index),
+            TokenSubject::Answer(index) => pair.answer_unplaced(shared, index),
         }
         self.settle_overruns();
     }
@@ -46,35 +47,38 @@ impl Host {
 }
 
 impl QueuePair {
-    fn request_unplaced(&mut self, shared: &mut Shared, index: u32) {
-        if index < shared.pending.high_water() {
+    fn request_unplaced(&mut self, shared: &mut Shared, index: Index<Pending>) {
+        if shared.pending.get(index).is_some() {
             shared.pending[index].missing = true;
             self.finish_pending(shared);
         }
     }
 
     /// The first packet in line went nowhere: its message is refused, and so is what is behind it.
-    pub(crate) fn end_missing(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn end_missing(&mut self, shared: &mut Shared, index: Index<Pending>) {
         let pending = shared.pending[index];
         self.responder.pending.unlink(&mut shared.pending, index);
-        shared.pending.give_back(index);
+        shared.pending.remove(index);
         let failed = Shared::empty_receive(self.number, Status::LocalProtection);
-        let into_receive = pending.kind == CompletionKind::Receive && pending.receive != NONE;
-        if into_receive {
-            shared.complete_receive(self.receive_queue, pending.receive, failed);
+        let is_receive = pending.kind == CompletionKind::Receive;
+        let into_receive = pending.receive.filter(|_| is_receive);
+        if let Some(receive) = into_receive {
+            shared.complete_receive(self.receive_queue, receive, failed);
         }
+        let other = pending.receive.filter(|_| !is_receive);
+        let into_receive = into_receive.is_some();
         if self.transport != Transport::Rc {
             if into_receive {
                 return self.fault(shared, Status::LocalProtection);
             }
-            if pending.receive != NONE {
-                self.responder.spare = Some(pending.receive);
+            if other.is_some() {
+                self.responder.spare = other;
             }
             return self.finish_pending(shared);
         }
-        if pending.receive != NONE && !into_receive {
+        if let Some(receive) = other {
             let flushed = Shared::empty_receive(self.number, Status::Flushed);
-            shared.complete_receive(self.receive_queue, pending.receive, flushed);
+            shared.complete_receive(self.receive_queue, receive, flushed);
         }
         let within = matches!(self.responder.incoming, Incoming::Send { .. });
         let (code, status) = match (into_receive, within) {
@@ -93,24 +97,23 @@ impl QueuePair {
 
     /// What is behind a refused packet is dropped, once nothing is being placed for it.
     pub(crate) fn drop_broken(&mut self, shared: &mut Shared) {
-        while self.responder.pending.head() != NONE {
-            let index = self.responder.pending.head();
+        while let Some(index) = self.responder.pending.head() {
             let pending = shared.pending[index];
-            if !pending.placed && !pending.missing && pending.resource == NONE {
+            if !pending.placed && !pending.missing && pending.resource.is_none() {
                 break;
             }
             self.responder.pending.unlink(&mut shared.pending, index);
-            shared.pending.give_back(index);
-            if pending.receive != NONE {
+            shared.pending.remove(index);
+            if let Some(receive) = pending.receive {
                 let flushed = Shared::empty_receive(self.number, Status::Flushed);
-                shared.complete_receive(self.receive_queue, pending.receive, flushed);
+                shared.complete_receive(self.receive_queue, receive, flushed);
             }
         }
         self.mark_ready(shared);
     }
 
-    fn atomic_not_executed(&mut self, shared: &mut Shared, index: u32) {
-        if index >= shared.pending.high_water() || self.responder.pending.head() != index {
+    fn atomic_not_executed(&mut self, shared: &mut Shared, index: Index<Pending>) {
+        if self.responder.pending.head() != Some(index) {
             return;
         }
         let pending = shared.pending[index];
@@ -120,12 +123,12 @@ impl QueuePair {
         }
         resource.stage = Stage::Answered;
         self.responder.pending.unlink(&mut shared.pending, index);
-        shared.pending.give_back(index);
+        shared.pending.remove(index);
         self.break_off_after(shared, pending.psn, NakCode::RemoteAccess, Status::Flushed);
     }
 
-    fn answer_unplaced(&mut self, shared: &mut Shared, index: u32) {
-        if index < shared.sends.high_water() && shared.sends[index].placing > 0 {
+    fn answer_unplaced(&mut self, shared: &mut Shared, index: Index<Send>) {
+        if shared.sends.get(index).is_some_and(|send| send.placing > 0) {
             self.fail(shared, index, Status::LocalProtection);
         }
     }
@@ -140,12 +143,10 @@ impl QueuePair {
 
     /// The send is the last that may go on. What is before it is sent again, as far as need be.
     fn send_ungathered(&mut self, shared: &mut Shared, psn: Psn) {
-        let mut at = self.requester.oldest;
-        if at == NONE {
-            return;
-        }
-        let mut first = self.requester.una.minus(shared.sends[at].acknowledged);
-        while at != NONE {
+        let Some(oldest) = self.requester.oldest else { return };
+        let mut first = self.requester.una.minus(shared.sends[oldest].acknowledged);
+        let mut next = Some(oldest);
+        while let Some(at) = next {
             let send = &shared.sends[at];
             let index = psn.distance_from(first);
             if index >= 0 && (index as u32) < send.packets {
@@ -153,14 +154,14 @@ impl QueuePair {
                 return self.rewind(shared);
             }
             first = first.plus(send.packets);
-            at = send.links.next();
+            next = send.links.next();
         }
     }
 
     /// The send ends, of which the packet was that was polled last.
     fn unreliable_ungathered(&mut self, shared: &mut Shared) {
         if core::mem::take(&mut self.requester.leaving) > 0 {
-            self.fail(shared, self.requester.oldest, Status::LocalProtection);
+            self.fail_oldest(shared, Status::LocalProtection);
         }
     }
 
@@ -170,7 +171,8 @@ impl QueuePair {
         if packets == 0 {
             return;
         }
-        let send = &mut shared.sends[requester.oldest];
+        let Some(oldest) = requester.oldest else { return };
+        let send = &mut shared.sends[oldest];
         send.acknowledged += packets;
         requester.una = requester.cursor_psn;
         if send.acknowledged == send.packets {
@@ -180,9 +182,9 @@ impl QueuePair {
     }
 
     /// True if memory of a send is missing. It fails when it is the oldest.
-    pub(crate) fn is_missing(&mut self, shared: &mut Shared, index: u32) -> bool {
+    pub(crate) fn is_missing(&mut self, shared: &mut Shared, index: Index<Send>) -> bool {
         let is_missing = self.requester.missing == Some(index);
-        if is_missing && self.requester.oldest == index {
+        if is_missing && self.requester.oldest == Some(index) {
             self.fail(shared, index, Status::LocalProtection);
         }
         is_missing

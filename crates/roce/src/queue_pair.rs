@@ -1,14 +1,15 @@
 //! A queue pair, and how it ends.
 
 use super::api::{
-    Change, Event, Peer, PlacementToken, QueuePairConfig, Status, TokenKind, Transport,
+    Change, Event, Peer, PlacementToken, QueuePairConfig, Status, TokenSubject, Transport,
 };
 use super::requester::Requester;
 use super::responder::{Incoming, Responder};
 use super::shared::Shared;
 use super::state::QueuePairState;
+use crate::work::{Receive, ReceiveQueue};
 use fairway_device::Rights;
-use fairway_device::pool::NONE;
+use fairway_device::pool::Index;
 use fairway_wire::roce::{Bth, DEFAULT_P_KEY, Service};
 use fairway_wire::{Psn, Qpn};
 
@@ -22,7 +23,7 @@ pub(crate) struct QueuePair {
     pub(crate) send_queue: u32,
     pub(crate) receive_queue: u32,
     /// Its receive queue, shared or its own.
-    pub(crate) receives: u32,
+    pub(crate) receives: Index<ReceiveQueue>,
     pub(crate) shares_receives: bool,
     pub(crate) send_depth: u32,
     pub(crate) state: QueuePairState,
@@ -48,7 +49,7 @@ impl QueuePair {
         number: Qpn,
         index: u32,
         config: &QueuePairConfig,
-        receives: u32,
+        receives: Index<ReceiveQueue>,
         window: u32,
     ) -> QueuePair {
         QueuePair {
@@ -108,8 +109,8 @@ impl QueuePair {
         }
     }
 
-    pub(crate) fn token(&self, kind: TokenKind, subject: u32) -> PlacementToken {
-        PlacementToken { queue_pair: self.number, life: self.life, subject, kind }
+    pub(crate) fn token(&self, subject: TokenSubject) -> PlacementToken {
+        PlacementToken { queue_pair: self.number, life: self.life, subject }
     }
 
     /// BTH of a packet to the peer.
@@ -135,7 +136,7 @@ impl QueuePair {
         let entered = self.state != QueuePairState::Error;
         self.state = QueuePairState::Error;
         self.life = self.life.wrapping_add(1);
-        self.flush_sends(shared, NONE, Status::Flushed);
+        self.flush_sends(shared, None, Status::Flushed);
         let flushed = Shared::empty_receive(self.number, Status::Flushed);
         while let Some(index) = self.unfinished_receive(shared) {
             shared.complete_receive(self.receive_queue, index, flushed);
@@ -174,12 +175,12 @@ impl QueuePair {
     }
 
     /// A receive that a message has taken and not finished, in the order they were taken.
-    fn unfinished_receive(&mut self, shared: &mut Shared) -> Option<u32> {
+    fn unfinished_receive(&mut self, shared: &mut Shared) -> Option<Index<Receive>> {
         while let Some(index) = self.responder.pending.pop_front(&mut shared.pending) {
             let receive = shared.pending[index].receive;
-            shared.pending.give_back(index);
-            if receive != NONE {
-                return Some(receive);
+            shared.pending.remove(index);
+            if receive.is_some() {
+                return receive;
             }
         }
         if let Incoming::Send { receive, .. } = self.responder.incoming {

@@ -12,11 +12,12 @@
 use super::api::Work;
 use super::work::Send;
 use alloc::vec::Vec;
+use fairway_device::pool::Index;
 
 /// Remote addresses from `start` up to `end`, which the send of this index reads.
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    send: u32,
+    send: Index<Send>,
     start: u64,
     end: u64,
 }
@@ -39,7 +40,7 @@ impl Readings {
     }
 
     /// A send leaves, or the next request of a READ that takes several.
-    pub(crate) fn sent(&mut self, index: u32, send: &Send) {
+    pub(crate) fn sent(&mut self, index: Index<Send>, send: &Send) {
         let is_known = self.ranges.last().is_some_and(|range| range.send == index);
         if let Work::Read { remote } = send.work
             && send.length > 0
@@ -51,7 +52,7 @@ impl Readings {
     }
 
     /// The whole answer to a send has come.
-    pub(crate) fn answered(&mut self, index: u32) {
+    pub(crate) fn answered(&mut self, index: Index<Send>) {
         if self.ranges.first().is_some_and(|range| range.send == index) {
             self.ranges.remove(0);
         }

@@ -14,7 +14,6 @@ use super::queue_pair::QueuePair;
 use super::requester::PACKET_OVERHEAD;
 use super::shared::Shared;
 use super::state::QueuePairState;
-use fairway_device::pool::NONE;
 use fairway_wire::roce::{Bth, Packet};
 use fairway_wire::{Duration, Instant, Psn};
 
@@ -119,9 +118,8 @@ impl QueuePair {
     fn is_repairable(&self, shared: &Shared) -> bool {
         let requester = &self.requester;
         shared.profile.out_of_order.is_some()
-            && requester.oldest != NONE
             && requester.una.is_before(requester.cursor_psn)
-            && !shared.sends[requester.oldest].is_answered()
+            && requester.oldest.is_some_and(|oldest| !shared.sends[oldest].is_answered())
     }
 
     /// Has the oldest packet sent again, and nothing else. False if everything has to be.
@@ -167,7 +165,7 @@ impl QueuePair {
     /// The packet at `una` once more.
     pub(crate) fn repair(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         self.requester.recovery.due = false;
-        let oldest = self.requester.oldest;
+        let oldest = self.requester.oldest?;
         if !self.is_repairable(shared) {
             return None;
         }

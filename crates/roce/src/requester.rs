@@ -19,7 +19,7 @@ use super::state::QueuePairState;
 use super::window::Window;
 use super::work::{Send, after};
 use fairway_device::list::List;
-use fairway_device::pool::NONE;
+use fairway_device::pool::Index;
 use fairway_device::{Rights, ScatterList};
 use fairway_policy::DcqcnRate;
 use fairway_wire::roce::{
@@ -39,11 +39,11 @@ const READS_PER_WINDOW: u32 = 8;
 
 #[derive(Debug)]
 pub(crate) struct Requester {
-    pub(crate) queue: List,
+    pub(crate) queue: List<Index<Send>>,
     pub(crate) posted: u32,
-    pub(crate) oldest: u32,
+    pub(crate) oldest: Option<Index<Send>>,
     pub(crate) una: Psn,
-    cursor: u32,
+    cursor: Option<Index<Send>>,
     cursor_index: u32,
     pub(crate) cursor_psn: Psn,
     /// After the last PSN that was ever sent.
@@ -79,7 +79,7 @@ pub(crate) struct Requester {
     /// [`Event::Drained`] is owed.
     draining: bool,
     /// Memory of this send is not there.
-    pub(crate) missing: Option<u32>,
+    pub(crate) missing: Option<Index<Send>>,
     /// PSNs of the unreliable packet that was polled last, unless it is known to have been
     /// gathered.
     pub(crate) leaving: u32,
@@ -94,9 +94,9 @@ impl Requester {
         Requester {
             queue: List::default(),
             posted: 0,
-            oldest: NONE,
+            oldest: None,
             una: Psn::new(0),
-            cursor: NONE,
+            cursor: None,
             cursor_index: 0,
             cursor_psn: Psn::new(0),
             high: Psn::new(0),
@@ -200,15 +200,13 @@ impl Requester {
 
 impl QueuePair {
     /// Puts a send behind the others.
-    pub(crate) fn append(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn append(&mut self, shared: &mut Shared, index: Index<Send>) {
         let requester = &mut self.requester;
         requester.queue.push_back(&mut shared.sends, index);
         requester.posted += 1;
-        if requester.oldest == NONE {
-            requester.oldest = index;
-        }
-        if requester.cursor == NONE {
-            (requester.cursor, requester.cursor_index) = (index, 0);
+        requester.oldest = requester.oldest.or(Some(index));
+        if requester.cursor.is_none() {
+            (requester.cursor, requester.cursor_index) = (Some(index), 0);
         }
         self.mark_ready(shared);
     }
@@ -223,9 +221,7 @@ impl QueuePair {
         if self.requester.recovery.is_due() {
             return self.repair(shared, now);
         }
-        if index == NONE {
-            return None;
-        }
+        let index = index?;
         if self.is_missing(shared, index) {
             return None;
         }
@@ -238,7 +234,7 @@ impl QueuePair {
         }
         if shared.is_revoked(self.domain, &send.local) {
             // What is before it ends as it would have.
-            if self.requester.oldest == index {
+            if self.requester.oldest == Some(index) {
                 self.fail(shared, index, Status::LocalProtection);
             }
             return None;
@@ -305,12 +301,12 @@ impl QueuePair {
     }
 
     /// May the send at the cursor begin?
-    fn may_begin(&mut self, shared: &mut Shared, index: u32, send: &Send) -> bool {
+    fn may_begin(&mut self, shared: &mut Shared, index: Index<Send>, send: &Send) -> bool {
         if self.state == QueuePairState::SendDrained {
             return false;
         }
         if send.faulty {
-            if self.requester.oldest == index {
+            if self.requester.oldest == Some(index) {
                 self.fail(shared, index, Status::LocalProtection);
             }
             return false;
@@ -401,7 +397,7 @@ impl QueuePair {
     /// The packet at the cursor, of `taken` PSNs, leaves.
     fn sent(&mut self, shared: &mut Shared, now: Instant, taken: u32, asked: bool) {
         let requester = &mut self.requester;
-        let index = requester.cursor;
+        let Some(index) = requester.cursor else { return };
         let send = &mut shared.sends[index];
         if send.is_answered() {
             send.in_flight += 1;
@@ -434,14 +430,14 @@ impl QueuePair {
     /// Moves the cursor back to what was not acknowledged.
     pub(crate) fn rewind(&mut self, shared: &mut Shared) {
         let requester = &mut self.requester;
-        let mut at = requester.oldest;
-        while at != NONE {
+        let mut next = requester.oldest;
+        while let Some(at) = next {
             let send = &mut shared.sends[at];
             requester.reads_in_flight -= core::mem::take(&mut send.in_flight);
-            if at == requester.cursor {
+            if next == requester.cursor {
                 break;
             }
-            at = send.links.next();
+            next = send.links.next();
         }
         requester.read_span = 0;
         requester.readings.clear();
@@ -456,10 +452,8 @@ impl QueuePair {
         let requester = &mut self.requester;
         requester.cursor = requester.oldest;
         requester.cursor_psn = requester.una;
-        requester.cursor_index = match requester.oldest {
-            NONE => 0,
-            oldest => shared.sends[oldest].acknowledged,
-        };
+        requester.cursor_index =
+            requester.oldest.map_or(0, |oldest| shared.sends[oldest].acknowledged);
     }
 
     /// Sets the retransmission timer anew; it runs while something is not acknowledged.
@@ -515,7 +509,7 @@ impl QueuePair {
         }
         shared.counters.timeouts += 1;
         if self.requester.retries_left == 0 {
-            return self.fail(shared, self.requester.oldest, Status::RetryExceeded);
+            return self.fail_oldest(shared, Status::RetryExceeded);
         }
         self.requester.retries_left -= 1;
         if !self.begin_repair(shared) {
@@ -529,8 +523,7 @@ impl QueuePair {
 
     /// Completes what is done, in order.
     pub(crate) fn settle(&mut self, shared: &mut Shared) {
-        while self.requester.queue.head() != NONE {
-            let index = self.requester.queue.head();
+        while let Some(index) = self.requester.queue.head() {
             if !shared.sends[index].is_done() {
                 break;
             }
@@ -556,8 +549,22 @@ impl QueuePair {
     }
 
     /// A send failed: those behind it are flushed, and the queue pair is in error.
-    pub(crate) fn fail(&mut self, shared: &mut Shared, index: u32, status: Status) {
-        self.flush_sends(shared, index, status);
+    pub(crate) fn fail(&mut self, shared: &mut Shared, index: Index<Send>, status: Status) {
+        self.end_sends(shared, Some(index), status);
+    }
+
+    /// The oldest send failed, likewise.
+    pub(crate) fn fail_oldest(&mut self, shared: &mut Shared, status: Status) {
+        self.end_sends(shared, self.requester.oldest, status);
+    }
+
+    pub(crate) fn end_sends(
+        &mut self,
+        shared: &mut Shared,
+        failed: Option<Index<Send>>,
+        status: Status,
+    ) {
+        self.flush_sends(shared, failed, status);
         if self.transport == Transport::Rc {
             return self.fault(shared, status);
         }
@@ -566,9 +573,14 @@ impl QueuePair {
     }
 
     /// Completes every send: `failed` with its own status, the others as flushed.
-    pub(crate) fn flush_sends(&mut self, shared: &mut Shared, failed: u32, status: Status) {
+    pub(crate) fn flush_sends(
+        &mut self,
+        shared: &mut Shared,
+        failed: Option<Index<Send>>,
+        status: Status,
+    ) {
         while let Some(index) = self.requester.queue.pop_front(&mut shared.sends) {
-            let status = if index == failed { status } else { Status::Flushed };
+            let status = if Some(index) == failed { status } else { Status::Flushed };
             shared.complete_send(self.number, self.send_queue, index, status);
         }
         let next = self.requester.high;

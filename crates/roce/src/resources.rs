@@ -83,8 +83,8 @@ impl Resources {
         at as u32
     }
 
-    pub(crate) fn get(&mut self, at: u32) -> Option<&mut Resource> {
-        self.entries.get_mut(at as usize)
+    pub(crate) fn get(&mut self, at: Option<u32>) -> Option<&mut Resource> {
+        self.entries.get_mut(at? as usize)
     }
 
     /// True if none is to be executed or answered.

@@ -1,12 +1,13 @@
 //! What a responder sends: answers to READs and atomics, acknowledgements, refusals, congestion
 //! notifications. In PSN order, so that none promises what an earlier one has yet to bring.
 
-use super::api::{AtomicExecution, Completion, Status, TokenKind, Transmit};
+use super::api::{AtomicExecution, Completion, Status, TokenSubject, Transmit};
 use super::queue_pair::QueuePair;
 use super::resources::{ResourceKind, Stage};
 use super::responder::{Incoming, target};
 use super::shared::{Granted, Shared};
-use fairway_device::pool::NONE;
+use crate::work::Pending;
+use fairway_device::pool::Index;
 use fairway_device::{LocalRange, ScatterList, SegmentId};
 use fairway_wire::roce::{Aeth, Bth, Credits, NakCode, Operation, Packet, ReadFragment, Syndrome};
 use fairway_wire::{AtomicOperator, Instant, Psn};
@@ -121,10 +122,7 @@ impl QueuePair {
 
     /// The atomic whose turn it is, if it was not handed out yet.
     pub(crate) fn next_execution(&mut self, shared: &mut Shared) -> Option<AtomicExecution> {
-        let index = self.responder.pending.head();
-        if index == NONE {
-            return None;
-        }
+        let index = self.responder.pending.head()?;
         let resource = self.responder.resources.get(shared.pending[index].resource)?;
         let ResourceKind::Atomic { granted, compare, operand, .. } = resource.kind else {
             return None;
@@ -137,13 +135,14 @@ impl QueuePair {
         if !shared.is_current(&granted) {
             resource.stage = Stage::Answered;
             self.responder.pending.unlink(&mut shared.pending, index);
-            shared.pending.give_back(index);
+            shared.pending.remove(index);
             let _ = self.refuse(shared, first, NakCode::RemoteAccess, Status::Flushed);
             return None;
         }
-        let (segment, offset) = (SegmentId::new(granted.segment), granted.offset);
+        let (segment, offset) =
+            (granted.segment.map_or(SegmentId::NOWHERE, SegmentId::new), granted.offset);
         let target = LocalRange { segment, offset, length: 8 };
-        let token = self.token(TokenKind::Atomic, index);
+        let token = self.token(TokenSubject::Atomic(index));
         let (operator, compare) = match compare {
             Some(compare) => (AtomicOperator::CompareSwap, compare),
             None => (AtomicOperator::Add, 0),
@@ -152,8 +151,13 @@ impl QueuePair {
     }
 
     /// A word was changed, and was `old` before.
-    pub(crate) fn atomic_executed(&mut self, shared: &mut Shared, index: u32, value: u64) {
-        if index >= shared.pending.high_water() || self.responder.pending.head() != index {
+    pub(crate) fn atomic_executed(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Pending>,
+        value: u64,
+    ) {
+        if self.responder.pending.head() != Some(index) {
             return;
         }
         if let Some(resource) = self.responder.resources.get(shared.pending[index].resource)

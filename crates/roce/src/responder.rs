@@ -6,14 +6,14 @@
 
 use super::api::{
     Completion, CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, Target,
-    TokenKind, Transport, Verdict,
+    TokenSubject, Transport, Verdict,
 };
 use super::queue_pair::QueuePair;
 use super::resources::{ResourceKind, Resources, Stage};
 use super::shared::{Granted, Shared};
-use super::work::Pending;
+use super::work::{Pending, Receive};
 use fairway_device::list::{Links, List};
-use fairway_device::pool::NONE;
+use fairway_device::pool::Index;
 use fairway_device::{LocalRange, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{Bth, NakCode, Operation, Packet, Reth, RnrTimer, Syndrome, Tail};
 use fairway_wire::{Instant, Msn, Psn};
@@ -36,9 +36,9 @@ pub(crate) struct Responder {
     /// Messages completed.
     pub(crate) msn: Msn,
     pub(crate) incoming: Incoming,
-    pub(crate) pending: List,
+    pub(crate) pending: List<Index<Pending>>,
     /// A receive that was taken by a message that broke off (UC): the next message gets it.
-    pub(crate) spare: Option<u32>,
+    pub(crate) spare: Option<Index<Receive>>,
     /// The peer was told that a packet is missing, or that it has to wait: not again until it came.
     pub(crate) told: bool,
     /// A refusal to be sent.
@@ -64,7 +64,7 @@ pub(crate) enum Incoming {
     Nothing,
     /// Into a receive; so many bytes came.
     Send {
-        receive: u32,
+        receive: Index<Receive>,
         bytes: u32,
     },
     /// Here the next packet goes; so many bytes are to come of so many.
@@ -81,12 +81,12 @@ struct Taken {
     header: ScatterList,
     psns: u32,
     last: bool,
-    receive: u32,
+    receive: Option<Index<Receive>>,
     kind: CompletionKind,
     bytes: u32,
     tail: Tail,
     from: Peer,
-    resource: u32,
+    resource: Option<u32>,
 }
 
 impl Taken {
@@ -95,12 +95,12 @@ impl Taken {
         header: ScatterList::EMPTY,
         psns: 1,
         last: false,
-        receive: NONE,
+        receive: None,
         kind: CompletionKind::Receive,
         bytes: 0,
         tail: Tail::Nothing,
         from: Peer { address: 0, queue_pair: fairway_wire::Qpn::new(0) },
-        resource: NONE,
+        resource: None,
     };
 }
 
@@ -278,7 +278,7 @@ impl QueuePair {
         }
     }
 
-    pub(crate) fn next_receive(&mut self, shared: &mut Shared) -> Option<u32> {
+    pub(crate) fn next_receive(&mut self, shared: &mut Shared) -> Option<Index<Receive>> {
         if self.responder.spare.is_some() {
             // Late placements of the message that broke off must not fall into the next one.
             let free = self.responder.pending.is_empty();
@@ -316,7 +316,7 @@ impl QueuePair {
             from: taken.from,
             resource: taken.resource,
         };
-        let Some(index) = shared.pending.take(pending) else {
+        let Some(index) = shared.pending.add(pending) else {
             // Callers have looked; but better to let the peer try again than to fail.
             return shared.drop(DropReason::PendingPool);
         };
@@ -326,7 +326,7 @@ impl QueuePair {
         if placed {
             return Verdict::Done;
         }
-        let token = self.token(TokenKind::Request, index);
+        let token = self.token(TokenSubject::Request(index));
         let relaxed = self.is_relaxed(shared, &taken.target);
         let target = Target { bytes: taken.target, header: taken.header, relaxed };
         Verdict::Place(Placement { target, token })
@@ -338,14 +338,14 @@ impl QueuePair {
             || bytes.ranges().iter().all(|range| shared.is_relaxed(range.segment))
     }
 
-    fn is_atomic(&mut self, resource: u32) -> bool {
+    fn is_atomic(&mut self, resource: Option<u32>) -> bool {
         let kind = self.responder.resources.get(resource).map(|resource| resource.kind);
         matches!(kind, Some(ResourceKind::Atomic { .. }))
     }
 
     /// A packet of a request is in place.
-    pub(crate) fn request_placed(&mut self, shared: &mut Shared, index: u32) {
-        if index < shared.pending.high_water() {
+    pub(crate) fn request_placed(&mut self, shared: &mut Shared, index: Index<Pending>) {
+        if shared.pending.get(index).is_some() {
             shared.pending[index].placed = true;
             self.finish_pending(shared);
         }
@@ -356,8 +356,7 @@ impl QueuePair {
         if self.responder.broken {
             return self.drop_broken(shared);
         }
-        while self.responder.pending.head() != NONE {
-            let index = self.responder.pending.head();
+        while let Some(index) = self.responder.pending.head() {
             let pending = shared.pending[index];
             if pending.missing {
                 return self.end_missing(shared, index);
@@ -367,14 +366,14 @@ impl QueuePair {
                 break;
             }
             self.responder.pending.unlink(&mut shared.pending, index);
-            shared.pending.give_back(index);
+            shared.pending.remove(index);
             self.finish(shared, &pending);
         }
         self.mark_ready(shared);
     }
 
     /// All before this resource is in place: if it is an atomic, the caller is to execute it.
-    fn make_due(&mut self, shared: &mut Shared, resource: u32) {
+    fn make_due(&mut self, shared: &mut Shared, resource: Option<u32>) {
         let index = self.index;
         if let Some(resource) = self.responder.resources.get(resource)
             && resource.stage == Stage::Waiting
@@ -401,10 +400,10 @@ impl QueuePair {
             }
             None => {}
         }
-        if pending.receive != NONE {
+        if let Some(receive) = pending.receive {
             shared.complete_receive(
                 self.receive_queue,
-                pending.receive,
+                receive,
                 Completion {
                     id: 0,
                     queue_pair: self.number,
@@ -428,9 +427,11 @@ pub(crate) fn packets(length: u32, mtu: u32) -> u32 {
 
 /// A range that was granted to a peer.
 pub(crate) fn target(granted: &Granted, length: u32) -> ScatterList {
-    let segment = SegmentId::new(granted.segment);
-    match length {
-        0 => ScatterList::EMPTY,
-        _ => LocalRange { segment, offset: granted.offset, length }.into(),
+    match granted.segment.filter(|_| length > 0) {
+        None => ScatterList::EMPTY,
+        Some(segment) => {
+            let segment = SegmentId::new(segment);
+            LocalRange { segment, offset: granted.offset, length }.into()
+        }
     }
 }

@@ -12,7 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_device::deadlines::Deadlines;
 use fairway_device::list::Ring;
-use fairway_device::pool::{NONE, Pool};
+use fairway_device::pool::{Index, Pool};
 use fairway_device::segment::{Admission, Segments};
 use fairway_device::{CompletionQueueId, LocalRange, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{NakCode, Tail};
@@ -43,11 +43,11 @@ pub(crate) struct Shared {
     pub(crate) kept: Pool<()>,
     pub(crate) deadlines: Deadlines,
     /// Queue pairs that may have something to send.
-    pub(crate) ready: Ring,
+    pub(crate) ready: Ring<u32>,
     /// Queue pairs that have an atomic to be executed.
-    pub(crate) executing: Ring,
+    pub(crate) executing: Ring<u32>,
     /// Queue pairs that want a packet back that the caller keeps.
-    pub(crate) recalling: Ring,
+    pub(crate) recalling: Ring<u32>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) profile: Profile,
@@ -59,7 +59,8 @@ pub(crate) struct Shared {
 /// A range of a segment that a peer may use, as long as the registration lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
-    pub(crate) segment: u32,
+    /// The segment's number; `None` for an access of no bytes, which is to no segment.
+    pub(crate) segment: Option<u32>,
     pub(crate) admission: Admission,
     pub(crate) offset: u64,
 }
@@ -67,7 +68,7 @@ pub(crate) struct Granted {
 impl Granted {
     /// Of nothing: what an access of no bytes needs.
     pub(crate) const NOTHING: Granted =
-        Granted { segment: NONE, admission: Admission { generation: 0, via: NONE }, offset: 0 };
+        Granted { segment: None, admission: Admission::NOWHERE, offset: 0 };
 }
 
 impl Shared {
@@ -187,7 +188,7 @@ impl Shared {
             self.segments.check(&access, rights).map_err(|_| NakCode::RemoteAccess)?;
         match self.domains.get(token_id as usize) {
             Some(&of) if of == domain => {
-                Ok(Granted { segment: token_id, admission, offset: target.offset })
+                Ok(Granted { segment: Some(token_id), admission, offset: target.offset })
             }
             _ => Err(NakCode::RemoteAccess),
         }
@@ -210,7 +211,8 @@ impl Shared {
     }
 
     pub(crate) fn is_current(&self, granted: &Granted) -> bool {
-        granted.segment == NONE || self.segments.is_current(granted.segment, &granted.admission)
+        let is_current = |segment| self.segments.is_current(segment, &granted.admission);
+        granted.segment.is_none_or(is_current)
     }
 
     /// Reports a send that is in no list any more, and gives its record back.
@@ -218,11 +220,11 @@ impl Shared {
         &mut self,
         queue_pair: Qpn,
         queue: u32,
-        index: u32,
+        index: Index<Send>,
         status: Status,
     ) {
         let send = self.sends[index];
-        self.sends.give_back(index);
+        self.sends.remove(index);
         if !send.faulty {
             self.let_go(&send.local);
         }
@@ -253,7 +255,7 @@ impl Shared {
     }
 
     /// Takes the next receive of a queue.
-    pub(crate) fn take_receive(&mut self, receives: u32) -> Option<u32> {
+    pub(crate) fn take_receive(&mut self, receives: Index<ReceiveQueue>) -> Option<Index<Receive>> {
         let queue = &mut self.receive_queues[receives];
         let index = queue.list.pop_front(&mut self.receives)?;
         queue.posted -= 1;
@@ -262,18 +264,23 @@ impl Shared {
     }
 
     /// Reports that few receives are left, if the program has set a limit.
-    pub(crate) fn note_limit(&mut self, receives: u32) {
+    pub(crate) fn note_limit(&mut self, receives: Index<ReceiveQueue>) {
         let queue = &mut self.receive_queues[receives];
         if queue.posted < queue.limit {
             queue.limit = 0;
-            self.events.push_back(Event::ReceiveLimit { queue: ReceiveQueueId(receives) });
+            self.events.push_back(Event::ReceiveLimit { queue: ReceiveQueueId(receives.number()) });
         }
     }
 
     /// Reports a receive that was taken, and gives its record back.
-    pub(crate) fn complete_receive(&mut self, queue: u32, index: u32, completion: Completion) {
+    pub(crate) fn complete_receive(
+        &mut self,
+        queue: u32,
+        index: Index<Receive>,
+        completion: Completion,
+    ) {
         let receive = self.receives[index];
-        self.receives.give_back(index);
+        self.receives.remove(index);
         if !receive.faulty {
             self.let_go(&receive.local);
         }
@@ -281,18 +288,18 @@ impl Shared {
     }
 
     /// Forgets a receive that was taken, or is in no queue any more.
-    pub(crate) fn forget_receive(&mut self, index: u32) {
+    pub(crate) fn forget_receive(&mut self, index: Index<Receive>) {
         let receive = self.receives[index];
-        self.receives.give_back(index);
+        self.receives.remove(index);
         if !receive.faulty {
             self.let_go(&receive.local);
         }
     }
 
     /// Forgets a send that is in no list any more.
-    pub(crate) fn forget_send(&mut self, index: u32) {
+    pub(crate) fn forget_send(&mut self, index: Index<Send>) {
         let send = self.sends[index];
-        self.sends.give_back(index);
+        self.sends.remove(index);
         if !send.faulty {
             self.let_go(&send.local);
         }

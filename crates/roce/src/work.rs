@@ -3,6 +3,7 @@
 use super::api::{CompletionKind, Peer, Work};
 use fairway_device::ScatterList;
 use fairway_device::list::{Links, List, ListRecord};
+use fairway_device::pool::Index;
 use fairway_wire::roce::Tail;
 use fairway_wire::{Duration, Instant, Psn};
 
@@ -12,7 +13,7 @@ pub(crate) struct Send {
     pub(crate) id: u64,
     pub(crate) work: Work,
     pub(crate) local: ScatterList,
-    pub(crate) links: Links,
+    pub(crate) links: Links<Index<Send>>,
     /// Bytes of the message; of an atomic 0.
     pub(crate) length: u32,
     /// PSNs it takes: of a READ those of its answer.
@@ -64,7 +65,7 @@ impl Send {
 }
 
 impl ListRecord for Send {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Index<Self>> {
         &mut self.links
     }
 }
@@ -74,12 +75,12 @@ impl ListRecord for Send {
 pub(crate) struct Receive {
     pub(crate) id: u64,
     pub(crate) local: ScatterList,
-    pub(crate) links: Links,
+    pub(crate) links: Links<Index<Receive>>,
     pub(crate) faulty: bool,
 }
 
 impl ListRecord for Receive {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Index<Self>> {
         &mut self.links
     }
 }
@@ -87,7 +88,7 @@ impl ListRecord for Receive {
 /// A queue of posted receives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveQueue {
-    pub(crate) list: List,
+    pub(crate) list: List<Index<Receive>>,
     pub(crate) posted: u32,
     pub(crate) depth: u32,
     /// It is a queue pair's own, not shared.
@@ -104,7 +105,7 @@ pub(crate) struct ReceiveQueue {
 /// first may finish.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
-    pub(crate) links: Links,
+    pub(crate) links: Links<Index<Pending>>,
     /// The last PSN it takes.
     pub(crate) psn: Psn,
     /// It is in place.
@@ -116,19 +117,19 @@ pub(crate) struct Pending {
     pub(crate) first: bool,
     /// It ends a message.
     pub(crate) last: bool,
-    /// A receive that completes with it, or `NONE`.
-    pub(crate) receive: u32,
+    /// A receive that completes with it.
+    pub(crate) receive: Option<Index<Receive>>,
     pub(crate) kind: CompletionKind,
     pub(crate) bytes: u32,
     pub(crate) tail: Tail,
     pub(crate) solicited: bool,
     pub(crate) from: Peer,
-    /// A READ or atomic that is due with it: its place in the table of resources, or `NONE`.
-    pub(crate) resource: u32,
+    /// A READ or atomic that is due with it: its place in the table of resources.
+    pub(crate) resource: Option<u32>,
 }
 
 impl ListRecord for Pending {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Index<Self>> {
         &mut self.links
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use fairway_port::Waiter;
-use fairway_ring::{Baton, Doorbell, Role};
+use fairway_ring::{Doorbell, ProgressLock, Role};
 use fairway_wire::Instant;
 
 use crate::clock;
@@ -33,7 +33,7 @@ pub struct Shared<P: Protocol> {
     /// Threads that wait for the lock. One that polls makes way for them.
     contenders: AtomicU32,
     /// Decides which thread drives.
-    pub baton: Baton,
+    pub progress_lock: ProgressLock,
     /// The background thread sleeps here while application threads drive.
     pub bell: Doorbell,
     /// A thread that may sleep on the sockets does so in its own: the background thread, and
@@ -73,9 +73,9 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     while !shared.stopping.load(Ordering::Acquire) {
         let ticket = shared.bell.listen();
         if shared.poll_detector.should_drive() {
-            shared.baton.demand();
+            shared.progress_lock.demand();
         }
-        match shared.baton.decide(&mut polls_seen) {
+        match shared.progress_lock.decide(&mut polls_seen) {
             Role::Driving => drive_in_background(shared, &mut ready),
             Role::Watching => {
                 shared.bell.wait(ticket, Some(WATCH));
@@ -96,7 +96,7 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
     shared.poll_detector.on_turn();
     locked.core.background_turned();
     if locked.core.wants_background() {
-        shared.baton.demand();
+        shared.progress_lock.demand();
     }
     if unfinished {
         shared.unlock(locked);
@@ -132,7 +132,7 @@ impl<P: Protocol> Shared<P> {
         Shared {
             locked: Mutex::new(Locked { core, io, asleep, ready: Vec::new() }),
             contenders: AtomicU32::new(0),
-            baton: Baton::new(),
+            progress_lock: ProgressLock::new(),
             bell: Doorbell::new(),
             sleepers,
             has_thread,
@@ -228,7 +228,7 @@ impl<P: Protocol> Shared<P> {
 
     /// Asks the background thread to drive.
     pub fn demand_background(&self) {
-        if self.has_thread && self.baton.demand() {
+        if self.has_thread && self.progress_lock.demand() {
             self.bell.ring();
         }
     }

@@ -49,7 +49,7 @@ fn the_template_itself_is_fine() {
 }
 
 #[test]
-fn what_fails_in_an_event_is_replaced_in_that_event() {
+fn policy_that_fails_in_an_event_is_replaced_in_that_event() {
     let cases = [
         ("(loop (br 0))", Reason::OutOfFuel),
         ("unreachable", Reason::Trap("unreachable code was reached")),
@@ -110,7 +110,7 @@ fn memory_grows_at_the_start_only_and_not_without_bound() {
 }
 
 #[test]
-fn what_cannot_start_is_refused() {
+fn policy_that_cannot_start_is_refused() {
     let abi = "(func (export \"fairway_policy_abi\") (result i32) i32.const 1)";
     let area = "(func (export \"fairway_area\") (result i32) i32.const 1024)";
     let init = "(i64.store (i32.const 1024) (i64.const 100000))\n        i32.const 0";
@@ -149,7 +149,7 @@ fn what_cannot_start_is_refused() {
 }
 
 #[test]
-fn what_is_no_policy_is_refused_before_it_runs() {
+fn file_without_a_policy_is_refused_before_it_runs() {
     let load = |bytes: &[u8]| Module::load(bytes).expect_err("no policy");
     let wrong = |old: &str, new: &str| load(&with(old, new));
     assert_eq!(load(&[0; fairway_sandbox::MODULE_BYTES_MAX + 1]), LoadError::TooLarge);
@@ -264,7 +264,7 @@ fn names_that_are_no_modules_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_not_waited_for() {
+fn path_that_is_no_regular_file_is_refused_without_waiting() {
     assert!("cc=wasm:/dev/zero".parse::<Policies>().is_err());
     let error = Module::read(std::path::Path::new("/dev/zero")).expect_err("no file");
     assert!(matches!(error, LoadError::Io(_)));

@@ -30,7 +30,7 @@ fn a_swap_takes_effect_at_the_next_event_and_goes_on_from_the_window() {
 }
 
 #[test]
-fn what_does_not_start_takes_nobodys_place() {
+fn policy_that_does_not_start_leaves_the_old_one_running() {
     let policies = policies(&format!("cc={}:ai=64K", example("c/aimd.wasm")));
     let mut set = policies.build(4096);
     let mut twin = policies.build(4096);
@@ -89,7 +89,7 @@ fn a_new_module_ends_the_reign_of_the_fallback() {
 }
 
 #[test]
-fn a_watcher_tells_what_happens() {
+fn watcher_reports_events() {
     let folder = Folder::new();
     let file = folder.put("policy.wasm", &module(TEMPLATE));
     let policies = policies(&format!("cc={file}"));

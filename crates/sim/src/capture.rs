@@ -1,6 +1,6 @@
 //! Captures: what left by a port, in the format that Wireshark reads.
 
-use super::packets::Cold;
+use super::packets::PacketHeaders;
 use crate::endpoint::host_of;
 use fairway_engine::wire::{Ecn, MAX_HEADER, encode, roce};
 
@@ -24,7 +24,7 @@ pub struct Captured {
     /// The host it goes to, and the path it was sent by.
     pub(crate) destination: u32,
     pub(crate) path: u8,
-    pub(crate) cold: Cold,
+    pub(crate) headers: PacketHeaders,
 }
 
 /// What a packet has behind its UDP header: our headers, and bytes that are left out.
@@ -39,15 +39,15 @@ struct Datagram {
 impl Captured {
     fn datagram(&self) -> Datagram {
         let mut header = vec![0; MAX_HEADER];
-        match &self.cold {
-            Cold::Fairway(received) => {
+        match &self.headers {
+            PacketHeaders::Fairway(received) => {
                 let payload = received.payload as usize;
                 let length = encode(&received.route, &received.packet, payload, &mut header);
                 header.truncate(length);
                 let source = host_of(received.route.source);
                 Datagram { source, port: PORT, ecn: received.ecn, header, rest: payload }
             }
-            Cold::Roce(received) => {
+            PacketHeaders::Roce(received) => {
                 let payload = received.payload as usize;
                 let length = roce::encode(&received.packet, payload, &mut header);
                 header.truncate(length);

@@ -4,8 +4,8 @@
 //! It reads no clock. A caller that passes real time is an emulator ([`Emulation::next_ps`] returns
 //! when to call again); one that passes any other time is a test.
 
-use super::domain::Domain;
-use super::packets::{Cold, Hot, NONE};
+use super::packets::{NONE, PacketHeaders, PacketMeta};
+use super::partition::Partition;
 use super::plan::Plan;
 use super::scenario::{Overflow, Scenario};
 use crate::error::SimulationError;
@@ -48,8 +48,8 @@ pub struct EmulationCounters {
 
 /// A network that carries frames of others.
 pub struct Emulation {
-    domain: Domain,
-    /// By packet of the domain: the frame itself.
+    partition: Partition,
+    /// By packet of the partition: the frame itself.
     frames: Vec<Vec<u8>>,
     /// When the last one came in: no two come at once, or they would have no order.
     last_ps: u64,
@@ -69,19 +69,19 @@ impl Emulation {
             Scenario { flows: Vec::new(), streams: Vec::new(), program: None, ..scenario };
         let hosts = scenario.network.hosts as usize;
         let plan = Arc::new(Plan::new(scenario, 1));
-        let mut domain = Domain::new(&plan, 0, (0..hosts).map(|_| None).collect());
-        domain.handed = Some(Vec::new());
-        Ok(Emulation { domain, frames: Vec::new(), last_ps: 0 })
+        let mut partition = Partition::new(&plan, 0, (0..hosts).map(|_| None).collect());
+        partition.handed = Some(Vec::new());
+        Ok(Emulation { partition, frames: Vec::new(), last_ps: 0 })
     }
 
     /// How many hosts there are.
     pub fn hosts(&self) -> u32 {
-        self.domain.plan.scenario.network.hosts
+        self.partition.plan.scenario.network.hosts
     }
 
     /// The latency of the shortest link.
     pub fn shortest_latency(&self) -> Duration {
-        let links = &self.domain.plan.scenario.network.links;
+        let links = &self.partition.plan.scenario.network.links;
         let shortest_ps = links.iter().map(|link| link.latency_ps).min().unwrap_or(0);
         Duration::from_nanos(shortest_ps / 1000)
     }
@@ -93,7 +93,7 @@ impl Emulation {
     /// If there is no such host.
     pub fn send(&mut self, now_ps: u64, frame: &Frame, bytes: Vec<u8>) {
         assert!(frame.from < self.hosts() && frame.to < self.hosts(), "no such host: {frame:?}");
-        let hot = Hot {
+        let meta = PacketMeta {
             next: NONE,
             bytes: frame.bytes,
             destination: frame.to,
@@ -107,7 +107,12 @@ impl Emulation {
             hops: 0,
         };
         self.last_ps = now_ps.max(self.last_ps + 1);
-        let index = self.domain.take_in(self.last_ps, frame.from, hot, &Cold::Fairway(stand_in()));
+        let index = self.partition.take_in(
+            self.last_ps,
+            frame.from,
+            meta,
+            &PacketHeaders::Fairway(stand_in()),
+        );
         let place = index as usize;
         if self.frames.len() <= place {
             self.frames.resize_with(place + 1, Vec::new);
@@ -118,51 +123,57 @@ impl Emulation {
     /// Bytes that a host has sent and that wait for its own wires. Nothing is dropped there: a
     /// caller should take no more packets from a host while much waits, as a NIC would.
     pub fn backlog_bytes(&self, host: u32) -> u32 {
-        let wires = self.domain.plan.scenario.network.ports_of(host);
-        wires.map(|wire| self.domain.ports[wire as usize].waiting()).sum()
+        let wires = self.partition.plan.scenario.network.ports_of(host);
+        wires.map(|wire| self.partition.ports[wire as usize].waiting()).sum()
     }
 
     /// Lets everything happen that happens up to `now_ps`, but for the last microsecond or less;
     /// `deliver` gets what comes to a host: the host, the frame, and whether it was marked.
     pub fn advance(&mut self, now_ps: u64, mut deliver: impl FnMut(u32, Vec<u8>, bool)) {
-        let window_ps = self.domain.plan.window_ps;
-        while let Some(window) = self.domain.calendar.next_window()
+        let window_ps = self.partition.plan.window_ps;
+        while let Some(window) = self.partition.calendar.next_window()
             && (window + 1) * window_ps <= now_ps
         {
-            self.domain.run(window);
-            let mut handed = self.domain.handed.take().unwrap_or_default();
+            self.partition.run(window);
+            let mut handed = self.partition.handed.take().unwrap_or_default();
             for (host, index, marked) in handed.drain(..) {
                 deliver(host, std::mem::take(&mut self.frames[index as usize]), marked);
-                self.domain.packets.give_back(index);
+                self.partition.packets.give_back(index);
             }
-            self.domain.handed = Some(handed);
+            self.partition.handed = Some(handed);
         }
     }
 
     /// When [`Self::advance`] has something to do; `None` if nothing is under way.
     pub fn next_ps(&self) -> Option<u64> {
-        let next = self.domain.calendar.next_window()?;
-        Some((next + 1) * self.domain.plan.window_ps)
+        let next = self.partition.calendar.next_window()?;
+        Some((next + 1) * self.partition.plan.window_ps)
     }
 
     /// What has become of the frames.
     pub fn counters(&self) -> EmulationCounters {
-        let totals = &self.domain.totals;
+        let totals = &self.partition.totals;
         EmulationCounters {
             sent: totals.sent,
             delivered: totals.delivered,
             dropped: totals.dropped,
             lost: totals.lost_on_links,
-            marked: self.domain.tallies.iter().map(|tally| tally.marks).sum(),
-            longest_queue_bytes: self.domain.tallies.iter().map(|t| t.longest).max().unwrap_or(0),
+            marked: self.partition.tallies.iter().map(|tally| tally.marks).sum(),
+            longest_queue_bytes: self
+                .partition
+                .tallies
+                .iter()
+                .map(|t| t.longest)
+                .max()
+                .unwrap_or(0),
         }
     }
 
     /// Bytes and frames that each link has carried, by the nodes it joins.
     pub fn links(&self) -> impl Iterator<Item = (u32, u32, u64, u32)> + '_ {
-        let links = self.domain.plan.scenario.network.links.iter();
+        let links = self.partition.plan.scenario.network.links.iter();
         links
-            .zip(&self.domain.ports)
+            .zip(&self.partition.ports)
             .map(|(link, port)| (link.from, link.to, port.bytes, port.packets))
     }
 }

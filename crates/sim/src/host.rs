@@ -27,7 +27,7 @@ pub(crate) struct Host {
     /// When a host with several wires looks next whether it may send; 0 before it has sent.
     pub(crate) pull_at: u64,
     /// The wakes of the engine's timers that are armed.
-    pub(crate) wakes: Wakes,
+    pub(crate) wakes: TimerSlots,
     /// Flows whose turn has come and which the NIC has not taken yet.
     pub(crate) ready: VecDeque<u32>,
     /// Flows that wait for nothing but their time, and when that has come.
@@ -44,22 +44,22 @@ pub(crate) struct Host {
     pub(crate) streams: Option<Box<Streams>>,
 }
 
-/// Wakes that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a
+/// TimerSlots that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a
 /// distant one is not armed again after each near one. Of more than there is room for, the last but
 /// one is forgotten: it comes for nothing.
-pub(crate) struct Wakes([u64; 4]);
+pub(crate) struct TimerSlots([u64; 4]);
 
-impl Default for Wakes {
+impl Default for TimerSlots {
     fn default() -> Self {
-        Wakes([u64::MAX; 4])
+        TimerSlots([u64::MAX; 4])
     }
 }
 
-impl Wakes {
+impl TimerSlots {
     /// Arms one at `due`. True if that is news: none that is armed comes as early.
     #[inline]
     pub(crate) fn arm(&mut self, due: u64) -> bool {
-        let Wakes([first, second, third, last]) = self;
+        let TimerSlots([first, second, third, last]) = self;
         if due >= *first {
             return false;
         }
@@ -73,11 +73,11 @@ impl Wakes {
     /// One comes at `now`. False if it has been forgotten.
     #[inline]
     pub(crate) fn take(&mut self, now: u64) -> bool {
-        let Wakes([first, second, third, last]) = *self;
+        let TimerSlots([first, second, third, last]) = *self;
         if first != now {
             return false;
         }
-        *self = Wakes([second, third, last, u64::MAX]);
+        *self = TimerSlots([second, third, last, u64::MAX]);
         true
     }
 }
@@ -90,33 +90,32 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let slots = (plan.scenario.flows.len() as u32).div_ceil(plan.pairs.len().max(1) as u32);
     let slots = (2 * slots).clamp(2, 16);
     let channels = peers.max(1) * plan.scenario.split;
-    Limits {
-        channels,
-        engines: 1,
-        jetties: 2,
-        segments: 1,
-        completion_queues: 1,
-        completions: messages + 16,
-        messages: 2 * messages + 2 * channels + 16,
-        receives: 1,
-        arrivals: channels * slots + 1,
-        window_packets: window,
-        send_blocks: channels + (2 + channels.min(8)) * (window / 64 + 1),
-        bitmap_blocks: channels.min(64) * (window / 16 + 2) + 2 * channels,
-        message_slots: slots,
+    Limits::new()
+        .channels(channels)
+        .engines(1)
+        .jetties(2)
+        .segments(1)
+        .completion_queues(1)
+        .completions(messages + 16)
+        .messages(2 * messages + 2 * channels + 16)
+        .receives(1)
+        .arrivals(channels * slots + 1)
+        .window_packets(window)
+        .send_blocks(channels + (2 + channels.min(8)) * (window / 64 + 1))
+        .bitmap_blocks(channels.min(64) * (window / 16 + 2) + 2 * channels)
+        .message_slots(slots)
         // As many packets may go without an acknowledgement: see `Profile::acknowledge_every`.
-        read_slots: 64,
-        paths: plan.scenario.paths,
-        withheld: 8,
-        order_records: 1,
-        bypass_answers: 1,
-        groups: 1,
-        held: 1,
-        mailboxes: 1,
-        mailbox_buffers: 1,
-        put_streams: 1,
-        flows: 2 * channels,
-    }
+        .read_slots(64)
+        .paths(plan.scenario.paths)
+        .withheld(8)
+        .order_records(1)
+        .bypass_answers(1)
+        .groups(1)
+        .held(1)
+        .mailboxes(1)
+        .mailbox_buffers(1)
+        .put_streams(1)
+        .flows(2 * channels)
 }
 
 /// What a NIC needs for the ranks of a program.
@@ -128,22 +127,19 @@ fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let links = neighbours.links(&program, host);
     let receives = program.receives(links);
     let slots = (2 * links / peers.max(1)).clamp(4, 64);
-    Limits {
-        jetties: program.ranks_per_host + 2,
-        segments: 2,
-        completions: 8 * links + receives + 16,
-        messages: 16 * links + 4 * base.channels + 16,
-        receives,
-        arrivals: base.channels * slots + 2 * links + 1,
-        message_slots: slots,
-        withheld: 32,
-        order_records: program.ranks_per_host + links + 1,
-        held: links + 1,
-        mailboxes: links + 1,
-        mailbox_buffers: links * program.buffers + 1,
-        put_streams: 2 * links + 1,
-        ..base
-    }
+    base.jetties(program.ranks_per_host + 2)
+        .segments(2)
+        .completions(8 * links + receives + 16)
+        .messages(16 * links + 4 * base.channels + 16)
+        .receives(receives)
+        .arrivals(base.channels * slots + 2 * links + 1)
+        .message_slots(slots)
+        .withheld(32)
+        .order_records(program.ranks_per_host + links + 1)
+        .held(links + 1)
+        .mailboxes(links + 1)
+        .mailbox_buffers(links * program.buffers + 1)
+        .put_streams(2 * links + 1)
 }
 
 /// What a NIC needs for the streams that it sends and receives.
@@ -159,16 +155,13 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     // sent.
     let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
     let answers = answers.map(|number| stream(number).depth).sum::<u32>();
-    Limits {
-        jetties: posted.len() as u32 + 2,
-        completions: messages(posted) + 16,
-        messages: 2 * (messages(posted) + answers) + 64 * base.channels + 16,
-        arrivals: base.channels * slots + 1,
-        message_slots: slots,
-        read_slots: if reads { slots } else { base.read_slots },
-        flows: 2 * (posted.len().max(sent.len()) as u32 + base.channels),
-        ..base
-    }
+    base.jetties(posted.len() as u32 + 2)
+        .completions(messages(posted) + 16)
+        .messages(2 * (messages(posted) + answers) + 64 * base.channels + 16)
+        .arrivals(base.channels * slots + 1)
+        .message_slots(slots)
+        .read_slots(if reads { slots } else { base.read_slots })
+        .flows(2 * (posted.len().max(sent.len()) as u32 + base.channels))
 }
 
 /// A host with a Fairway NIC, without channels.
@@ -216,7 +209,7 @@ impl Host {
             queue,
             wire: plan.scenario.network.first_port[host as usize],
             pull_at: 0,
-            wakes: Wakes::default(),
+            wakes: TimerSlots::default(),
             ready: VecDeque::with_capacity(plan.outbound[host as usize].len()),
             later: BinaryHeap::new(),
             next_start: 0,
@@ -332,12 +325,12 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use super::Wakes;
+    use super::TimerSlots;
 
     /// A distant wake outlasts near ones, and each that is known comes in its turn.
     #[test]
     fn distant_wakes_are_armed_once() {
-        let mut wakes = Wakes::default();
+        let mut wakes = TimerSlots::default();
         assert!(wakes.arm(1000) && !wakes.arm(1000) && !wakes.arm(2000));
         for near in (1..100).step_by(10) {
             assert!(wakes.arm(near + 5) && wakes.arm(near) && !wakes.arm(near + 3));
@@ -350,7 +343,7 @@ mod tests {
     /// Of more than it knows it forgets the last but one.
     #[test]
     fn the_last_but_one_is_forgotten() {
-        let mut wakes = Wakes::default();
+        let mut wakes = TimerSlots::default();
         (1..=6).rev().for_each(|due| assert!(wakes.arm(due)));
         let came: Vec<u64> = (1..=6).filter(|due| wakes.take(*due)).collect();
         assert_eq!(came, [1, 2, 3, 6]);

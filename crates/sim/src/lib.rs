@@ -13,8 +13,8 @@
 //! for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes on.
 //! A switch decides by what it sees of its own ports now, and by nothing else.
 //!
-//! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `domain` (what
-//! happens in one part of the network), `run` (windows), `workers` (parts on several cores),
+//! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `partition`
+//! (what happens in one part of the network), `run` (windows), `workers` (parts on several cores),
 //! `setup`, `host`, `nic` (what a host's NIC is), `roce`, `plan`, `switch` (shared buffers,
 //! pauses), `topology`, `traffic`, `program` (what ranks of an application do), `ranks` (how they
 //! do it), `streams` (what tenants send on and on), `control` (a scheduler apart from the data
@@ -27,13 +27,13 @@ mod calendar;
 mod capture;
 mod chunked;
 mod control;
-mod domain;
 mod emulation;
 mod endpoint;
 mod error;
 mod host;
 mod nic;
 mod packets;
+mod partition;
 mod placement;
 mod plan;
 mod port;

@@ -1,6 +1,6 @@
 //! What a host's NIC is: Fairway's engine, or the engine's RoCE side.
 
-use super::packets::Cold;
+use super::packets::PacketHeaders;
 use super::roce::RoceNic;
 use super::scenario::Scenario;
 use fairway_device::Ranges;
@@ -39,7 +39,7 @@ pub(crate) enum HostNic {
 
 /// A packet that a NIC hands out.
 pub(crate) struct Outgoing {
-    pub(crate) cold: Cold,
+    pub(crate) headers: PacketHeaders,
     /// What its headers take, with all that belongs to no frame and to no payload.
     pub(crate) header: u32,
     pub(crate) payload: u32,
@@ -53,9 +53,9 @@ impl Outgoing {
     #[inline]
     fn of(transmit: &Transmit, scenario: &Scenario) -> Outgoing {
         let (route, payload) = (transmit.route, transmit.gather.length);
-        let cold = Received { route, packet: transmit.packet, payload, ecn: Ecn::Capable };
+        let headers = Received { route, packet: transmit.packet, payload, ecn: Ecn::Capable };
         Outgoing {
-            cold: Cold::Fairway(cold),
+            headers: PacketHeaders::Fairway(headers),
             header: header_len(&transmit.packet) as u32,
             payload,
             destination: crate::endpoint::host_of(route.destination),
@@ -102,17 +102,17 @@ impl HostNic {
     pub(crate) fn receive(
         &mut self,
         now: Instant,
-        cold: &mut Cold,
+        headers: &mut PacketHeaders,
         marked: bool,
     ) -> Option<LocalRange> {
         let ecn = if marked { Ecn::Congested } else { Ecn::Capable };
-        match (self, cold) {
-            (HostNic::Fairway(driver), Cold::Fairway(received)) => {
+        match (self, headers) {
+            (HostNic::Fairway(driver), PacketHeaders::Fairway(received)) => {
                 received.ecn = ecn;
                 let access = driver.handle_packet(now, received, || ()).access()?;
                 Some(place(driver, now, &access))
             }
-            (HostNic::Roce(nic), Cold::Roce(received)) => {
+            (HostNic::Roce(nic), PacketHeaders::Roce(received)) => {
                 received.ecn = ecn;
                 let access = nic.driver.handle_packet(now, received, || ()).access()?;
                 Some(place(&mut nic.driver, now, &access))
@@ -133,8 +133,8 @@ impl HostNic {
     }
 
     /// What is left of a packet that was trimmed has come. RoCE knows nothing of such.
-    pub(crate) fn receive_trimmed(&mut self, now: Instant, cold: &Cold) {
-        if let (HostNic::Fairway(driver), Cold::Fairway(received)) = (self, cold) {
+    pub(crate) fn receive_trimmed(&mut self, now: Instant, headers: &PacketHeaders) {
+        if let (HostNic::Fairway(driver), PacketHeaders::Fairway(received)) = (self, headers) {
             driver.device_mut().handle_trimmed(now, received);
         }
     }

@@ -8,7 +8,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// What switches and links need of a packet: half a cache line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hot {
+pub(crate) struct PacketMeta {
     /// The one behind it in its queue.
     pub(crate) next: u32,
     /// What it takes of a wire.
@@ -33,67 +33,67 @@ pub(crate) struct Hot {
     pub(crate) hops: u8,
 }
 
-const _: () = assert!(size_of::<Hot>() <= 32);
+const _: () = assert!(size_of::<PacketMeta>() <= 32);
 
 /// What only NICs need of a packet: what it says, and to which engine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Cold {
+pub(crate) enum PacketHeaders {
     Fairway(Received),
     Roce(roce::Received),
 }
 
-impl Cold {
+impl PacketHeaders {
     /// Bytes of payload.
     #[inline]
     pub(crate) fn payload(&self) -> u32 {
         match self {
-            Cold::Fairway(received) => received.payload,
-            Cold::Roce(received) => received.payload,
+            PacketHeaders::Fairway(received) => received.payload,
+            PacketHeaders::Roce(received) => received.payload,
         }
     }
 }
 
 /// A packet on its way from one part of the network to another that runs on another core.
 #[derive(Clone, Copy)]
-pub(crate) struct Parcel {
+pub(crate) struct CrossPartitionPacket {
     pub(crate) at: u64,
     /// The port whose link it comes by.
     pub(crate) port: u32,
-    pub(crate) hot: Hot,
-    pub(crate) cold: Cold,
+    pub(crate) meta: PacketMeta,
+    pub(crate) headers: PacketHeaders,
 }
 
 /// All packets on their way, by number.
 pub(crate) struct Packets {
-    pub(crate) hot: Vec<Hot>,
-    pub(crate) cold: Vec<Cold>,
+    pub(crate) meta: Vec<PacketMeta>,
+    pub(crate) headers: Vec<PacketHeaders>,
     free: u32,
     live: u32,
 }
 
 impl Packets {
     pub(crate) fn new(room: usize) -> Packets {
-        let (hot, cold) = (Vec::with_capacity(room), Vec::with_capacity(room));
-        Packets { hot, cold, free: NONE, live: 0 }
+        let (meta, headers) = (Vec::with_capacity(room), Vec::with_capacity(room));
+        Packets { meta, headers, free: NONE, live: 0 }
     }
 
-    pub(crate) fn take(&mut self, hot: Hot, cold: &Cold) -> u32 {
+    pub(crate) fn take(&mut self, meta: PacketMeta, headers: &PacketHeaders) -> u32 {
         self.live += 1;
         if self.free == NONE {
-            self.hot.push(hot);
-            self.cold.push(*cold);
-            return self.hot.len() as u32 - 1;
+            self.meta.push(meta);
+            self.headers.push(*headers);
+            return self.meta.len() as u32 - 1;
         }
         let index = self.free;
-        self.free = self.hot[index as usize].next;
-        self.hot[index as usize] = hot;
-        self.cold[index as usize] = *cold;
+        self.free = self.meta[index as usize].next;
+        self.meta[index as usize] = meta;
+        self.headers[index as usize] = *headers;
         index
     }
 
     pub(crate) fn give_back(&mut self, index: u32) {
         self.live -= 1;
-        self.hot[index as usize].next = self.free;
+        self.meta[index as usize].next = self.free;
         self.free = index;
     }
 

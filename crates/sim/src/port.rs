@@ -1,6 +1,6 @@
 //! An output port and its link: two queues, control first, marking, dropping and trimming.
 
-use super::packets::{Hot, NONE};
+use super::packets::{NONE, PacketMeta};
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
 /// Where packets are trimmed, a data packet that waits goes after so many control packets in a row,
@@ -24,10 +24,10 @@ impl Queue {
     const EMPTY: Queue = Queue { head: NONE, tail: NONE, bytes: 0 };
 
     #[inline]
-    fn push(&mut self, packets: &mut [Hot], index: u32) {
-        let hot = &mut packets[index as usize];
-        hot.next = NONE;
-        self.bytes += hot.bytes;
+    fn push(&mut self, packets: &mut [PacketMeta], index: u32) {
+        let meta = &mut packets[index as usize];
+        meta.next = NONE;
+        self.bytes += meta.bytes;
         if self.head == NONE {
             self.head = index;
         } else {
@@ -37,16 +37,16 @@ impl Queue {
     }
 
     #[inline]
-    fn pop(&mut self, packets: &[Hot]) -> Option<u32> {
+    fn pop(&mut self, packets: &[PacketMeta]) -> Option<u32> {
         let index = self.head;
         if index == NONE {
             return None;
         }
-        let hot = &packets[index as usize];
-        self.bytes -= hot.bytes;
-        self.head = hot.next;
+        let meta = &packets[index as usize];
+        self.bytes -= meta.bytes;
+        self.head = meta.next;
         // Its turn comes soon: by then it is here.
-        std::hint::black_box(packets.get(hot.next as usize).map_or(0, |next| next.bytes));
+        std::hint::black_box(packets.get(meta.next as usize).map_or(0, |next| next.bytes));
         Some(index)
     }
 }
@@ -186,7 +186,7 @@ impl Port {
     }
 
     /// Keeps a data packet until the peer lets it go on.
-    pub(crate) fn hold(&mut self, packets: &mut [Hot], index: u32) {
+    pub(crate) fn hold(&mut self, packets: &mut [PacketMeta], index: u32) {
         self.queues[1].push(packets, index);
     }
 
@@ -213,16 +213,16 @@ impl Port {
     #[inline]
     pub(crate) fn admit(
         &mut self,
-        packets: &mut [Hot],
+        packets: &mut [PacketMeta],
         index: u32,
         room: u32,
         overflow: Overflow,
         tally: &mut PortTally,
     ) -> Admission {
-        let hot = packets[index as usize];
-        let queue = &mut self.queues[usize::from(hot.class)];
-        if queue.bytes + hot.bytes > room {
-            if hot.class == 1 && overflow == Overflow::Trim {
+        let meta = packets[index as usize];
+        let queue = &mut self.queues[usize::from(meta.class)];
+        if queue.bytes + meta.bytes > room {
+            if meta.class == 1 && overflow == Overflow::Trim {
                 tally.trims += 1;
                 return Admission::Trimmed;
             }
@@ -238,7 +238,7 @@ impl Port {
     #[inline]
     pub(crate) fn next(
         &mut self,
-        packets: &mut [Hot],
+        packets: &mut [PacketMeta],
         spec: &QueueSpec,
         salt: u32,
         tally: &mut PortTally,

@@ -196,7 +196,7 @@ impl Report {
                 all.then_some(totals.ranks_end)
             }),
         };
-        for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
+        for host in run.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten()) {
             let counts = host.nic.counts();
             report.data_sent += counts.data_sent;
             report.resent += counts.resent;
@@ -300,8 +300,8 @@ impl Report {
 /// What each port has done.
 fn ports(run: &Simulation) -> Vec<PortResult> {
     let ports = run.plan.port_part.iter().enumerate().map(|(port, part)| {
-        let domain = &run.domains[usize::from(*part)];
-        let (here, tally) = (&domain.ports[port], &domain.tallies[port]);
+        let partition = &run.partitions[usize::from(*part)];
+        let (here, tally) = (&partition.ports[port], &partition.tallies[port]);
         PortResult {
             packets: u64::from(here.packets),
             bytes: here.bytes,
@@ -336,12 +336,12 @@ fn streams(run: &Simulation) -> Vec<StreamResult> {
         destination: stream.destination,
         verb: stream.verb,
         bytes: stream.bytes,
-        placed_bytes: run.domains.iter().map(|domain| domain.stream_bytes[number].1).sum(),
+        placed_bytes: run.partitions.iter().map(|partition| partition.stream_bytes[number].1).sum(),
         span_ps: until(stream.end_ps).saturating_sub(stream.start_ps.max(scenario.measure_ps)),
         latency: Quantiles::default(),
     });
     let mut results: Vec<StreamResult> = results.collect();
-    for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
+    for host in run.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten()) {
         for (number, latency) in host.streams.iter().flat_map(|streams| streams.latencies()) {
             results[number as usize].latency = latency;
         }
@@ -351,7 +351,7 @@ fn streams(run: &Simulation) -> Vec<StreamResult> {
 
 fn control(run: &Simulation) -> ControlResult {
     let mut sum = ControlResult::default();
-    for host in run.domains.iter().flat_map(|domain| domain.hosts.iter().flatten()) {
+    for host in run.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten()) {
         let control = host.streams.as_ref().and_then(|streams| streams.control.as_ref());
         let stats = host.nic.as_fairway().and_then(Nic::scheduler_stats);
         let of = match (control, stats) {

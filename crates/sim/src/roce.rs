@@ -4,7 +4,7 @@
 //! WRITEs and take them in turn. Programs and streams there are none.
 
 use super::nic::{NicCounts, Outgoing};
-use super::packets::Cold;
+use super::packets::PacketHeaders;
 use super::plan::{Plan, SLOT_BITS};
 use super::scenario::{Routing, Scenario, Stack};
 use crate::endpoint::{MESSAGES, Posted};
@@ -268,7 +268,7 @@ impl RoceNic {
         self.data_sent += u64::from(payload > 0);
         let member = self.members.binary_search_by_key(&transmit.queue_pair, |member| member.0);
         Some(Outgoing {
-            cold: Cold::Roce(received),
+            headers: PacketHeaders::Roce(received),
             header: whole - payload,
             payload,
             destination: transmit.to as u32,

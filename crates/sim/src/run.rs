@@ -1,17 +1,17 @@
 //! Runs a scenario, window by window.
 //!
 //! A window is as long as the shortest link: what a part of the network does within one cannot
-//! touch another part before it is over, so parts may run on different cores and meet in between. A
-//! run on one core keeps the same windows, and ends with the same one, so that its results are the
-//! same to the last count.
+//! touch another part before it is over, so parts may run on different cores and meet in between.
+//! A run on one core keeps the same windows, and ends with the same one, so that its results are
+//! the same to the last count.
 
 use super::capture::Captured;
-use super::domain::{Domain, Totals};
 use super::nic::HostNic;
+use super::partition::{Partition, Totals};
 use super::plan::Plan;
 use super::report::Report;
 use super::scenario::{LATENCY_MAX_PS, LINK_MEGABITS, Scenario, Stack};
-use super::setup::make_domains;
+use super::setup::make_partitions;
 use super::shortfall::Watch;
 use super::streams::Sending;
 use super::topology::{Link, Network, TopologyError};
@@ -83,7 +83,7 @@ const EVENTS_MIN: u64 = 64;
 /// A run under way.
 pub struct Simulation {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) domains: Vec<Domain>,
+    pub(crate) partitions: Vec<Partition>,
     /// For the parts but the first, if there are several.
     workers: Option<Workers>,
     /// Everything before this has happened.
@@ -99,10 +99,10 @@ impl Simulation {
     pub fn new(scenario: Scenario, parts: u32) -> Result<Simulation, SimulationError> {
         check(&scenario)?;
         let plan = Arc::new(Plan::new(scenario, parts));
-        let domains = make_domains(&plan)?;
-        let workers = (domains.len() > 1).then(|| Workers::new(domains.len()));
+        let partitions = make_partitions(&plan)?;
+        let workers = (partitions.len() > 1).then(|| Workers::new(partitions.len()));
         let watch = Watch::new(&plan.scenario);
-        Ok(Simulation { plan, domains, workers, now: 0, watch })
+        Ok(Simulation { plan, partitions, workers, now: 0, watch })
     }
 
     /// How far it has come.
@@ -117,19 +117,20 @@ impl Simulation {
         }
     }
 
-    /// Lets one window pass, or more if nothing happens in them; false if the run is over, or was
-    /// stopped because nothing is delivered any more ([`Self::shortfall`] says what is missing).
-    /// The parts of the network run on as many cores, unless there is hardly anything to do.
+    /// Lets one window pass, or more if nothing happens in them; false if the run is over, or
+    /// was stopped because nothing is delivered any more ([`Self::shortfall`] says what is
+    /// missing). The parts of the network run on as many cores, unless there is hardly anything to
+    /// do.
     pub fn step(&mut self) -> bool {
         let totals = self.totals();
         if !self.watch.goes_on(self.now, &totals) {
             return false;
         }
         let Some(window) = self.next_window() else { return false };
-        let events: u64 = self.domains.iter().map(|domain| domain.expected(window)).sum();
+        let events: u64 = self.partitions.iter().map(|partition| partition.expected(window)).sum();
         match &mut self.workers {
-            Some(workers) if events >= EVENTS_MIN => workers.run(&mut self.domains, window),
-            _ => self.domains.iter_mut().for_each(|domain| domain.run(window)),
+            Some(workers) if events >= EVENTS_MIN => workers.run(&mut self.partitions, window),
+            _ => self.partitions.iter_mut().for_each(|partition| partition.run(window)),
         }
         self.exchange((window + 1) * self.plan.window_ps);
         true
@@ -153,12 +154,12 @@ impl Simulation {
         let mut sample = Sample { now_ps: self.now, ..Sample::default() };
         for (port, part) in self.plan.port_part.iter().enumerate() {
             let part = usize::from(*part);
-            let waiting = u64::from(self.domains[part].ports[port].waiting());
+            let waiting = u64::from(self.partitions[part].ports[port].waiting());
             sample.waiting_bytes += waiting;
             if waiting > sample.longest_bytes {
                 (sample.longest_bytes, sample.longest_port) = (waiting, port as u32);
             }
-            sample.paused_ports += u32::from(self.domains[part].ports[port].paused);
+            sample.paused_ports += u32::from(self.partitions[part].ports[port].paused);
         }
         let totals = self.totals();
         (sample.placed_bytes, sample.dropped) = (totals.placed_bytes, totals.dropped);
@@ -169,11 +170,11 @@ impl Simulation {
     /// How the streams are now, by number.
     pub fn streams(&self) -> Vec<StreamSample> {
         let mut samples = vec![StreamSample::default(); self.plan.scenario.streams.len()];
-        for domain in &self.domains {
-            for (sample, bytes) in samples.iter_mut().zip(&domain.stream_bytes) {
+        for partition in &self.partitions {
+            for (sample, bytes) in samples.iter_mut().zip(&partition.stream_bytes) {
                 sample.placed_bytes += bytes.0;
             }
-            for host in domain.hosts.iter().flatten() {
+            for host in partition.hosts.iter().flatten() {
                 let Some(streams) = host.streams.as_deref() else { continue };
                 // A Jetty's answers go by one channel, and peers may have Jetties of one number.
                 let key = |jetty, channel, answers: bool| (jetty, answers.then_some(channel));
@@ -207,14 +208,16 @@ impl Simulation {
 
     /// What left by the port that is tapped: when, and what.
     pub fn captured(&self) -> impl Iterator<Item = &Captured> {
-        self.domains.iter().flat_map(|domain| &domain.captured)
+        self.partitions.iter().flat_map(|partition| &partition.captured)
     }
 
     /// Has every NIC write down what control laws are told and decide (those of Fairway), with room
     /// for `records` of it between two calls of [`Self::take_trace`].
     pub fn set_trace(&mut self, records: u32) {
         let now = Instant::from_ps(self.now);
-        for host in self.domains.iter_mut().flat_map(|domain| domain.hosts.iter_mut().flatten()) {
+        for host in
+            self.partitions.iter_mut().flat_map(|partition| partition.hosts.iter_mut().flatten())
+        {
             if let HostNic::Fairway(driver) = &mut host.nic {
                 let nic = driver.device_mut();
                 nic.set_trace(now, records);
@@ -229,7 +232,7 @@ impl Simulation {
         let (mut records, mut dropped) = (Vec::new(), 0);
         for number in 0..self.plan.scenario.network.hosts {
             let part = usize::from(self.plan.part[number as usize]);
-            let Some(host) = &mut self.domains[part].hosts[number as usize] else { continue };
+            let Some(host) = &mut self.partitions[part].hosts[number as usize] else { continue };
             let HostNic::Fairway(driver) = &mut host.nic else { continue };
             let nic = driver.device_mut();
             dropped += nic.take_trace(now, &mut records);
@@ -245,8 +248,9 @@ impl Simulation {
 
     /// The next window in which anything happens; `None` if the run is over.
     fn next_window(&self) -> Option<u64> {
-        let completed: u64 = self.domains.iter().map(|domain| domain.totals.completed).sum();
-        let ranks: u64 = self.domains.iter().map(|domain| domain.totals.ranks_done).sum();
+        let completed: u64 =
+            self.partitions.iter().map(|partition| partition.totals.completed).sum();
+        let ranks: u64 = self.partitions.iter().map(|partition| partition.totals.ranks_done).sum();
         let all = self.plan.scenario.program.map_or(0, |program| program.motif.ranks());
         let streams = !self.plan.scenario.streams.is_empty();
         if !streams && completed == self.plan.scenario.flows.len() as u64 && ranks == u64::from(all)
@@ -254,10 +258,10 @@ impl Simulation {
             return None;
         }
         let window = self.plan.window_ps;
-        let next = self.domains.iter().filter_map(|domain| {
-            let parcel =
-                (domain.earliest_parcel != NEVER).then_some(domain.earliest_parcel / window);
-            domain.calendar.next_window().into_iter().chain(parcel).min()
+        let next = self.partitions.iter().filter_map(|partition| {
+            let crossing = (partition.earliest_crossing != NEVER)
+                .then_some(partition.earliest_crossing / window);
+            partition.calendar.next_window().into_iter().chain(crossing).min()
         });
         let next = next.min()?;
         (next * self.plan.window_ps < self.plan.scenario.end_ps).then_some(next)
@@ -266,36 +270,39 @@ impl Simulation {
     /// Hands over what goes from part to part.
     fn exchange(&mut self, until: u64) {
         self.now = until;
-        for from in 0..self.domains.len() {
-            for to in 0..self.domains.len() {
-                if from == to || self.domains[from].outbox[to].is_empty() {
+        for from in 0..self.partitions.len() {
+            for to in 0..self.partitions.len() {
+                if from == to || self.partitions[from].outbox[to].is_empty() {
                     continue;
                 }
-                let parcels = std::mem::take(&mut self.domains[from].outbox[to]);
-                let first = parcels.iter().map(|parcel| parcel.at).min();
-                let there = &mut self.domains[to];
-                there.earliest_parcel = there.earliest_parcel.min(first.unwrap_or(NEVER));
-                let empty = std::mem::replace(&mut there.inbox[from], parcels);
-                self.domains[from].outbox[to] = empty;
+                let crossings = std::mem::take(&mut self.partitions[from].outbox[to]);
+                let first = crossings.iter().map(|crossing| crossing.at).min();
+                let there = &mut self.partitions[to];
+                there.earliest_crossing = there.earliest_crossing.min(first.unwrap_or(NEVER));
+                let empty = std::mem::replace(&mut there.inbox[from], crossings);
+                self.partitions[from].outbox[to] = empty;
             }
-            for (at, port, wait) in std::mem::take(&mut self.domains[from].signals) {
-                self.domains.iter_mut().for_each(|domain| domain.hear_signal(at, port, wait));
+            for (at, port, wait) in std::mem::take(&mut self.partitions[from].signals) {
+                self.partitions
+                    .iter_mut()
+                    .for_each(|partition| partition.pause_signal(at, port, wait));
             }
         }
-        if self.domains.iter().all(|domain| domain.news.is_empty()) {
+        if self.partitions.iter().all(|partition| partition.remote_dependents.is_empty()) {
             return;
         }
-        let mut news: Vec<u32> = self.domains.iter_mut().flat_map(|d| d.news.drain(..)).collect();
-        news.sort_unstable();
-        for domain in &mut self.domains {
-            news.iter().for_each(|&flow| domain.hear(until, flow));
+        let mut remote_dependents: Vec<u32> =
+            self.partitions.iter_mut().flat_map(|d| d.remote_dependents.drain(..)).collect();
+        remote_dependents.sort_unstable();
+        for partition in &mut self.partitions {
+            remote_dependents.iter().for_each(|&flow| partition.dependency_done(until, flow));
         }
     }
 
     pub(crate) fn totals(&self) -> Totals {
         let mut sum = Totals::default();
-        for domain in &self.domains {
-            let totals = &domain.totals;
+        for partition in &self.partitions {
+            let totals = &partition.totals;
             sum.events += totals.events;
             sum.sent += totals.sent;
             sum.delivered += totals.delivered;
@@ -314,15 +321,19 @@ impl Simulation {
 
     /// Packets on their way.
     pub(crate) fn in_flight(&self) -> u64 {
-        let waiting = |domain: &Domain| domain.inbox.iter().map(Vec::len).sum::<usize>() as u64;
-        self.domains.iter().map(|domain| u64::from(domain.packets.live()) + waiting(domain)).sum()
+        let waiting =
+            |partition: &Partition| partition.inbox.iter().map(Vec::len).sum::<usize>() as u64;
+        self.partitions
+            .iter()
+            .map(|partition| u64::from(partition.packets.live()) + waiting(partition))
+            .sum()
     }
 
     /// When a flow began, was delivered and was completed; [`NEVER`] if it did not.
     pub(crate) fn times(&self, flow: usize) -> (u64, u64, u64) {
         let mut times = (NEVER, NEVER, NEVER);
-        for domain in &self.domains {
-            let state = &domain.flows[flow];
+        for partition in &self.partitions {
+            let state = &partition.flows[flow];
             times.0 = times.0.min(state.started);
             times.1 = times.1.min(state.delivered);
             times.2 = times.2.min(state.completed);

@@ -323,17 +323,15 @@ impl Scenario {
         let rtt = Duration::from_ps(self.base_rtt_ps());
         let us = Duration::from_us;
         let shortest = if self.stack == Stack::Fairway { us(50) } else { us(1000) };
-        Profile {
-            timeout_min: rtt.times(8).max(shortest),
-            timeout_max: rtt.times(800).max(us(5000)),
-            timeout_initial: rtt.times(16).max(us(100)),
-            acknowledge_delay: rtt.divided_by(2).max(us(1)),
-            acknowledge_every: 16,
-            reorder_tolerance: (self.host_bdp_bytes() / u64::from(self.mtu)).max(64) as u32,
-            not_ready_delay: us(10),
-            path_probe: us(500),
-            ..Profile::default()
-        }
+        Profile::new()
+            .timeout_min(rtt.times(8).max(shortest))
+            .timeout_max(rtt.times(800).max(us(5000)))
+            .timeout_initial(rtt.times(16).max(us(100)))
+            .acknowledge_delay(rtt.divided_by(2).max(us(1)))
+            .acknowledge_every(16)
+            .reorder_tolerance((self.host_bdp_bytes() / u64::from(self.mtu)).max(64) as u32)
+            .not_ready_delay(us(10))
+            .path_probe(us(500))
     }
 
     /// Paths of one of a pair's channels.

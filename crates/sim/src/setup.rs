@@ -5,9 +5,9 @@
 //! the order of its pairs, and so comes out the same however many parts there are.
 
 use super::chunked::Chunked;
-use super::domain::Domain;
 use super::host::{Host, make_host};
 use super::nic::HostNic;
+use super::partition::Partition;
 use super::plan::Plan;
 use super::roce::{Offer, RoceNic};
 use super::scenario::Stack;
@@ -44,7 +44,7 @@ type Made = (Vec<Option<Box<Host>>>, Vec<Reserved>);
 ///
 /// # Errors
 /// Says which of the engine's limits does not fit the run.
-pub(crate) fn make_domains(plan: &Arc<Plan>) -> Result<Vec<Domain>, SimulationError> {
+pub(crate) fn make_partitions(plan: &Arc<Plan>) -> Result<Vec<Partition>, SimulationError> {
     let ends = ends(plan);
     let scenario = &plan.scenario;
     let profile = scenario.profile.unwrap_or_else(|| scenario.timing());
@@ -58,11 +58,11 @@ pub(crate) fn make_domains(plan: &Arc<Plan>) -> Result<Vec<Domain>, SimulationEr
     }
     let wiring = Wiring { plan, ends: &ends, reserved: &reserved, spec: &spec };
     let parts = hosts.into_iter().enumerate();
-    let domains = each(parts, |(part, mut hosts)| {
+    let partitions = each(parts, |(part, mut hosts)| {
         wiring.connect(&mut hosts)?;
-        Ok(Domain::new(plan, part as u8, hosts))
+        Ok(Partition::new(plan, part as u8, hosts))
     });
-    domains.into_iter().collect()
+    partitions.into_iter().collect()
 }
 
 /// By host, the pairs it is one of.

@@ -1,7 +1,7 @@
 //! What is missing when a run stops before everything has been delivered, and the watch that stops
 //! a run in which switches refuse packets for ever and hosts retransmit them for ever.
 
-use super::domain::Totals;
+use super::partition::Totals;
 use super::run::Simulation;
 use super::scenario::Scenario;
 use crate::calendar::NEVER;
@@ -100,7 +100,7 @@ impl Simulation {
             return None;
         }
         let incomplete = scenario.flows.iter().enumerate().filter_map(|(number, flow)| {
-            let states = self.domains.iter().map(|domain| domain.flows[number]);
+            let states = self.partitions.iter().map(|partition| partition.flows[number]);
             let left = states.clone().map(|state| state.remaining).min().unwrap_or(0);
             let is_done = states.clone().any(|state| state.completed != NEVER);
             let placed = flow.bytes.saturating_sub(left);

@@ -1,7 +1,7 @@
 //! What a switch counts beyond its queues: a buffer that its ports share, and what came by which
 //! link, for pauses.
 
-use super::packets::Hot;
+use super::packets::PacketMeta;
 use super::scenario::{QueueSpec, Scenario};
 
 /// Bytes of data that wait, by switch, and by the link they came by.
@@ -36,10 +36,10 @@ impl Buffers {
     }
 
     /// A packet waits; true if the sender of its link is to wait, and has not been told.
-    pub(crate) fn add(&mut self, spec: &QueueSpec, node: u32, hot: &Hot) -> bool {
-        self.used[node as usize] += hot.bytes;
-        let link = hot.arrived as usize;
-        self.came[link] += hot.bytes;
+    pub(crate) fn add(&mut self, spec: &QueueSpec, node: u32, meta: &PacketMeta) -> bool {
+        self.used[node as usize] += meta.bytes;
+        let link = meta.arrived as usize;
+        self.came[link] += meta.bytes;
         let Some(pfc) = spec.pfc else { return false };
         let tell = self.came[link] > pfc.pause_bytes && !self.pausing[link];
         self.pausing[link] |= tell;
@@ -48,10 +48,10 @@ impl Buffers {
 
     /// A packet waits no more; true if the sender of its link need not either, and has been told
     /// to.
-    pub(crate) fn remove(&mut self, spec: &QueueSpec, node: u32, hot: &Hot) -> bool {
-        self.used[node as usize] -= hot.bytes;
-        let link = hot.arrived as usize;
-        self.came[link] -= hot.bytes;
+    pub(crate) fn remove(&mut self, spec: &QueueSpec, node: u32, meta: &PacketMeta) -> bool {
+        self.used[node as usize] -= meta.bytes;
+        let link = meta.arrived as usize;
+        self.came[link] -= meta.bytes;
         let Some(pfc) = spec.pfc else { return false };
         let tell = self.came[link] < pfc.resume_bytes && self.pausing[link];
         self.pausing[link] &= !tell;

@@ -4,7 +4,7 @@
 //! with the caller. A thread that has nothing to do looks for work a little longer than handing
 //! over takes, and then sleeps: no thread waits busily while another one needs the core.
 
-use super::domain::Domain;
+use super::partition::Partition;
 use std::hint::spin_loop;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
@@ -15,8 +15,8 @@ const LOOKS: u32 = 200;
 /// A thread, what goes to it, and what comes back.
 struct Worker {
     /// `None` tells it to end.
-    jobs: SyncSender<Option<(Domain, u64)>>,
-    done: Receiver<Domain>,
+    jobs: SyncSender<Option<(Partition, u64)>>,
+    done: Receiver<Partition>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -45,17 +45,17 @@ impl Workers {
     ///
     /// # Panics
     /// As whatever went wrong in one of them.
-    pub(crate) fn run(&mut self, domains: &mut Vec<Domain>, window: u64) {
+    pub(crate) fn run(&mut self, partitions: &mut Vec<Partition>, window: u64) {
         let mut gone = None;
-        for (number, domain) in domains.drain(1..).enumerate() {
-            if self.workers[number].jobs.send(Some((domain, window))).is_err() {
+        for (number, partition) in partitions.drain(1..).enumerate() {
+            if self.workers[number].jobs.send(Some((partition, window))).is_err() {
                 gone = Some(number);
             }
         }
-        domains[0].run(window);
+        partitions[0].run(window);
         for (number, worker) in self.workers.iter().enumerate() {
             match next(&worker.done, self.looks) {
-                Some(domain) => domains.push(domain),
+                Some(partition) => partitions.push(partition),
                 None => gone = Some(number),
             }
         }
@@ -76,10 +76,10 @@ impl Drop for Workers {
     }
 }
 
-fn serve(jobs: &Receiver<Option<(Domain, u64)>>, done: &SyncSender<Domain>, looks: u32) {
-    while let Some(Some((mut domain, window))) = next(jobs, looks) {
-        domain.run(window);
-        if done.send(domain).is_err() {
+fn serve(jobs: &Receiver<Option<(Partition, u64)>>, done: &SyncSender<Partition>, looks: u32) {
+    while let Some(Some((mut partition, window))) = next(jobs, looks) {
+        partition.run(window);
+        if done.send(partition).is_err() {
             return;
         }
     }

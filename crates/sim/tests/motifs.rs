@@ -95,7 +95,7 @@ fn parts_change_nothing() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn conflicting_settings_are_refused() {
     for lines in
         ["workload sweep3d|layers 7", "workload sweep3d|grid 2x2x2", "workload halo3d|grid 17"]
     {

@@ -129,7 +129,7 @@ fn ranks_compute_and_then_send() {
 
 /// What waits for nothing goes beside; what waits for two, after the later one.
 #[test]
-fn operations_overlap_as_they_say() {
+fn operations_overlap_as_configured() {
     let text = |after: &str| {
         format!(
             "ranks 16\nsum: all-reduce 0-7 8M\nwork: compute 0-7 150us after={after}\n\

@@ -30,7 +30,7 @@ fn packets(report: &Report, mtu: u32) -> u64 {
 
 /// Every byte is placed once and where it belongs (`check on`), with losses or late packets.
 #[test]
-fn what_is_lost_is_sent_again() {
+fn lost_packets_are_retransmitted() {
     for loss in ["0", "0.1%", "1%"] {
         let [all, missing] = ["roce", "roce-irn"].map(|stack| {
             let report = run(&format!("bytes 4M|queue 64M|ecn off|loss {loss}|stack {stack}"));
@@ -50,7 +50,7 @@ fn what_is_lost_is_sent_again() {
 
 /// Packets that overtake each other are losses to go-back-N, and nothing to the other.
 #[test]
-fn what_is_late_costs_go_back_n_only() {
+fn reordering_costs_go_back_n_only() {
     let busy = |stack| run(&format!("bytes 1M|queue 64M|ecn off|routing spray|stack {stack}"));
     let [all, missing] = ["roce", "roce-irn"].map(busy);
     assert!(all.resent > 1000, "{} resent", all.resent);
@@ -96,7 +96,7 @@ fn pauses_keep_everything_and_rates_keep_queues_short() {
 /// A peer that is cut off for good fails what is under way and what is still to be sent there, and
 /// nothing else.
 #[test]
-fn who_is_cut_off_is_given_up() {
+fn flow_to_an_unreachable_host_fails() {
     let network = scenario("bytes 1").expect("a scenario").network;
     let switch = network.links[network.first_port[5] as usize].to;
     let report = ended(&format!("workload all-to-all|bytes 2M|split 2|fail 5-{switch}@20us"));
@@ -108,7 +108,7 @@ fn who_is_cut_off_is_given_up() {
 }
 
 #[test]
-fn what_roce_has_not_is_refused() {
+fn settings_that_roce_lacks_are_refused() {
     for (lines, word) in [
         ("workload halo3d|grid 4x2x2", "stack fairway"),
         ("workload streams|stream 0-1 size=64K|check off", "stack fairway"),

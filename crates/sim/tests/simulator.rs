@@ -70,7 +70,7 @@ fn wire_times() -> (u64, u64) {
 }
 
 #[test]
-fn one_flow_on_an_idle_path_takes_what_the_formula_says() {
+fn one_flow_on_an_idle_path_takes_the_time_of_the_formula() {
     let (data, ack) = wire_times();
     // Under the same leaf, in the same pod, and across the core.
     for (destination, links) in [(1, 2), (2, 4), (5, 6), (15, 6)] {
@@ -201,7 +201,7 @@ fn triggers_keep_their_order() {
 }
 
 #[test]
-fn what_overflows_is_dropped_or_trimmed_and_comes_again() {
+fn overflowing_packets_are_dropped_or_trimmed_and_retransmitted() {
     for overflow in [Overflow::Drop, Overflow::Trim] {
         let mut incast = scenario(tree(16), traffic::incast(16, 15, 1 << 20, 1));
         incast.queue.bytes = 20 * 4200;
@@ -223,7 +223,7 @@ fn what_overflows_is_dropped_or_trimmed_and_comes_again() {
 
 /// One packet in a hundred, in any direction; all of it comes nevertheless.
 #[test]
-fn what_is_lost_at_random_comes_again() {
+fn packets_lost_at_random_are_retransmitted() {
     let build = |chance| {
         let mut scenario = scenario(tree(16), traffic::permutation(16, 4 << 20, 1));
         scenario.loss = chance;
@@ -239,7 +239,7 @@ fn what_is_lost_at_random_comes_again() {
 /// In a ring, a host's messages take one record after the other, and most often the same: what goes
 /// by a message's name alone is only sent if the receiver knows that message.
 #[test]
-fn what_is_sent_again_is_known_to_its_receiver() {
+fn retransmitted_packets_are_recognised_by_the_receiver() {
     for seed in 1..4 {
         let ring = traffic::Collective::RingAllReduce;
         let mut scenario = scenario(tree(16), traffic::collective(ring, 16, 8 << 20));

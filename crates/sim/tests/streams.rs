@@ -50,7 +50,7 @@ fn rates_starts_and_ends_are_kept() {
 }
 
 #[test]
-fn schedulers_share_a_line_out_as_they_say() {
+fn schedulers_divide_a_line_by_their_rule() {
     let two = "stream 0-1 size=16K depth=16|stream 0-1 size=1M depth=16";
     let ratio = |sched: &str| {
         let report = run(&format!("policy cc=fixed:1M,sched={sched}|{two}"));
@@ -185,7 +185,7 @@ fn parts_change_nothing() {
 }
 
 #[test]
-fn what_does_not_go_is_refused() {
+fn impossible_settings_are_refused() {
     let mut settings = Settings::default();
     for wrong in [
         "0",

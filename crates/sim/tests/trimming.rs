@@ -50,7 +50,7 @@ fn retransmissions_of_the_default_policy_wait_for_room_in_the_window() {
 /// Switches without room for data forward headers, and a fixed window takes no notice: the run is
 /// stopped, and its error says what was missing.
 #[test]
-fn a_run_that_places_nothing_is_stopped_and_says_what_flows_wait_for() {
+fn run_that_places_nothing_stops_and_reports_what_flows_wait_for() {
     let mut settings = Settings::default();
     let text = "workload incast\nnodes 128\nsenders 100\nbytes 1M\noverflow trim\nend 1s\n\
                 policy cc=fixed:960K";

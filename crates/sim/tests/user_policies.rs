@@ -57,7 +57,7 @@ fn a_swap_at_a_simulated_time_is_the_same_in_every_run_and_on_any_cores() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_said() {
+fn faulty_policy_is_named_in_the_error() {
     let mut settings = Settings::default();
     let error = settings.set("policy", &format!("cc={}:x=1", example("c/aimd.wasm")));
     assert!(error.expect_err("no such parameter").to_string().contains("aimd takes target"));

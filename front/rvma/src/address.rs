@@ -1,28 +1,28 @@
 //! Addresses of processes, as text and as this process's own.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use fairway::ServerAddress;
 
 use crate::status::{Failure, Result, Status};
 
 /// Looks up `host:port`. `v6`: the family that it has to have, if any.
 pub(crate) fn resolve(text: &str, v6: Option<bool>) -> Result<SocketAddr> {
-    let found = text.to_socket_addrs().map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidInput => {
-            Failure::argument("an address", format!("{text:?}"), "write host:port or [IPv6]:port")
-        }
-        _ => Failure::new(Status::System, format!("could not look up {text}: {error}")),
+    let found = ServerAddress::from(text).resolve().map_err(|error| match error {
+        fairway::Error::Parameter { .. } => Failure::argument(
+            "an address",
+            format!("{text:?}"),
+            "write host:port or [IPv6]:port, with a port from 1 to 65535",
+        ),
+        error => Failure::new(Status::System, format!("could not look up {text}: {error}")),
     })?;
-    let fitting = found.filter(|address| v6.is_none_or(|v6| address.is_ipv6() == v6));
-    // IPv4 first: a name such as localhost has both, and a peer may have bound to IPv4 alone.
-    let address = fitting.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| {
+    let mut fitting = found.into_iter().filter(|found| v6.is_none_or(|v6| found.is_ipv6() == v6));
+    let address = fitting.next().ok_or_else(|| {
         Failure::new(
             Status::System,
             format!("{text} has no address of the family that RVMA_Init bound to"),
         )
     })?;
-    if address.port() == 0 {
-        return Err(Failure::argument("the port of an address", 0, "use 1 to 65535"));
-    }
     Ok(address)
 }
 

@@ -75,7 +75,7 @@ struct What {
 
 impl Operations {
     pub(crate) fn new(context: &Context) -> Result<Operations> {
-        let jetty = context.create_jetty(JettyOptions { depth: DEPTH, ..Default::default() })?;
+        let jetty = context.create_jetty(JettyOptions::default().depth(DEPTH))?;
         let table = Table {
             slots: Slots::new(KIND),
             led: false,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use fairway::{Builder, Context, Limits, Profile, Spec, wire};
+use fairway::{Builder, Context, Limits, Profile, ProtocolDuration, Spec};
 
 use crate::status::{Failure, Result};
 use crate::types::InitOptions;
@@ -63,12 +63,10 @@ fn limits(options: &InitOptions) -> Result<Limits> {
     let defaults = Limits::default();
     let or = |value: u32, default| if value == 0 { default } else { value };
     let buffers = or(options.buffers, defaults.mailbox_buffers);
-    let limits = Limits {
-        mailboxes: or(options.windows, defaults.mailboxes),
-        mailbox_buffers: buffers,
-        segments: buffers.saturating_add(SEGMENTS),
-        ..defaults
-    };
+    let limits = defaults
+        .mailboxes(or(options.windows, defaults.mailboxes))
+        .mailbox_buffers(buffers)
+        .segments(buffers.saturating_add(SEGMENTS));
     if limits.mailboxes > 65_536 {
         return Err(Failure::argument("windows", limits.mailboxes, "use up to 65536"));
     }
@@ -79,11 +77,9 @@ fn limits(options: &InitOptions) -> Result<Limits> {
 }
 
 fn dead_after(ms: u64) -> Profile {
-    Profile {
-        keep_alive: wire::Duration::from_ms((ms / PROBES).max(1)),
-        peer_dead: wire::Duration::from_ms(ms),
-        ..Profile::default()
-    }
+    Profile::new()
+        .keep_alive(ProtocolDuration::from_ms((ms / PROBES).max(1)))
+        .peer_dead(ProtocolDuration::from_ms(ms))
 }
 
 /// A string of the program's, or of the environment.

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_is_registered_once() {
+    fn buffer_used_again_is_registered_once() {
         let registry = registry();
         let bytes = [0u8; 256];
         let at = |offset: usize| bytes[offset..].as_ptr().cast::<c_void>();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_uses_is_let_go() {
+    fn only_unused_registrations_are_released() {
         let registry = registry();
         let bytes = vec![0u8; 8 * KEPT + 16];
         // SAFETY: nothing is done with the leases.

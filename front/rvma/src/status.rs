@@ -124,9 +124,10 @@ impl From<fairway::Error> for Failure {
             Error::MailboxClosed => Status::Closed,
             Error::Timeout { .. } => Status::Timeout,
             Error::PeerGone { .. } => Status::Peer,
-            Error::Refused { .. } | Error::Unanswered { .. } | Error::NoListener { .. } => {
-                Status::Unreachable
-            }
+            Error::Refused { .. }
+            | Error::Unanswered { .. }
+            | Error::UnknownHost { .. }
+            | Error::NoListener { .. } => Status::Unreachable,
             Error::ShutDown => Status::Cancelled,
             Error::Parameter { .. } | Error::TooLong { .. } | Error::OutOfBounds { .. } => {
                 Status::Argument

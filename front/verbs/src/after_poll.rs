@@ -12,13 +12,13 @@ static WORK: OnceLock<fn()> = OnceLock::new();
 
 /// Has `work` called after each poll that found its queue empty, while `waiting` is not zero. The
 /// first function stays: there is one connection manager in a process.
-pub(crate) fn set_waiting(waiting: usize, work: fn()) {
+pub fn set_waiting(waiting: usize, work: fn()) {
     WORK.get_or_init(|| work);
     WAITING.store(waiting, Ordering::Release);
 }
 
 /// How much work waits.
-pub(crate) fn waiting() -> usize {
+pub fn waiting() -> usize {
     WAITING.load(Ordering::Acquire)
 }
 

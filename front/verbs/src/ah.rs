@@ -13,7 +13,7 @@ use crate::query;
 
 /// An address handle as programs hold it.
 #[repr(C)]
-pub(crate) struct AddressHandle {
+pub struct AddressHandle {
     base: ibv_ah,
     /// The carrier's number for the address.
     pub(crate) address: u64,

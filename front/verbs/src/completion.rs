@@ -1,8 +1,8 @@
 //! Completions of the carrier as programs read them.
 
-use fairway::engine::CompletionQueueId;
-use fairway::engine::wire::roce::Tail;
+use fairway_device::CompletionQueueId;
 use fairway_roce::{Completion, CompletionKind, Status};
+use fairway_wire::roce::Tail;
 use libc::{c_int, c_uint};
 
 use crate::abi::*;

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use fairway::engine::CompletionQueueId;
-use fairway::engine::wire::Qpn;
+use fairway_device::CompletionQueueId;
 use fairway_rdma::{Carrier, Gid};
 use fairway_roce::Completion;
+use fairway_wire::Qpn;
 use libc::{c_int, c_uint, c_void};
 
 use crate::abi::*;
@@ -25,7 +25,7 @@ use crate::{after_poll, cq_ex, query};
 
 /// A completion channel as programs hold it.
 #[repr(C)]
-pub(crate) struct Channel {
+pub struct Channel {
     base: ibv_comp_channel,
     queue: Arc<EventQueue<Arc<QueueEvents>>>,
 }
@@ -90,7 +90,7 @@ extern "C" fn ibv_ack_cq_events(cq: Ptr<'_, ibv_cq>, events: c_uint) {
 
 /// A completion queue as programs hold it.
 #[repr(C)]
-pub(crate) struct CompletionQueue {
+pub struct CompletionQueue {
     pub(crate) ex: ibv_cq_ex,
     pub(crate) id: CompletionQueueId,
     pub(crate) carrier: Arc<dyn Carrier>,
@@ -105,7 +105,7 @@ pub(crate) struct CompletionQueue {
 }
 
 /// Room for completions of the carrier.
-pub(crate) struct Reading {
+pub struct Reading {
     pub(crate) fetched: Box<[Completion; BATCH]>,
     /// The one that `ibv_wc_read_*` read.
     pub(crate) current: ibv_wc,

@@ -5,9 +5,9 @@ use std::ffi::c_char;
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex};
 
-use fairway::engine::SegmentId;
-use fairway::engine::wire::Qpn;
+use fairway_device::SegmentId;
 use fairway_rdma::devices::{self, Device};
+use fairway_wire::Qpn;
 use libc::c_int;
 
 use crate::abi::{IBV_NODE_CA, IBV_TRANSPORT_IB, ibv_context, ibv_device, verbs_context};
@@ -23,12 +23,21 @@ const BEHIND_DEVICE: usize = 64;
 
 /// A device as programs hold it. Lives as long as the process.
 #[repr(C)]
-pub(crate) struct DeviceHandle {
+pub struct DeviceHandle {
     pub(crate) base: ibv_device,
     behind: [u8; BEHIND_DEVICE],
-    pub(crate) device: Device,
+    /// Its name, its addresses and its kind.
+    pub device: Device,
     /// Its number among all.
     pub(crate) index: usize,
+}
+
+impl DeviceHandle {
+    /// The device as calls of libibverbs take it.
+    pub fn as_ptr(&'static self) -> Ptr<'static, ibv_device> {
+        // SAFETY: devices are never freed.
+        unsafe { Ptr::kept((&raw const self.base).cast_mut()) }
+    }
 }
 
 // SAFETY: it is not changed after it is made.
@@ -38,7 +47,7 @@ unsafe impl Sync for DeviceHandle {}
 
 /// A context as programs hold it.
 #[repr(C)]
-pub(crate) struct Context {
+pub struct Context {
     pub(crate) verbs: verbs_context,
     pub(crate) device_state: Arc<DeviceState>,
     pub(crate) events: Arc<EventQueue<AsyncEvent>>,
@@ -95,7 +104,7 @@ fn handle(device: Device, index: usize) -> DeviceHandle {
 }
 
 /// The devices there are now. One that did not change since it was last listed is the same object.
-pub(crate) fn devices() -> Result<Vec<&'static DeviceHandle>> {
+pub fn devices() -> Result<Vec<&'static DeviceHandle>> {
     static KNOWN: Mutex<Vec<&'static DeviceHandle>> = Mutex::new(Vec::new());
     let filter =
         settings::filter(&settings::environment).map_err(|settings::SettingError(text)| {

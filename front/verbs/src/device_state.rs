@@ -6,12 +6,12 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use fairway::engine::wire::Qpn;
-use fairway::engine::{CompletionQueueId, SegmentId};
 use fairway::without_signals;
+use fairway_device::{CompletionQueueId, SegmentId};
 use fairway_rdma::devices::Device;
 use fairway_rdma::{Carrier, ForeignMemory, Listener, Management, Routed};
 use fairway_roce::{Event, MemoryRequest, ReceiveQueueId, Status};
+use fairway_wire::Qpn;
 
 use crate::abi::{
     IBV_EVENT_COMM_EST, IBV_EVENT_CQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
@@ -24,7 +24,7 @@ use crate::settings;
 use crate::unattended::unattended;
 
 /// The device of a process, with everything made of it.
-pub(crate) struct DeviceState {
+pub struct DeviceState {
     pub(crate) device: Device,
     carrier: OnceLock<Arc<dyn Carrier>>,
     opening: Mutex<()>,
@@ -38,7 +38,7 @@ pub(crate) struct DeviceState {
 }
 
 /// The receiver of management datagrams: the connection manager.
-pub(crate) trait ManagementListener: Send + Sync {
+pub trait ManagementListener: Send + Sync {
     /// A datagram came.
     fn management(&self, datagram: &Management<'_>) -> Routed;
 }
@@ -124,7 +124,7 @@ impl DeviceState {
 
     /// The device state of a device in this process; a child of a process that had one gets its
     /// own.
-    pub(crate) fn of(device: &Device) -> Arc<DeviceState> {
+    pub fn of(device: &Device) -> Arc<DeviceState> {
         static STATES: Mutex<Vec<(u32, Arc<DeviceState>)>> = Mutex::new(Vec::new());
         let process = std::process::id();
         let mut states = lock(&STATES);
@@ -145,7 +145,7 @@ impl DeviceState {
     }
 
     /// The carrier, opened now if it is not open yet.
-    pub(crate) fn carrier(self: &Arc<Self>) -> Result<&Arc<dyn Carrier>> {
+    pub fn carrier(self: &Arc<Self>) -> Result<&Arc<dyn Carrier>> {
         if let Some(carrier) = self.carrier.get() {
             return Ok(carrier);
         }
@@ -221,7 +221,7 @@ impl DeviceState {
     }
 
     /// From now on, management datagrams go there.
-    pub(crate) fn set_management(&self, listener: Option<Arc<dyn ManagementListener>>) {
+    pub fn set_management(&self, listener: Option<Arc<dyn ManagementListener>>) {
         *write(&self.management) = listener;
     }
 }

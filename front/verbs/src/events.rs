@@ -12,7 +12,7 @@ use crate::abi::{ibv_async_event, ibv_event_element};
 use crate::guard::{Errno, Result, UnackedEvents, lock, set_errno};
 
 /// Events, and a descriptor that counts them.
-pub(crate) struct EventQueue<T> {
+pub struct EventQueue<T> {
     /// An eventfd in semaphore mode. Under the lock its count is the number of events.
     descriptor: OwnedFd,
     events: Mutex<VecDeque<T>>,
@@ -28,7 +28,7 @@ unsafe extern "C-unwind" {
 }
 
 /// What a body of [`take_or_sleep`] returns if there is no event yet.
-pub(crate) const NOT_YET: c_int = 1;
+pub const NOT_YET: c_int = 1;
 
 /// Runs `take` until it returns something else than [`NOT_YET`], and sleeps in between until the
 /// queue has an event. -1 with errno if the sleep fails. A queue whose channel is destroyed
@@ -38,7 +38,7 @@ pub(crate) const NOT_YET: c_int = 1;
 /// Programs cancel threads that sleep here (`pthread_cancel`), and the stack is unwound. So callers
 /// hold nothing that has to be dropped and catch no panic around this call, and here the queue is
 /// leaked in that case.
-pub(crate) fn take_or_sleep<T>(
+pub fn take_or_sleep<T>(
     queue: Arc<EventQueue<T>>,
     take: impl Fn(&EventQueue<T>) -> c_int,
 ) -> c_int {
@@ -59,7 +59,7 @@ pub(crate) fn take_or_sleep<T>(
 
 /// Sleeps until a descriptor is readable. `EAGAIN` if the program made it non-blocking, `EINTR` if
 /// a signal ends the sleep.
-pub(crate) fn sleep_on(descriptor: RawFd) -> Result<()> {
+pub fn sleep_on(descriptor: RawFd) -> Result<()> {
     // SAFETY: no pointers.
     if unsafe { libc::fcntl(descriptor, libc::F_GETFL) } & libc::O_NONBLOCK != 0 {
         return Err(Errno(libc::EAGAIN));
@@ -73,7 +73,11 @@ pub(crate) fn sleep_on(descriptor: RawFd) -> Result<()> {
 }
 
 impl<T> EventQueue<T> {
-    pub(crate) fn new() -> Result<EventQueue<T>> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub fn new() -> Result<EventQueue<T>> {
         // SAFETY: no pointers.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_SEMAPHORE | libc::EFD_CLOEXEC) };
         if descriptor < 0 {
@@ -84,11 +88,13 @@ impl<T> EventQueue<T> {
         Ok(EventQueue { descriptor, events: Mutex::default() })
     }
 
-    pub(crate) fn descriptor(&self) -> RawFd {
+    /// A descriptor that is readable while the queue holds events.
+    pub fn descriptor(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }
 
-    pub(crate) fn push(&self, event: T) {
+    /// Adds an event at the end.
+    pub fn push(&self, event: T) {
         let mut events = lock(&self.events);
         events.push_back(event);
         let one = 1_u64.to_ne_bytes();
@@ -104,7 +110,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Takes the next event, if there is one, after `taken` has seen it.
-    pub(crate) fn next(&self, taken: impl FnOnce(&T)) -> Option<T> {
+    pub fn next(&self, taken: impl FnOnce(&T)) -> Option<T> {
         let mut events = lock(&self.events);
         let event = events.pop_front()?;
         self.take_token();
@@ -113,7 +119,7 @@ impl<T> EventQueue<T> {
     }
 
     /// Drops the events that no call will return any more.
-    pub(crate) fn forget(&self, gone: impl Fn(&T) -> bool) {
+    pub fn forget(&self, gone: impl Fn(&T) -> bool) {
         let mut events = lock(&self.events);
         let before = events.len();
         events.retain(|event| !gone(event));
@@ -124,16 +130,18 @@ impl<T> EventQueue<T> {
 }
 
 /// An asynchronous event, as the program will get it.
-pub(crate) struct AsyncEvent {
+pub struct AsyncEvent {
     /// The address of the object it is about.
-    pub(crate) object: usize,
-    pub(crate) kind: i32,
+    pub object: usize,
+    /// `enum ibv_event_type`.
+    pub kind: i32,
     /// Where it is to be acknowledged.
-    pub(crate) unacked: Arc<UnackedEvents>,
+    pub unacked: Arc<UnackedEvents>,
 }
 
 impl AsyncEvent {
-    pub(crate) fn to_c(&self) -> ibv_async_event {
+    /// The event as programs know it.
+    pub fn to_c(&self) -> ibv_async_event {
         let element = ibv_event_element { qp: self.object as *mut _ };
         ibv_async_event { element, event_type: self.kind }
     }

@@ -40,7 +40,7 @@ fn process() -> u32 {
 
 /// Has `farewell` called on the farewell thread when this process ends by `exit`. Further calls in
 /// the same process have no effect.
-pub(crate) fn at_exit(farewell: fn()) {
+pub fn at_exit(farewell: fn()) {
     static STARTING: Mutex<()> = Mutex::new(());
     static REGISTERED: Once = Once::new();
     let _starting = lock(&STARTING);

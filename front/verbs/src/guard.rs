@@ -13,15 +13,21 @@ use libc::c_int;
 
 /// An error number of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub(crate) c_int);
+pub struct Errno(pub c_int);
 
-pub(crate) type Result<T> = std::result::Result<T, Errno>;
+/// What a call of the library comes to before it is turned into C's form.
+pub type Result<T> = std::result::Result<T, Errno>;
 
-pub(crate) const EBADF: Errno = Errno(libc::EBADF);
-pub(crate) const EINVAL: Errno = Errno(libc::EINVAL);
-pub(crate) const ENOMEM: Errno = Errno(libc::ENOMEM);
-pub(crate) const EBUSY: Errno = Errno(libc::EBUSY);
-pub(crate) const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
+/// The descriptor is closed.
+pub const EBADF: Errno = Errno(libc::EBADF);
+/// An argument is not valid.
+pub const EINVAL: Errno = Errno(libc::EINVAL);
+/// No room is left.
+pub const ENOMEM: Errno = Errno(libc::ENOMEM);
+/// The object is in use.
+pub const EBUSY: Errno = Errno(libc::EBUSY);
+/// The operation is not offered.
+pub const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 
 impl From<CarrierError> for Errno {
     fn from(error: CarrierError) -> Errno {
@@ -53,7 +59,8 @@ impl From<PostError> for Errno {
     }
 }
 
-pub(crate) fn set_errno(error: Errno) {
+/// Sets the `errno` of this thread.
+pub fn set_errno(error: Errno) {
     // SAFETY: the address of this thread's errno, always valid.
     unsafe { *libc::__errno_location() = error.0 }
 }
@@ -67,7 +74,7 @@ unsafe extern "C" {
 /// (`pthread_cancel`) within its next system call by unwinding the stack, and Rust aborts the
 /// process if that meets a function which has not allowed it. The cancellation takes place at the
 /// next point where it is possible: where the library sleeps for events, or in the program.
-pub(crate) fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
+pub fn uncancelled<R>(body: impl FnOnce() -> R) -> R {
     /// Its value in `<pthread.h>` of glibc and musl.
     const PTHREAD_CANCEL_DISABLE: c_int = 1;
     let (mut before, mut disabled) = (0, 0);
@@ -86,7 +93,7 @@ fn run<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// The body of a call that returns zero or an error number (and sets errno, too).
-pub(crate) fn status(body: impl FnOnce() -> Result<()>) -> c_int {
+pub fn status(body: impl FnOnce() -> Result<()>) -> c_int {
     match run(body) {
         Ok(()) => 0,
         Err(error) => {
@@ -97,7 +104,7 @@ pub(crate) fn status(body: impl FnOnce() -> Result<()>) -> c_int {
 }
 
 /// The body of a call that returns a number, or -1 with errno.
-pub(crate) fn number(body: impl FnOnce() -> Result<c_int>) -> c_int {
+pub fn number(body: impl FnOnce() -> Result<c_int>) -> c_int {
     run(body).unwrap_or_else(|error| {
         set_errno(error);
         -1
@@ -105,7 +112,7 @@ pub(crate) fn number(body: impl FnOnce() -> Result<c_int>) -> c_int {
 }
 
 /// The body of a call that returns an object, or a null pointer with errno.
-pub(crate) fn object<T>(body: impl FnOnce() -> Result<*mut T>) -> *mut T {
+pub fn object<T>(body: impl FnOnce() -> Result<*mut T>) -> *mut T {
     run(body).unwrap_or_else(|error| {
         set_errno(error);
         std::ptr::null_mut()
@@ -113,13 +120,13 @@ pub(crate) fn object<T>(body: impl FnOnce() -> Result<*mut T>) -> *mut T {
 }
 
 /// Locks, also after a thread has panicked with the lock held.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A lock that one call of the ABI may take and another one release (`ibv_wr_start`,
 /// `ibv_wr_complete`), which a guard can't express.
-pub(crate) struct Held<T> {
+pub struct Held<T> {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     value: UnsafeCell<T>,
 }
@@ -133,12 +140,12 @@ impl<T> Held<T> {
     /// # Safety
     ///
     /// It is not moved any more once it has been locked.
-    pub(crate) unsafe fn new(value: T) -> Held<T> {
+    pub unsafe fn new(value: T) -> Held<T> {
         Held { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: value.into() }
     }
 
     /// Locks until [`Holding::release`].
-    pub(crate) fn acquire(&self) -> Holding<'_, T> {
+    pub fn acquire(&self) -> Holding<'_, T> {
         // SAFETY: an initialized mutex that does not move.
         unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
         Holding { held: self, thread: PhantomData }
@@ -149,12 +156,12 @@ impl<T> Held<T> {
     /// # Safety
     ///
     /// This thread holds the lock, and uses no other [`Holding`] of it as long as this one.
-    pub(crate) unsafe fn resume(&self) -> Holding<'_, T> {
+    pub unsafe fn resume(&self) -> Holding<'_, T> {
         Holding { held: self, thread: PhantomData }
     }
 
     /// Calls with the lock held.
-    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         let mut holding = self.acquire();
         let result = body(&mut holding);
         holding.release();
@@ -164,7 +171,7 @@ impl<T> Held<T> {
 
 /// The value behind a lock that this thread holds. The lock stays with the thread when this is
 /// dropped: only `release` unlocks.
-pub(crate) struct Holding<'a, T> {
+pub struct Holding<'a, T> {
     held: &'a Held<T>,
     /// Not for other threads.
     thread: PhantomData<*mut ()>,
@@ -172,7 +179,7 @@ pub(crate) struct Holding<'a, T> {
 
 impl<T> Holding<'_, T> {
     /// Unlocks.
-    pub(crate) fn release(self) {
+    pub fn release(self) {
         // SAFETY: this thread holds the lock, and the value is not used any more.
         unsafe { libc::pthread_mutex_unlock(self.held.mutex.get()) };
     }
@@ -198,24 +205,26 @@ impl<T> DerefMut for Holding<'_, T> {
 
 /// Events that were handed to the program and are to be acknowledged before their object goes.
 #[derive(Default)]
-pub(crate) struct UnackedEvents {
+pub struct UnackedEvents {
     /// Handed out; acknowledged.
     counts: Mutex<(u64, u64)>,
     settled: Condvar,
 }
 
 impl UnackedEvents {
-    pub(crate) fn deliver(&self) {
+    /// Counts an event that is handed to the program.
+    pub fn deliver(&self) {
         lock(&self.counts).0 += 1;
     }
 
-    pub(crate) fn acknowledge(&self, events: u64) {
+    /// Counts events that the program has acknowledged.
+    pub fn acknowledge(&self, events: u64) {
         lock(&self.counts).1 += events;
         self.settled.notify_all();
     }
 
     /// Waits until every event handed out is acknowledged.
-    pub(crate) fn wait(&self) {
+    pub fn wait(&self) {
         let mut counts = lock(&self.counts);
         while counts.1 < counts.0 {
             counts = self.settled.wait(counts).unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use fairway::Rights;
-use fairway::engine::LocalRange;
+use fairway_device::LocalRange;
 use fairway_rdma::{Carrier, ForeignMemory};
 use fairway_roce::{MemoryRegion, MemoryRequest};
 

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use fairway::engine::{LocalRange, SegmentId};
+use fairway_device::{LocalRange, SegmentId};
 
 use crate::abi::ibv_sge;
 

@@ -1,10 +1,11 @@
-//! `libibverbs.so.1` and `librdmacm.so.1` for machines without RDMA hardware.
+//! `libibverbs.so.1` for machines without RDMA hardware.
 //!
 //! **What it is.** The C ABI of libibverbs, on top of [`fairway_rdma::Carrier`]: programs
 //! that were written for RDMA hardware run unmodified, over ordinary Ethernet. `docs/verbs.md` says
 //! which, and what the environment can choose.
 //!
-//! **May import:** `fairway`, `libc`.
+//! **May import:** `fairway-rdma`, `fairway-roce`, `fairway-device`, `fairway-wire`, `fairway`,
+//! `libc`.
 //!
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. Handles are boxes
 //! with the C struct inside; they and what they point to are trusted as libibverbs trusts them
@@ -20,36 +21,37 @@
 //! `transitions`), `srq` and `ah` are the objects; `post`, `wr` and `receives` turn work requests
 //! into the carrier's, with `keys` and `inline`. `async_events` hands asynchronous events to
 //! programs. `operations` has the tables that inline functions of the header jump through; `stubs`
-//! what is not offered. `cm` is librdmacm; `unattended` forwards its datagrams in processes that do
-//! not use it, and completion queues call it by the hook in `after_poll`. `sysfs` shows the devices
-//! as files. `farewell` tells peers that the process ends. The shared object is linked by `cargo
-//! run -p xtask -- verbs`, with the symbol versions of `exports.map`.
+//! what is not offered. `manager` is for librdmacm, the crate `fairway-rdmacm`; `unattended`
+//! forwards its datagrams in processes that do not use it, and completion queues call it by the
+//! hook in `after_poll`. `sysfs` shows the devices as files. `farewell` notifies peers that the
+//! process ends. The shared object is linked by `cargo run -p xtask -- verbs`, with the symbol
+//! versions of `exports.map`.
 //!
 //! **How to test:** `cargo test -p fairway-verbs` checks the exported symbols, compares the structs
 //! with the installed header, and runs programs against the library: C programs of ours, and those
 //! of rdma-core and perftest where they are installed.
 #![warn(unsafe_op_in_unsafe_fn)]
 
-mod abi;
+pub mod abi;
 mod after_poll;
 mod ah;
 mod async_events;
-mod cm;
 mod completion;
 mod cq;
 mod cq_ex;
 mod device;
 mod device_state;
-mod events;
+pub mod events;
 mod farewell;
-mod guard;
+pub mod guard;
 mod inline;
 mod keys;
+pub mod manager;
 mod memory;
 mod modify;
 mod open;
 mod operations;
-mod pointer;
+pub mod pointer;
 mod post;
 mod qp;
 mod query;

@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use fairway::Rights;
-use fairway::engine::SegmentId;
+use fairway_device::SegmentId;
 use fairway_rdma::{Carrier, ForeignMemory};
 use fairway_roce::MemoryRequest;
 use libc::{c_int, c_uint, c_void};
@@ -17,7 +17,7 @@ use crate::pointer::{Handle, Last, Ptr};
 
 /// A protection domain as programs hold it. A parent domain is one more handle of its domain.
 #[repr(C)]
-pub(crate) struct Domain {
+pub struct Domain {
     base: ibv_pd,
     /// The carrier's number for it.
     pub(crate) number: u32,
@@ -94,7 +94,7 @@ pub(crate) extern "C" fn dealloc_td(td: Last<'_, ibv_td>) -> c_int {
 
 /// A memory region as programs hold it. (Providers read an `int` type and access behind it.)
 #[repr(C)]
-pub(crate) struct Region {
+pub struct Region {
     base: ibv_mr,
     kind: c_int,
     access: Field<c_uint>,

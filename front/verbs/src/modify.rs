@@ -3,9 +3,9 @@
 use std::sync::Once;
 use std::sync::atomic::Ordering;
 
-use fairway::engine::wire::roce::RnrTimer;
-use fairway::engine::wire::{Duration, Psn, Qpn};
 use fairway_roce::{Change, Peer, READ_DEPTH_MAX, Reliability, Transport};
+use fairway_wire::roce::RnrTimer;
+use fairway_wire::{Duration, Psn, Qpn};
 use libc::c_int;
 
 use crate::abi::*;

@@ -23,8 +23,10 @@ use crate::guard::{ENOMEM, Held, Holding, Result};
 /// `Object` is `#[repr(C)]` and has a field of this type [`FRONT`](Handle::FRONT) bytes behind its
 /// start. Programs get pointers to no other values of this type than such fields, of objects
 /// that were allocated by `Box`.
-pub(crate) unsafe trait Handle: Sized {
+pub unsafe trait Handle: Sized {
+    /// The object that the struct is part of.
     type Object;
+    /// Bytes from the start of the object to the struct.
     const FRONT: usize = 0;
 
     /// Hands an object to the program, which owns it from now on.
@@ -37,7 +39,7 @@ pub(crate) unsafe trait Handle: Sized {
 /// destroyed before the call returns. Other calls may use the object at the same time, and the
 /// program may change those of its fields that are [`Field`](crate::abi::Field)s.
 #[repr(transparent)]
-pub(crate) struct Ptr<'a, T>(NonNull<T>, PhantomData<&'a T>);
+pub struct Ptr<'a, T>(NonNull<T>, PhantomData<&'a T>);
 
 impl<T> Clone for Ptr<'_, T> {
     fn clone(&self) -> Self {
@@ -53,7 +55,7 @@ impl<'a, T: Handle> Ptr<'a, T> {
     /// # Safety
     ///
     /// The handle, if there is one, is not destroyed within `'a`.
-    pub(crate) unsafe fn found(handle: *mut T) -> Option<Ptr<'a, T>> {
+    pub unsafe fn found(handle: *mut T) -> Option<Ptr<'a, T>> {
         NonNull::new(handle).map(|handle| Ptr(handle, PhantomData))
     }
 
@@ -62,24 +64,25 @@ impl<'a, T: Handle> Ptr<'a, T> {
     /// # Safety
     ///
     /// It is not null, and the handle is not destroyed within `'a`.
-    pub(crate) unsafe fn kept(handle: *mut T) -> Ptr<'a, T> {
+    pub unsafe fn kept(handle: *mut T) -> Ptr<'a, T> {
         // SAFETY: as the caller says.
         Ptr(unsafe { NonNull::new_unchecked(handle) }, PhantomData)
     }
 
-    pub(crate) fn raw(self) -> *mut T {
+    /// The address that the program knows.
+    pub fn raw(self) -> *mut T {
         self.0.as_ptr()
     }
 
     /// The handle itself, as the program sees it.
-    pub(crate) fn handle(self) -> &'a T {
+    pub fn handle(self) -> &'a T {
         // SAFETY: it is not destroyed within `'a`, and its fields that change are atomic.
         unsafe { self.0.as_ref() }
     }
 
     /// The object around the handle.
     #[inline]
-    pub(crate) fn object(self) -> &'a T::Object {
+    pub fn object(self) -> &'a T::Object {
         // SAFETY: the handle is not destroyed within `'a`, and is part of an object at this place
         // (`Handle`). Fields of objects that change are atomic or behind locks.
         unsafe { self.0.byte_sub(T::FRONT).cast::<T::Object>().as_ref() }
@@ -90,7 +93,7 @@ impl<'a, T: Handle> Ptr<'a, T> {
 /// time, and if the call succeeds, none will. (A call that acknowledges an event may not have
 /// returned yet, but uses nothing of the object any more.)
 #[repr(transparent)]
-pub(crate) struct Last<'a, T>(Ptr<'a, T>);
+pub struct Last<'a, T>(Ptr<'a, T>);
 
 impl<'a, T: Handle> Last<'a, T> {
     /// Trusts a pointer that was not passed but found in a struct. `None` if it is null.
@@ -98,26 +101,28 @@ impl<'a, T: Handle> Last<'a, T> {
     /// # Safety
     ///
     /// The handle, if there is one, has this last use.
-    pub(crate) unsafe fn found(handle: *mut T) -> Option<Last<'a, T>> {
+    pub unsafe fn found(handle: *mut T) -> Option<Last<'a, T>> {
         // SAFETY: as the caller says.
         unsafe { Ptr::found(handle) }.map(Last)
     }
 
-    pub(crate) fn raw(&self) -> *mut T {
+    /// The address that the program knows.
+    pub fn raw(&self) -> *mut T {
         self.0.raw()
     }
 
     /// The same handle for calls before the last use.
-    pub(crate) fn as_ptr(&self) -> Ptr<'_, T> {
+    pub fn as_ptr(&self) -> Ptr<'_, T> {
         self.0
     }
 
-    pub(crate) fn object(&self) -> &T::Object {
+    /// The object behind the handle.
+    pub fn object(&self) -> &T::Object {
         self.0.object()
     }
 
     /// Takes the object back from the program.
-    pub(crate) fn take(self) -> Box<T::Object> {
+    pub fn take(self) -> Box<T::Object> {
         let object = self.raw().wrapping_byte_sub(T::FRONT).cast::<T::Object>();
         // SAFETY: the object was allocated by `Box` (`Handle`), and this is the last use of it.
         unsafe { Box::from_raw(object) }
@@ -125,21 +130,23 @@ impl<'a, T: Handle> Last<'a, T> {
 }
 
 /// An object with a lock that one call takes and a later one releases.
-pub(crate) trait Lockable: Handle {
+pub trait Lockable: Handle {
+    /// The value behind the lock.
     type Value;
 
+    /// The lock of an object.
     fn lock(object: &Self::Object) -> &Held<Self::Value>;
 }
 
 /// A handle whose lock this thread holds: a call has taken it (`ibv_start_poll`, `ibv_wr_start`)
 /// and the call that releases it is this one or comes later. As to the rest it is a [`Ptr`].
 #[repr(transparent)]
-pub(crate) struct Locked<'a, T>(Ptr<'a, T>);
+pub struct Locked<'a, T>(Ptr<'a, T>);
 
 impl<'a, T: Lockable> Locked<'a, T> {
     /// The object, and the value behind its lock.
     #[inline]
-    pub(crate) fn open(self) -> (&'a T::Object, Holding<'a, T::Value>) {
+    pub fn open(self) -> (&'a T::Object, Holding<'a, T::Value>) {
         let object = self.0.object();
         // SAFETY: this thread holds the lock, and this is the one value of the call, which `open`
         // consumes. So nothing else refers to what is behind the lock.
@@ -149,7 +156,7 @@ impl<'a, T: Lockable> Locked<'a, T> {
 
 /// Room for one value, which the call writes. It need be neither initialised nor aligned.
 #[repr(transparent)]
-pub(crate) struct Out<'a, T>(NonNull<T>, PhantomData<&'a mut T>);
+pub struct Out<'a, T>(NonNull<T>, PhantomData<&'a mut T>);
 
 impl<T> Clone for Out<'_, T> {
     fn clone(&self) -> Self {
@@ -159,7 +166,6 @@ impl<T> Clone for Out<'_, T> {
 
 impl<T> Copy for Out<'_, T> {}
 
-#[cfg(test)]
 impl<'a, T> From<&'a mut T> for Out<'a, T> {
     fn from(room: &'a mut T) -> Self {
         Out(NonNull::from(room), PhantomData)
@@ -168,11 +174,12 @@ impl<'a, T> From<&'a mut T> for Out<'a, T> {
 
 impl<'a, T> Out<'a, T> {
     /// The start of room for a struct whose size is that of an older or newer header.
-    pub(crate) fn at(room: &'a mut [MaybeUninit<u8>]) -> Out<'a, T> {
+    pub fn at(room: &'a mut [MaybeUninit<u8>]) -> Out<'a, T> {
         Out(NonNull::from(room).cast(), PhantomData)
     }
 
-    pub(crate) fn write(self, value: T) {
+    /// Writes the value.
+    pub fn write(self, value: T) {
         // SAFETY: the program has room for the value there.
         unsafe { self.0.write_unaligned(value) };
     }
@@ -182,7 +189,7 @@ impl<'a, T> Out<'a, T> {
     /// # Safety
     ///
     /// The program has room for `size` bytes, whatever the size of the type.
-    pub(crate) unsafe fn write_prefix(self, value: &T, size: usize)
+    pub unsafe fn write_prefix(self, value: &T, size: usize)
     where
         T: Copy,
     {
@@ -198,7 +205,7 @@ impl<'a, T> Out<'a, T> {
 
 /// An array, whose length the program passes beside it. It may be null if its length is zero.
 #[repr(transparent)]
-pub(crate) struct Array<'a, T>(*mut T, PhantomData<&'a mut T>);
+pub struct Array<'a, T>(*mut T, PhantomData<&'a mut T>);
 
 impl<T> Clone for Array<'_, T> {
     fn clone(&self) -> Self {
@@ -217,7 +224,7 @@ impl<'a, T> From<&'a mut [T]> for Array<'a, T> {
 
 impl<'a, T> Array<'a, T> {
     /// An array that was not passed but found in a struct, whose rules are the same.
-    pub(crate) fn found(array: *const T) -> Array<'a, T> {
+    pub fn found(array: *const T) -> Array<'a, T> {
         Array(array.cast_mut(), PhantomData)
     }
 
@@ -226,7 +233,7 @@ impl<'a, T> Array<'a, T> {
     /// # Safety
     ///
     /// The program has passed this length.
-    pub(crate) unsafe fn elements(self, length: usize) -> &'a [T] {
+    pub unsafe fn elements(self, length: usize) -> &'a [T] {
         match length {
             0 => &[],
             // SAFETY: the array has as many elements as the program says.
@@ -240,7 +247,7 @@ impl<'a, T> Array<'a, T> {
     /// # Safety
     ///
     /// The program has passed this length.
-    pub(crate) unsafe fn checked(self, length: usize) -> Option<&'a [T]> {
+    pub unsafe fn checked(self, length: usize) -> Option<&'a [T]> {
         if length > 0 && self.0.is_null() {
             return None;
         }
@@ -254,7 +261,7 @@ impl<'a, T> Array<'a, T> {
     ///
     /// The program has passed this length.
     #[inline]
-    pub(crate) unsafe fn room(self, length: usize) -> &'a mut [MaybeUninit<T>] {
+    pub unsafe fn room(self, length: usize) -> &'a mut [MaybeUninit<T>] {
         match length {
             0 => &mut [],
             // SAFETY: the array has as many elements as the program says, initialised or not.
@@ -264,14 +271,15 @@ impl<'a, T> Array<'a, T> {
 }
 
 /// A work request that names the next.
-pub(crate) trait Chained {
+pub trait Chained {
+    /// The request behind this one, or a null pointer.
     fn next(&self) -> *mut Self;
 }
 
 /// Work requests that are posted together: each names the next, and the last has a null pointer.
 /// The program changes none of them before the call returns.
 #[repr(transparent)]
-pub(crate) struct List<'a, T>(*mut T, PhantomData<&'a T>);
+pub struct List<'a, T>(*mut T, PhantomData<&'a T>);
 
 impl<T> Clone for List<'_, T> {
     fn clone(&self) -> Self {
@@ -287,18 +295,18 @@ impl<'a, T: Chained> List<'a, T> {
     /// # Safety
     ///
     /// The rules of the type.
-    #[cfg(test)]
-    pub(crate) unsafe fn found(list: *mut T) -> List<'a, T> {
+    pub unsafe fn found(list: *mut T) -> List<'a, T> {
         List(list, PhantomData)
     }
 
-    pub(crate) fn raw(self) -> *mut T {
+    /// The address that the program knows.
+    pub fn raw(self) -> *mut T {
         self.0
     }
 
     /// The first request; `None` if there is none.
     #[inline]
-    pub(crate) fn first(self) -> Option<&'a T> {
+    pub fn first(self) -> Option<&'a T> {
         // SAFETY: it is null, or the program's request, which stays as it is within `'a`. What the
         // program may have left uninitialised of it is `MaybeUninit`, or a union.
         unsafe { self.0.as_ref() }
@@ -306,12 +314,12 @@ impl<'a, T: Chained> List<'a, T> {
 
     /// The requests behind the first.
     #[inline]
-    pub(crate) fn rest(self) -> List<'a, T> {
+    pub fn rest(self) -> List<'a, T> {
         List(self.first().map_or(null_mut(), T::next), PhantomData)
     }
 
     /// The requests behind the first `count`.
-    pub(crate) fn after(self, count: usize) -> List<'a, T> {
+    pub fn after(self, count: usize) -> List<'a, T> {
         (0..count).fold(self, |list, _| list.rest())
     }
 }
@@ -319,21 +327,23 @@ impl<'a, T: Chained> List<'a, T> {
 /// Text that ends with a zero byte.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub(crate) struct Text<'a>(NonNull<c_char>, PhantomData<&'a CStr>);
+pub struct Text<'a>(NonNull<c_char>, PhantomData<&'a CStr>);
 
 impl<'a> Text<'a> {
-    pub(crate) fn raw(self) -> *const c_char {
+    /// The address of the first character.
+    pub fn raw(self) -> *const c_char {
         self.0.as_ptr()
     }
 
-    pub(crate) fn as_c_str(self) -> &'a CStr {
+    /// The text, without its last byte.
+    pub fn as_c_str(self) -> &'a CStr {
         // SAFETY: the text ends with a zero byte, and the program does not change it meanwhile.
         unsafe { CStr::from_ptr(self.0.as_ptr()) }
     }
 }
 
 /// An array of pointers that ends with a null pointer, in memory that C's `free` takes back.
-pub(crate) fn null_ended<T>(items: impl ExactSizeIterator<Item = *mut T>) -> Result<*mut *mut T> {
+pub fn null_ended<T>(items: impl ExactSizeIterator<Item = *mut T>) -> Result<*mut *mut T> {
     let length = items.len();
     // SAFETY: no pointers.
     let array = unsafe { libc::calloc(length + 1, size_of::<*mut T>()) }.cast::<*mut T>();

@@ -1,8 +1,8 @@
 //! Posting: work requests of C become those of the carrier.
 
-use fairway::engine::wire::Qpn;
-use fairway::engine::wire::roce::Tail;
 use fairway_roce::{Peer, RemoteAddress, ScatterList, Transport, Work, WorkRequest};
+use fairway_wire::Qpn;
+use fairway_wire::roce::Tail;
 use libc::{c_int, c_uint};
 
 use crate::abi::*;
@@ -14,7 +14,7 @@ use crate::qp::QueuePair;
 use crate::receives::scatter;
 
 /// The sending side's room for conversion, and its inline data.
-pub(crate) struct Sends {
+pub struct Sends {
     pub(crate) batch: Vec<WorkRequest>,
     pub(crate) last: LastKey,
     pub(crate) inline: Option<InlineRing>,

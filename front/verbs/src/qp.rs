@@ -4,9 +4,9 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway::engine::wire::Qpn;
 use fairway_rdma::Carrier;
 use fairway_roce::{QueuePairConfig, QueuePairState, SGE_MAX, Transport};
+use fairway_wire::Qpn;
 use libc::{c_int, c_uint};
 
 use crate::abi::*;
@@ -25,7 +25,7 @@ use crate::wr::{self, Building};
 
 /// A queue pair as programs hold it.
 #[repr(C)]
-pub(crate) struct QueuePair {
+pub struct QueuePair {
     pub(crate) ex: ibv_qp_ex,
     /// It has `ibv_wr_*` functions.
     extended: bool,

@@ -1,6 +1,6 @@
 //! Posting receives: those of queue pairs and of shared receive queues.
 
-use fairway::engine::LocalRange;
+use fairway_device::LocalRange;
 use fairway_rdma::Carrier;
 use fairway_roce::{PostError, ReceiveRequest, SGE_MAX, ScatterList};
 use libc::c_int;

@@ -16,7 +16,7 @@ use crate::receives::Receives;
 
 /// A shared receive queue as programs hold it.
 #[repr(C)]
-pub(crate) struct SharedQueue {
+pub struct SharedQueue {
     pub(crate) base: ibv_srq,
     pub(crate) id: ReceiveQueueId,
     pub(crate) carrier: Arc<dyn Carrier>,

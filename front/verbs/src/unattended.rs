@@ -24,7 +24,7 @@ pub(crate) fn unattended(carrier: Option<&dyn Carrier>, datagram: &Management<'_
 static REFUSER: Mutex<Refuser> = Mutex::new(Refuser::new());
 
 /// Refuses a datagram whose process does not exist.
-pub(crate) fn refuse_to(carrier: &dyn Carrier, datagram: &Management<'_>) {
+pub fn refuse_to(carrier: &dyn Carrier, datagram: &Management<'_>) {
     let is_local = carrier.gids().contains(&Gid::from(datagram.from));
     let answer = lock(&REFUSER).handle_datagram(datagram.source, is_local, datagram.bytes);
     if let Some(answer) = answer {

@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use fairway::engine::wire::roce::Tail;
 use fairway_roce::{RemoteAddress, ScatterList, Transport, Work};
+use fairway_wire::roce::Tail;
 use libc::{c_int, c_uint};
 
 use crate::abi::*;

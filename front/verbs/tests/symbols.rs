@@ -109,7 +109,7 @@ fn installed() -> Vec<PathBuf> {
 }
 
 #[test]
-fn whatever_is_installed_finds_its_symbols() {
+fn installed_programs_find_their_symbols() {
     if !has("readelf") {
         return;
     }

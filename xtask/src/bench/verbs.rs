@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_choice_of_nothing_is_refused_and_says_what_there_is() {
+    fn empty_choice_is_refused_and_the_choices_are_named() {
         let choice = |row: Option<&str>, column: Option<&str>| Choice {
             row: row.map(str::to_owned),
             column: column.map(str::to_owned),

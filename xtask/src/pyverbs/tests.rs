@@ -31,7 +31,7 @@ fn results_are_counted_wherever_they_stand() {
 }
 
 #[test]
-fn a_process_that_died_is_told() {
+fn died_process_is_reported() {
     let (begun, _) = TEXT.split_once("test_fails").expect("it is there");
     let counts = count(begun, &mut Vec::new());
     assert_eq!(counts, Counts { passed: 3, skipped: 1, failed: 0, crashed: true });

@@ -48,7 +48,7 @@ impl Workshop {
         let name = self.sanitizer.name();
         let mut cargo = Command::new("cargo");
         cargo.arg(format!("+{toolchain}")).args(["rustc", "--profile", PROFILE, "--lib"]);
-        cargo.args(["--package", &format!("fairway-{}", front.name())]);
+        cargo.args(["--package", front.package()]);
         // Of a shared library rustc would demand that it is complete, without the runtime.
         cargo.args(["--crate-type", "staticlib", "-Zbuild-std=std,panic_unwind"]);
         cargo.args(["--target", target, "--target-dir"]).arg(&self.folder);
@@ -65,7 +65,7 @@ impl Workshop {
         }
         if front == Front::Verbs {
             let map = Front::Verbs.folder().join("exports.map");
-            let archive = self.libraries.join("libfairway_verbs.a");
+            let archive = self.libraries.join("libfairway_rdmacm.a");
             // The runtime's functions are in the program.
             link::link(&archive, &map, &self.shared_library(), &[])?;
         }

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_finding_more_than_allowed_is_told_and_one_less_lowers_the_list() {
+    fn one_finding_more_than_allowed_fails_and_one_less_lowers_the_list() {
         let allowed = Allowed::parse("# why\nfile a 1\ncircle a 9\n").unwrap();
         let more = findings(&[(Rule::File, 700), (Rule::File, 601), (Rule::Circle, 10)]);
         let expected = [(Rule::Circle, "a".into(), 10, 9), (Rule::File, "a".into(), 2, 1)];

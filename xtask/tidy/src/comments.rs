@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_are_told_from_what_stands_in_strings() {
+    fn comments_are_distinguished_from_strings() {
         let text = concat!(
             "//! Top.\n",
             "let a = \"// no\"; // yes, a\n",

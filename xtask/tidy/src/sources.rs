@@ -100,7 +100,7 @@ mod tests {
         let cases = [
             ("crates/engine/src/lib.rs", "engine", Some(vec![])),
             ("crates/engine/src/nic/tests.rs", "engine", Some(vec!["nic", "tests"])),
-            ("front/verbs/src/cm/mod.rs", "front/verbs", Some(vec!["cm"])),
+            ("front/verbs/src/abi/mod.rs", "front/verbs", Some(vec!["abi"])),
             ("crates/engine/tests/a.rs", "engine", None),
             ("docs/wire.md", "docs", None),
             ("xtask/src/bench.rs", "xtask", Some(vec!["bench"])),

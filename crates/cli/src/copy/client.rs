@@ -168,11 +168,7 @@ impl Client {
         key: SegmentKey,
         options: &CopyOptions,
     ) -> Result<(), Failure> {
-        let jetty = self.context.create_jetty(JettyOptions {
-            number: None,
-            depth: 2 * DEPTH as u32,
-            ..Default::default()
-        })?;
+        let jetty = self.context.create_jetty(JettyOptions::default().depth(2 * DEPTH as u32))?;
         let bar = progress(segment.len(), options.json);
         let (mut posted, mut done, mut in_flight) = (0, 0, 0);
         let (mut completions, mut last) = (Vec::new(), Instant::now());

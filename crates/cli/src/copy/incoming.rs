@@ -232,7 +232,7 @@ fn open_at(directory: RawFd, name: &CString, flags: i32, mode: u32) -> io::Resul
     if file < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just opened, and owned by nobody else.
+    // SAFETY: the descriptor was opened just now, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(file) })
 }
 

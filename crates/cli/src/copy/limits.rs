@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_address_has_stored_counts_for_a_day() {
+    fn bytes_stored_by_an_address_count_for_a_day() {
         let limits = limits(64, u64::MAX, 75);
         let taken = Arc::new(Taken::default());
         let place = |address: &str, size| limits.admit(&taken, ip(address), size).expect("a place");

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_has_so_many_lines_a_second_and_says_what_it_left_out() {
+    fn log_is_limited_per_second_and_reports_what_it_left_out() {
         let start = Instant::now();
         let mut lines = Lines::new(start);
         for _ in 0..LINES {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use fairway::wire::Duration as EngineDuration;
 use fairway::{ChannelId, Context, Peer, Profile, Segment, SegmentKey};
+use fairway_wire::Duration as EngineDuration;
 
 use super::hash;
 use super::incoming::{Directory, Incoming};
@@ -42,11 +42,9 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
     let span = |time: Duration| {
         EngineDuration::from_ns(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX >> 12).max(1))
     };
-    let profile = Profile {
-        peer_dead: span(options.peer_dead),
-        keep_alive: span(options.peer_dead / KEEP_ALIVES),
-        ..Profile::default()
-    };
+    let profile = Profile::new()
+        .peer_dead(span(options.peer_dead))
+        .keep_alive(span(options.peer_dead / KEEP_ALIVES));
     let context = options
         .net
         .builder(SERVE.port, None)
@@ -90,7 +88,7 @@ pub(crate) fn serve(options: &ServeOptions) -> Result<(), Failure> {
         server.turn()?;
     }
     server.end();
-    // Those who are still there are told; whether they answer does not matter any more.
+    // Peers that are still connected are notified; their answers are not needed any more.
     let _ = server.context.shutdown(Duration::from_millis(500));
     Ok(())
 }
@@ -168,8 +166,8 @@ impl Server {
         }
     }
 
-    /// A message, if one comes in a moment. While files are being written the wait is a busy one:
-    /// whoever polls moves the packets, and this side has nothing else to do.
+    /// The next message, if one arrives within a short wait. While files are being written the wait
+    /// polls without sleeping, because the polling thread moves the packets.
     fn mail(&self) -> Result<Option<Mail>, Failure> {
         let step = if self.opening.is_empty() { STEP } else { SHORT_STEP };
         if self.copies.values().all(|copy| copy.segment.is_none()) {

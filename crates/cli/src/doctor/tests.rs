@@ -172,7 +172,7 @@ fn few_cores_quotas_and_slow_frequencies_are_slower() {
 }
 
 #[test]
-fn permissions_say_what_does_not_work_without_them() {
+fn missing_permissions_name_what_does_not_work() {
     let with = |change: fn(&mut Permissions)| {
         let mut readings = good();
         change(&mut readings.permissions);

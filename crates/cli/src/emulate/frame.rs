@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_for_those_who_understand_them() {
+    fn congestion_marks_go_to_capable_packets_only() {
         for (tos, marked) in [(0, false), (1, true), (2, true), (3, true)] {
             let mut packet = packet(tos, [1, 2, 3, 4]);
             assert!(is_sound(&packet));

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fairway::port::Tun;
+use fairway_port::Tun;
 use fairway_sim::{Emulation, Frame, Settings, SettingsError};
 use serde_json::{Value, json};
 
@@ -169,7 +169,7 @@ fn ip(arguments: &[&str]) -> Result<(), Failure> {
 
 struct Relay<'a> {
     tuns: &'a [Tun],
-    /// Packets for nobody here: multicast, other addresses.
+    /// Packets to addresses that no host of this network has: multicast, other addresses.
     strays: u64,
     /// Packets that a host had no room for.
     refused: u64,
@@ -224,7 +224,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Takes what hosts have sent; false if nobody has sent anything.
+    /// Takes what hosts have sent; false if no host has sent anything.
     fn take_in(
         &mut self,
         network: &mut Emulation,

@@ -1,7 +1,7 @@
 //! `fairway info --state`: what all state takes, from the live types.
 
 use fairway::Limits;
-use fairway::engine::StateSize;
+use fairway_engine::StateSize;
 use serde_json::{Value, json};
 
 use super::BUFFER_BYTES;
@@ -10,9 +10,9 @@ use crate::args::InfoOptions;
 /// What OpenURMA's accounting gives the context of a RoCE RC queue pair (half of it is padding),
 /// without its queues: a model, nothing that was measured here.
 const QUEUE_PAIR_BYTES: u64 = 512;
-/// Sockets of a context, if nobody says otherwise.
+/// Sockets of a context by default.
 const SOCKETS: u64 = 4;
-/// Payload of a packet, if nobody says otherwise: what a place in the stash has room for.
+/// Payload bytes of a packet by default: the size of a place in the staging buffer.
 const PACKET_BYTES: u64 = 4096;
 
 /// The lines of one object of each kind that an application makes, and what they are for.
@@ -29,12 +29,10 @@ pub(super) fn state(options: &InfoOptions) -> Value {
     let (jetties, hosts) = (options.jetties, options.hosts);
     // Pools that are too small for the question would make the answer too small.
     let defaults = Limits::default();
-    let limits = Limits {
-        jetties: defaults.jetties.max(jetties as u32),
-        channels: defaults.channels.max(hosts as u32),
-        send_blocks: defaults.send_blocks.max(hosts as u32),
-        ..defaults
-    };
+    let limits = defaults
+        .jetties(defaults.jetties.max(jetties as u32))
+        .channels(defaults.channels.max(hosts as u32))
+        .send_blocks(defaults.send_blocks.max(hosts as u32));
     let lines = limits.state(jetties, hosts, options.paths);
     let mut records: Vec<Value> = lines
         .iter()

@@ -131,11 +131,11 @@ pub(crate) struct ModelOptions {
     #[arg(long, default_value_t = 1, value_name = "N")]
     reads: u32,
 
-    /// Nobody pays for seeing the newest: caches are trusted, and what is stale is counted (share)
+    /// Read from caches without fences, and count the values that were stale (share)
     #[arg(long)]
     unfenced: bool,
 
-    /// Who chooses among the members of a service: direct, cpu, hint, turn or depth (fanout)
+    /// How a member of a service is chosen: direct, cpu, hint, turn or depth (fanout)
     #[arg(long, default_value = "direct", value_parser = dispatching)]
     dispatch: Dispatching,
 

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line() {
         for (text, word) in [("\nstack=up", "line 2"), ("nothing=1", "line 1"), ("", "no runs")] {
             let error = configs(text).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

@@ -32,7 +32,7 @@ pub(super) struct Flow {
     pub(super) in_flight: u32,
     posted: u64,
     pub(super) done: u64,
-    /// By slot: when it was posted last, if anybody wants to know.
+    /// By slot: when its operation was posted last, if latencies are measured.
     pub(super) posted_at: Vec<Instant>,
     /// When the target's next check may be asked for; `None` while one is under way.
     check_at: Option<Instant>,

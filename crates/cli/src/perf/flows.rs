@@ -1,10 +1,10 @@
-//! Several flows at once, each with a Jetty of its own: who gets how much, and how long it takes.
+//! Several flows at once, each with a Jetty of its own: the share and the latency of each.
 
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use fairway::policy::{PolicySpec, SchedulerSpec, Share};
 use fairway::{Completion, CompletionKind, Policies, ProcessorStats};
+use fairway_policy::{PolicySpec, SchedulerSpec, Share};
 use serde_json::{Value, json};
 
 use super::bandwidth::{Flow, PATIENCE, POLLS_MIN, WARM_UP_MAX, WARM_UP_PART};
@@ -15,7 +15,7 @@ use crate::args::PerfOptions;
 use crate::failure::Failure;
 use crate::quantity::{self, ValueError, show_size};
 
-/// Operations in flight of each flow, unless somebody says otherwise (SCR §6.2).
+/// Operations in flight of each flow by default (SCR §6.2).
 const DEPTH: u32 = 4;
 /// How often, how long, and with what, it is measured what the line carries.
 const CAPACITY_RUNS: u32 = 4;
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn jains_index_is_as_he_has_it() {
+    fn jains_index_matches_his_definition() {
         assert_eq!(jain([2.0, 2.0, 2.0].into_iter()), 1.0);
         assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), 0.25);
         assert_eq!(jain([1.0, 3.0].into_iter()), 0.8);

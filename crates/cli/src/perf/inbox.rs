@@ -49,12 +49,12 @@ pub(super) struct PutBox {
 impl PutBox {
     /// For a session, with up to `buffers` buffers.
     pub(super) fn new(context: &Context, run: &Run, buffers: u32) -> Result<Self, Failure> {
-        let mailbox = context.create_mailbox(&MailboxOptions {
-            address: Some(MAILBOX),
-            key: run.mail_to().key,
-            when_empty: WhenEmpty::Wait,
-            ..MailboxOptions::default()
-        })?;
+        let mailbox = context.create_mailbox(
+            &MailboxOptions::default()
+                .address(MAILBOX)
+                .key(run.mail_to().key)
+                .when_empty(WhenEmpty::Wait),
+        )?;
         let watched = if run.ping_pong { buffers } else { 0 };
         Ok(PutBox {
             context: context.clone(),

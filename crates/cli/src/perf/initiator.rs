@@ -19,7 +19,7 @@ use crate::paths::{DeadPaths, Watch};
 use crate::printable::printable_reason;
 use crate::trace::Tracer;
 
-/// Operations in flight if nobody says otherwise …
+/// Operations in flight by default …
 const DEPTH: u64 = 128;
 /// … and how many bytes they may be together.
 const IN_FLIGHT_BYTES: u64 = 64 << 20;
@@ -271,11 +271,7 @@ impl<'a> Session<'a> {
             }
         }
         let depth = 2 * run.depth + 64;
-        let jetty = link.context.create_jetty(JettyOptions {
-            number: None,
-            depth,
-            ..Default::default()
-        })?;
+        let jetty = link.context.create_jetty(JettyOptions::default().depth(depth))?;
         let reply = ask(link, &Message::Run(run), "answer to the request to measure")?;
         let Message::Ready { key, jetty: target } = reply else {
             return Err(unexpected(&reply));

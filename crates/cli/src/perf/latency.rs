@@ -122,7 +122,7 @@ impl<'s, 'a> Pinger<'s, 'a> {
             if let Some(Answers { mailbox: Some(mailbox), .. }) = &mut self.answers {
                 mailbox.poll(&mut self.arrivals);
             }
-            // The answer to a put is here before anybody has looked at completions.
+            // The answer to a put may be in memory before the completions have been polled.
             let now = start.elapsed();
             self.session.jetty.poll(&mut self.completions);
             for completion in self.completions.drain(..) {

@@ -105,7 +105,7 @@ impl Operation {
         }
     }
 
-    /// Bytes of one, if nobody says otherwise.
+    /// Bytes of one operation by default.
     pub(crate) fn usual_size(self, small: bool) -> u64 {
         match self {
             _ if self.is_atomic() => 8,

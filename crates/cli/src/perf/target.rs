@@ -56,7 +56,7 @@ pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
         }
     }
     let traced = tracer.map_or(Ok(()), Tracer::finish);
-    // Those who are still there are told; whether they answer does not matter any more.
+    // Peers that are still connected are notified; their answers are not needed any more.
     let _ = context.shutdown(Duration::from_millis(200));
     traced
 }
@@ -162,11 +162,7 @@ impl<'a> Session<'a> {
             Pattern { seed: run.seed, size: run.size, block: u64::from(run.block), damaged: false };
         let slots = Slots::new(context, pattern, places, run.operation.rights())?;
         let receives = receives(&run, places);
-        let jetty = context.create_jetty(JettyOptions {
-            number: None,
-            depth: 2 * receives.max(64),
-            ..Default::default()
-        })?;
+        let jetty = context.create_jetty(JettyOptions::default().depth(2 * receives.max(64)))?;
         for payload in (0..places).map(|slot| Payload { slot, generation: 0 }) {
             if run.operation.fetches() {
                 slots.fill(payload.slot, payload)?;
@@ -368,7 +364,7 @@ impl<'a> Session<'a> {
     fn finish(&mut self, generations: &[u32]) -> Result<(), Failure> {
         while self.poll()? {}
         if self.run.order.is_unreliable() {
-            // Nobody knows whether there is more: what is still on its way gets a moment.
+            // Unreliable messages may still be on their way, so the target polls a little longer.
             let end = Instant::now() + UNRELIABLE_LAST;
             while Instant::now() < end {
                 self.poll()?;

@@ -56,7 +56,7 @@ impl StreamSeries {
     }
 }
 
-/// What came of the streams, and of who shared the NICs out among them.
+/// Results of the streams, and of the schedulers that shared the NICs out among them.
 pub(super) fn value(report: &Report, line_megabits: u64) -> Value {
     let rates: Vec<f64> = report.streams.iter().map(|stream| stream.megabits() as f64).collect();
     let each = report.streams.iter().zip(&rates).map(|(stream, rate)| {

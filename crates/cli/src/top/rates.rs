@@ -26,7 +26,7 @@ pub(super) struct Interval {
     /// Coalescing granularity of the scheduler, over the interval.
     pub(super) bytes_per_event: f64,
     pub(super) resent_per_s: f64,
-    /// What its host is short of, as it told; null if nobody watches.
+    /// Resources that the peer's host reported as short; null if it does not measure any.
     pub(super) host: Value,
     pub(super) flows: Vec<Row>,
     pub(super) peers: Vec<PeerRow>,
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_or_begins_anew_counts_from_zero() {
+    fn new_or_restarted_counters_count_from_zero() {
         let now = sample(1.0, 1000, 1, 0);
         let packets = |before: Sample| {
             between(&[before], std::slice::from_ref(&now))[0].flows[0].packets_per_s

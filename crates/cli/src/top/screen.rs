@@ -75,7 +75,7 @@ impl Screen {
         // SAFETY: at most one byte is written, to `byte`.
         let count = unsafe { libc::read(libc::STDIN_FILENO, (&raw mut byte).cast(), 1) };
         match (count, byte) {
-            // Nobody will press a key any more.
+            // The terminal is closed, so no key will be pressed any more.
             (..=0, _) => Some(Key::Quit),
             (1, b'q' | b'Q') => Some(Key::Quit),
             (1, b's' | b'S') => Some(Key::Sort),
@@ -108,7 +108,7 @@ impl Drop for Screen {
             // SAFETY: what the kernel gave.
             unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &before) };
         }
-        // If nobody listens any more there is nothing to restore.
+        // If the terminal is closed there is nothing to restore.
         let _ = process::print(LEAVE);
         let _ = io::Write::flush(&mut io::stdout());
     }

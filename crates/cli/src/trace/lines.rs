@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use fairway::wire::Duration;
 use fairway::{TraceEntry, TraceRecord};
+use fairway_wire::Duration;
 use serde_json::json;
 
 use super::Time;

@@ -1,6 +1,6 @@
-use fairway::policy::{FlowId, Share};
-use fairway::wire::{Duration, JettyId};
 use fairway::{TraceEntry, TraceRecord};
+use fairway_policy::{FlowId, Share};
+use fairway_wire::{Duration, JettyId};
 use serde_json::Value;
 
 use super::*;

@@ -7,10 +7,10 @@ use alloc::collections::VecDeque;
 /// Steps of a test.
 const STEPS: u32 = if cfg!(miri) { 60 } else { 1_000 };
 
-struct Records(Vec<Links>);
+struct Records(Vec<Links<u32>>);
 
-impl Linked for Records {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl Linked<u32> for Records {
+    fn links(&mut self, index: u32) -> &mut Links<u32> {
         &mut self.0[index as usize]
     }
 }
@@ -20,21 +20,21 @@ impl Records {
         Records(alloc::vec![Links::UNLINKED; count])
     }
 
-    fn forwards(&self, list: List) -> Vec<u32> {
+    fn forwards(&self, list: List<u32>) -> Vec<u32> {
         self.walk(list.head, |links| links.next)
     }
 
-    fn backwards(&self, list: List) -> Vec<u32> {
+    fn backwards(&self, list: List<u32>) -> Vec<u32> {
         self.walk(list.tail, |links| links.previous)
     }
 
-    fn walk(&self, from: u32, step: impl Fn(&Links) -> u32) -> Vec<u32> {
+    fn walk(&self, from: Option<u32>, step: impl Fn(&Links<u32>) -> Option<u32>) -> Vec<u32> {
         let mut found = Vec::new();
         let mut at = from;
-        while at != NONE {
+        while let Some(index) = at {
             assert!(found.len() < self.0.len(), "the list has a loop");
-            found.push(at);
-            at = step(&self.0[at as usize]);
+            found.push(index);
+            at = step(&self.0[index as usize]);
         }
         found
     }
@@ -99,5 +99,5 @@ fn rings_agree_with_a_deque() {
 #[should_panic(expected = "overflow")]
 fn a_full_ring_takes_no_more() {
     let mut ring = Ring::new(2);
-    (0..3).for_each(|index| ring.push(index));
+    (0..3u32).for_each(|index| ring.push(index));
 }

@@ -17,18 +17,22 @@ fn agrees_with_a_map_of_indices() {
         let chosen = model.keys().nth((random.number() % 30) as usize).copied();
         match chosen {
             Some(index) => {
-                assert_eq!(Some(pool[index]), model.remove(&index));
-                pool.give_back(index);
+                let index = Index::of(index);
+                assert_eq!(Some(pool[index]), model.remove(&index.number()));
+                pool.remove(index);
             }
-            None => match pool.take(value) {
-                Some(index) => assert_eq!(model.insert(index, value), None, "{index} is in use"),
+            None => match pool.add(value) {
+                Some(index) => {
+                    let before = model.insert(index.number(), value);
+                    assert_eq!(before, None, "{index:?} is in use");
+                }
                 None => exhausted += 1,
             },
         }
         assert_eq!(pool.in_use() as usize, model.len());
         assert_eq!(pool.is_exhausted(), model.len() == CAPACITY as usize);
         assert!(pool.high_water() <= CAPACITY);
-        assert!(model.iter().all(|(index, value)| pool[*index] == *value));
+        assert!(model.iter().all(|(index, value)| pool[Index::of(*index)] == *value));
     }
     assert!(exhausted > 0, "the pool never ran out");
 }
@@ -38,10 +42,10 @@ fn memory_is_taken_once() {
     let mut pool = Pool::new(100);
     let place = pool.items.as_ptr();
     for round in 0..3 {
-        let taken: alloc::vec::Vec<u32> = (0..100).map(|_| pool.take(round).unwrap()).collect();
-        assert_eq!(pool.take(round), None);
+        let taken: alloc::vec::Vec<Index<_>> = (0..100).map(|_| pool.add(round).unwrap()).collect();
+        assert_eq!(pool.add(round), None);
         assert_eq!(pool.items.as_ptr(), place, "the records have moved");
-        taken.into_iter().for_each(|index| pool.give_back(index));
+        taken.into_iter().for_each(|index| pool.remove(index));
     }
     assert_eq!(pool.high_water(), 100);
 }
@@ -50,8 +54,8 @@ fn memory_is_taken_once() {
 #[should_panic(expected = "was never taken")]
 fn an_index_that_was_never_taken_is_not_given_back() {
     let mut pool = Pool::new(4);
-    pool.take(()).unwrap();
-    pool.give_back(1);
+    pool.add(()).unwrap();
+    pool.remove(Index::of(1));
 }
 
 #[test]

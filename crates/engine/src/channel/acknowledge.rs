@@ -217,10 +217,10 @@ impl Channel {
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths.insert(sent.path);
-        let message = &mut shared.messages[sent.message];
+        let message = &mut shared.messages[sent.message()];
         message.outstanding -= 1;
         if message.outstanding == 0 {
-            self.settle(shared, sent.message);
+            self.settle(shared, sent.message());
         }
     }
 

@@ -1,12 +1,12 @@
 //! How messages on their way in end: complete, forgotten, evicted from their receive, or abandoned.
 
 use super::Channel;
-use crate::api::{Completion, Status};
+use crate::api::{Completion, Status, is_numbered};
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::mailbox::Ticket;
-use crate::order::{Key, is_numbered};
-use crate::pool::{Index, NONE};
+use crate::order::Key;
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Msn, Refusal};
 
@@ -18,9 +18,9 @@ impl Channel {
             shared.mailboxes.finish(arrival.ticket);
             shared.counters.puts_received += 1;
         }
-        if arrival.response != NONE {
-            shared.arrivals[index].response = NONE;
-            self.answer_done(shared, arrival.response);
+        if let Some(response) = arrival.response {
+            shared.arrivals[index].response = None;
+            self.answer_done(shared, response);
         }
         if let Some(receive) = arrival.receive {
             self.complete_in_turn(shared, &arrival, receive);
@@ -53,7 +53,7 @@ impl Channel {
     /// Ends a message on its way into a receive of a Jetty that has ended: the receive is flushed,
     /// and the rest of the message goes nowhere.
     pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
-        let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
+        let response = shared.arrivals[index].response.take();
         let receive = shared.arrivals[index].receive.take();
         let arrival = shared.arrivals[index];
         let completion = self.receive_completion(&arrival);
@@ -61,12 +61,12 @@ impl Channel {
         if let Some(receive) = receive {
             shared.complete_receive(receive, flushed);
         }
-        if response != NONE {
+        if let Some(response) = response {
             self.acknowledge_transaction(shared, response, Some(Refusal::NoJetty));
         }
         self.skip_numbers(shared, arrival.remote_jetty, &arrival.order);
         self.abandon_arrival(shared, index);
-        shared.arrivals[index].untold = (response == NONE).then_some(Refusal::NoJetty);
+        shared.arrivals[index].untold = response.is_none().then_some(Refusal::NoJetty);
         if !arrival.has_slot {
             shared.free_arrival(index);
         }
@@ -96,9 +96,11 @@ impl Channel {
         let arrival = &mut shared.arrivals[index];
         arrival.refused = true;
         shared.mailboxes.cancel(core::mem::replace(&mut arrival.ticket, Ticket::VOID));
-        let response = core::mem::replace(&mut arrival.response, NONE);
+        let response = arrival.response.take();
         let (jetty, receive) = (arrival.jetty, arrival.receive.take());
-        self.unreserve_answer(shared, response);
+        if let Some(response) = response {
+            self.unreserve_answer(shared, response);
+        }
         if let Some(receive) = receive {
             shared.return_receive(jetty, receive);
         }

@@ -18,9 +18,9 @@ use crate::answer::Answer;
 use crate::api::{DropReason, LocalRange, Received, Rights, Status, Transmit};
 use crate::canary::Canary;
 use crate::list::List;
-use crate::message::{Body, MessagePlace};
+use crate::message::{Body, Message, MessagePlace};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{
     Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
@@ -37,13 +37,13 @@ pub(crate) struct BypassState {
     /// The oldest of ours that is not done.
     oldest: u32,
     /// By number mod 64: which of ours is under way.
-    pending: [u32; WINDOW as usize],
+    pending: [Option<Index<Message>>; WINDOW as usize],
     /// When those of ours that are not answered are asked again.
     repeats: Repeats,
     /// Ours that are to be sent, for the first time or again.
-    sending: List,
+    sending: List<Index<Message>>,
     /// Ours that wait because 64 are under way.
-    waiting: List,
+    waiting: List<Index<Message>>,
     /// The highest number of a store of the peer.
     highest: u32,
     /// The peer repeats nothing below this number.
@@ -64,7 +64,7 @@ impl BypassState {
         BypassState {
             next: 1,
             oldest: 1,
-            pending: [NONE; WINDOW as usize],
+            pending: [None; WINDOW as usize],
             repeats: Repeats::new(),
             sending: List::default(),
             waiting: List::default(),
@@ -103,7 +103,7 @@ impl BypassState {
     /// Is a number free for one more load or store?
     fn has_number(&self) -> bool {
         let slot = (self.next % WINDOW) as usize;
-        self.next.wrapping_sub(self.oldest) < WINDOW && self.pending[slot] == NONE
+        self.next.wrapping_sub(self.oldest) < WINDOW && self.pending[slot].is_none()
     }
 }
 
@@ -114,7 +114,7 @@ impl Channel {
     }
 
     /// A load or store of ours gets in line.
-    pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Bypassing;
         self.bypass.sending.push_back(&mut shared.messages, index);
         self.mark_urgent(shared);
@@ -126,8 +126,8 @@ impl Channel {
             return Some(answer);
         }
         loop {
-            let index = self.bypass.sending.head();
-            let is_repeat = index != NONE && shared.messages[index].next_index > 0;
+            let first = self.bypass.sending.head();
+            let is_repeat = first.is_some_and(|first| shared.messages[first].next_index > 0);
             // Those that found no number free have waited longest.
             if !is_repeat
                 && self.bypass.has_number()
@@ -136,12 +136,10 @@ impl Channel {
                 self.take_number(shared, next);
                 return Some(self.ask(shared, now, next));
             }
-            if index == NONE {
-                return None;
-            }
+            let index = first?;
             self.bypass.sending.unlink(&mut shared.messages, index);
-            let first = shared.messages[index].next_index == 0;
-            if first && !self.take_number(shared, index) {
+            let is_new = shared.messages[index].next_index == 0;
+            if is_new && !self.take_number(shared, index) {
                 shared.messages[index].place = MessagePlace::AwaitingBypass;
                 self.bypass.waiting.push_back(&mut shared.messages, index);
                 continue;
@@ -150,14 +148,14 @@ impl Channel {
         }
     }
 
-    fn take_number(&mut self, shared: &mut Shared, index: u32) -> bool {
+    fn take_number(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
         if !self.bypass.has_number() {
             return false;
         }
         let number = self.bypass.next;
         let slot = (number % WINDOW) as usize;
         self.bypass.next = number.wrapping_add(1);
-        self.bypass.pending[slot] = index;
+        self.bypass.pending[slot] = Some(index);
         self.bypass.repeats.begin(number);
         let message = &mut shared.messages[index];
         message.set_unsequenced_number(number);
@@ -166,23 +164,23 @@ impl Channel {
     }
 
     /// A load or store of ours is over; so are those that were only waiting for it.
-    fn finish_bypass(&mut self, shared: &mut Shared, index: u32, status: Status) {
+    fn finish_bypass(&mut self, shared: &mut Shared, index: Index<Message>, status: Status) {
         self.finish_one_bypass(shared, index, status);
         loop {
             let oldest = self.bypass.pending[(self.bypass.oldest % WINDOW) as usize];
-            if oldest == NONE || shared.messages[oldest].place != MessagePlace::Expired {
-                return;
-            }
+            let is_expired =
+                |&index: &Index<Message>| shared.messages[index].place == MessagePlace::Expired;
+            let Some(oldest) = oldest.filter(is_expired) else { return };
             self.finish_one_bypass(shared, oldest, Status::TimedOut);
         }
     }
 
-    fn finish_one_bypass(&mut self, shared: &mut Shared, index: u32, status: Status) {
+    fn finish_one_bypass(&mut self, shared: &mut Shared, index: Index<Message>, status: Status) {
         self.delist_bypass(shared, index);
         let number = shared.messages[index].unsequenced().number;
-        self.bypass.pending[(number % WINDOW) as usize] = NONE;
+        self.bypass.pending[(number % WINDOW) as usize] = None;
         while self.bypass.oldest != self.bypass.next
-            && self.bypass.pending[(self.bypass.oldest % WINDOW) as usize] == NONE
+            && self.bypass.pending[(self.bypass.oldest % WINDOW) as usize].is_none()
         {
             self.bypass.oldest = self.bypass.oldest.wrapping_add(1);
         }
@@ -194,7 +192,7 @@ impl Channel {
     }
 
     /// Takes a load or store that was sent out of the list it is in.
-    fn delist_bypass(&mut self, shared: &mut Shared, index: u32) {
+    fn delist_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         let place = &mut shared.messages[index].place;
         let list = match core::mem::replace(place, MessagePlace::Unlisted) {
             MessagePlace::Bypassing => &mut self.bypass.sending,
@@ -205,7 +203,7 @@ impl Channel {
     }
 
     /// Takes a load or store that has not been sent out of its list; false if it has been.
-    pub(crate) fn withdraw_bypass(&mut self, shared: &mut Shared, index: u32) -> bool {
+    pub(crate) fn withdraw_bypass(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
         let message = &mut shared.messages[index];
         let list = match message.place {
             MessagePlace::Bypassing if message.next_index == 0 => &mut self.bypass.sending,
@@ -220,7 +218,7 @@ impl Channel {
     /// The channel ends: nothing of ours or the peer's is under way any more.
     pub(crate) fn flush_bypass(&mut self, shared: &mut Shared) {
         for index in shared.answers.ever_taken() {
-            if shared.answers[index].channel == self.index() {
+            if shared.answers[index].channel == Some(self.index()) {
                 shared.let_answer_go(index);
             }
         }
@@ -347,10 +345,8 @@ impl Channel {
         received: &Received,
         refusal: Option<Refusal>,
     ) -> Verdict {
-        let index = self.bypass.pending[(bypass.number % WINDOW) as usize];
-        if index == NONE {
-            return shared.drop(DropReason::NoRead);
-        }
+        let pending = self.bypass.pending[(bypass.number % WINDOW) as usize];
+        let Some(index) = pending else { return shared.drop(DropReason::NoRead) };
         let message = shared.messages[index];
         let is_load = matches!(message.body, Body::Load(_));
         let answers_load = matches!(bypass.operation, BypassOperation::LoadResponse { .. });
@@ -401,7 +397,7 @@ impl Channel {
         refusal: Option<Refusal>,
     ) {
         let Some(&answer) = shared.answers.get(index) else { return };
-        if answer.channel != self.index() || Msn::new(answer.number) != number {
+        if answer.channel != Some(self.index()) || Msn::new(answer.number) != number {
             return;
         }
         let below = self.bypass.highest.wrapping_sub(answer.number);
@@ -417,12 +413,11 @@ impl Channel {
     pub(crate) fn end_load(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Message>,
         number: Msn,
         status: Status,
     ) {
-        let pending = self.bypass.pending.contains(&index);
-        if !pending || index >= shared.messages.high_water() {
+        if !self.bypass.pending.contains(&Some(index)) {
             return;
         }
         let message = shared.messages[index];
@@ -443,7 +438,7 @@ impl Channel {
             is_load,
             refusal: None,
             gather: LocalRange::default(),
-            channel: self.index(),
+            channel: Some(self.index()),
             path,
             next: None,
         }
@@ -485,7 +480,7 @@ impl Shared {
     /// An answer has been sent, or never will be.
     fn let_answer_go(&mut self, index: Index<Answer>) {
         let answer = self.answers[index];
-        self.answers[index].channel = NONE;
+        self.answers[index].channel = None;
         self.answers.remove(index);
         if answer.is_load && answer.refusal.is_none() {
             self.let_go(answer.gather.segment.number());

@@ -9,7 +9,6 @@ use crate::api::{DropReason, Event, Status};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
 use crate::placement::Verdict;
-use crate::pool::NONE;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use fairway_wire::{Ack, Close, Duration, Instant, Tag};
@@ -210,22 +209,24 @@ impl Channel {
         self.forget_all_arrivals(shared);
         self.flush_bypass(shared);
         // What has arrived in memory order and waits to be reported may never be executed.
-        for index in 0..shared.messages.high_water() {
+        for index in shared.messages.ever_taken() {
             let message = &mut shared.messages[index];
-            let ours = message.channel != NONE && message.group() == self.group();
+            let ours = message.channel.is_some() && message.group() == self.group();
             let ordered = message.order.tag == Tag::Mo && !message.is_answer();
             if ours && ordered && message.parked == Some(Status::Success) {
                 message.parked = Some(status);
             }
         }
-        for index in 0..shared.messages.high_water() {
-            if shared.messages[index].channel != self.index() || shared.messages[index].released {
+        for index in shared.messages.ever_taken() {
+            if shared.messages[index].channel != Some(self.index())
+                || shared.messages[index].released
+            {
                 continue;
             }
             shared.initiator.withdraw(&mut shared.messages, index);
             let message = &mut shared.messages[index];
             message.place = MessagePlace::Unlisted;
-            message.flow = crate::pool::NONE;
+            message.flow = None;
             message.outstanding = 0;
             if message.outcome == Outcome::Reported {
                 self.settle(shared, index);
@@ -239,12 +240,12 @@ impl Channel {
     /// Drops everything the peer had under way.
     fn forget_all_arrivals(&mut self, shared: &mut Shared) {
         for index in shared.arrivals.ever_taken() {
-            if shared.arrivals[index].channel == self.index() {
+            if shared.arrivals[index].channel == Some(self.index()) {
                 self.forget_arrival(shared, index);
             }
         }
         for index in shared.held.ever_taken() {
-            if shared.held[index].channel == self.index() {
+            if shared.held[index].channel == Some(self.index()) {
                 shared.withdraw_held(index);
             }
         }

@@ -95,7 +95,8 @@ impl Channel {
         status: Status,
     ) {
         let Some(&arrival) = shared.arrivals.get(index) else { return };
-        let is_it = arrival.channel == self.index() && !arrival.has_slot && arrival.is_datagram;
+        let is_it =
+            arrival.channel == Some(self.index()) && !arrival.has_slot && arrival.is_datagram;
         if is_it && arrival.message == message {
             let completion = Completion { status, ..self.receive_completion(&arrival) };
             if let Some(receive) = arrival.receive {

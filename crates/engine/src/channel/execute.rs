@@ -4,12 +4,12 @@
 use super::Channel;
 use super::receive::Judgement;
 use super::respond::is_question;
-use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status};
+use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::jetty::Receive;
-use crate::order::{Key, Standing, Tracker, is_numbered};
+use crate::order::{Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{AtomicExecution, Execution, PlacementToken, Purpose};
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -18,7 +18,7 @@ use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 impl Channel {
     /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
     /// made any more: it would not know which numbers have been refused for lack of it.
-    fn tracker(&mut self, shared: &mut Shared, jetty: JettyId) -> Option<u32> {
+    fn tracker(&mut self, shared: &mut Shared, jetty: JettyId) -> Option<KeyedIndex<Tracker>> {
         let apart = shared.is_planted(Canary::TrackPerChannel);
         let key = Key::of(if apart { self.index() } else { self.group() }, jetty);
         let group = shared.channels.get_mut(self.group());
@@ -72,7 +72,7 @@ impl Channel {
     fn hold_while_read(
         &mut self,
         shared: &mut Shared,
-        tracker: u32,
+        tracker: KeyedIndex<Tracker>,
         data: &Data,
         payload: u32,
     ) -> Option<Judgement> {
@@ -80,7 +80,13 @@ impl Channel {
         waits.then(|| self.hold(shared, tracker, data, payload))
     }
 
-    fn hold(&mut self, shared: &mut Shared, tracker: u32, data: &Data, payload: u32) -> Judgement {
+    fn hold(
+        &mut self,
+        shared: &mut Shared,
+        tracker: KeyedIndex<Tracker>,
+        data: &Data,
+        payload: u32,
+    ) -> Judgement {
         let single = data.index == 0 && data.last && payload <= shared.stash_packet;
         if data.order.mode != ServiceMode::Rot
             || !single
@@ -96,9 +102,9 @@ impl Channel {
         let held = Held {
             data: *data,
             payload,
-            channel: self.index(),
+            channel: Some(self.index()),
             leader: self.group(),
-            response,
+            response: Some(response),
             arrival: None,
             is_part: false,
             next: shared.trackers[tracker].held,
@@ -149,14 +155,15 @@ impl Channel {
         if shared.held[index].is_part {
             return self.execute_part(shared, index);
         }
-        let Held { data, payload, response, given_up, .. } = shared.held[index];
+        let held = shared.held[index];
+        let (Held { data, payload, given_up, .. }, response) = (held, held.answer());
         if given_up {
             self.unreserve_answer(shared, response);
             shared.free_held(index);
             return None;
         }
         shared.held[index].state = HeldState::Executing;
-        match self.judge_request(shared, &data, payload, response) {
+        match self.judge_request(shared, &data, payload, Some(response)) {
             Judgement::Place { target, purpose } => {
                 if let Purpose::Arrival(arrival) = purpose {
                     shared.held[index].arrival = Some(arrival);
@@ -219,7 +226,7 @@ impl Channel {
         old: u64,
     ) {
         let Some(&held) = shared.held.get(index) else { return };
-        if held.channel != self.index()
+        if held.channel != Some(self.index())
             || held.state != HeldState::Executing
             || held.data.psn != token.psn
         {
@@ -232,7 +239,7 @@ impl Channel {
         if let Some(arrival) = held.arrival {
             self.count_placed(shared, arrival, token.bytes);
         } else {
-            self.answer_atomic(shared, held.response, old);
+            self.answer_atomic(shared, held.answer(), old);
         }
     }
 
@@ -265,7 +272,12 @@ impl Channel {
 
     /// No message with this number will come, unless it has come already and waits for its turn:
     /// a sender that gives up does not always know that it has.
-    pub(crate) fn skip_receive(&mut self, shared: &mut Shared, tracker: u32, sequence: u16) {
+    pub(crate) fn skip_receive(
+        &mut self,
+        shared: &mut Shared,
+        tracker: KeyedIndex<Tracker>,
+        sequence: u16,
+    ) {
         if shared.is_parked(tracker, sequence) && !shared.is_planted(Canary::SkipParked) {
             return;
         }
@@ -329,7 +341,7 @@ impl Channel {
 impl Shared {
     /// Of the held ones of a tracker at most one is next: it is due now. (Its channel, which may be
     /// another of the group, carries it out.)
-    pub(crate) fn release_held(&mut self, tracker: u32) {
+    pub(crate) fn release_held(&mut self, tracker: KeyedIndex<Tracker>) {
         let mut previous: Option<Index<Held>> = None;
         let mut next = self.trackers[tracker].held;
         while let Some(at) = next {
@@ -356,7 +368,7 @@ impl Shared {
     }
 
     /// Is it an atomic in memory order on memory that is being read?
-    fn changes_what_is_read(&self, tracker: u32, data: &Data) -> bool {
+    fn changes_what_is_read(&self, tracker: KeyedIndex<Tracker>, data: &Data) -> bool {
         let Operation::Atomic { access, .. } = data.operation else { return false };
         if data.order.tag != Tag::Mo {
             return false;
@@ -366,7 +378,7 @@ impl Shared {
     }
 
     /// Completes the parked receives whose turn has come.
-    fn unpark(&mut self, tracker: u32) {
+    fn unpark(&mut self, tracker: KeyedIndex<Tracker>) {
         let (mut previous, mut at) = (None, self.trackers[tracker].parked);
         while let Some(index) = at {
             let parked = self.parked[index];
@@ -384,7 +396,12 @@ impl Shared {
     }
 
     /// Takes a parked receive out of its tracker's list, in which it follows `previous`.
-    fn unlink_parked(&mut self, tracker: u32, previous: Option<Index<Parked>>, parked: &Parked) {
+    fn unlink_parked(
+        &mut self,
+        tracker: KeyedIndex<Tracker>,
+        previous: Option<Index<Parked>>,
+        parked: &Parked,
+    ) {
         match previous {
             None => self.trackers[tracker].parked = parked.next,
             Some(previous) => self.parked[previous].next = parked.next,
@@ -392,14 +409,14 @@ impl Shared {
     }
 
     /// The parked receives of a tracker, the newest first.
-    fn parked_of(&self, tracker: u32) -> impl Iterator<Item = &Parked> {
+    fn parked_of(&self, tracker: KeyedIndex<Tracker>) -> impl Iterator<Item = &Parked> {
         Parked::list(&self.parked, self.trackers[tracker].parked)
     }
 
     /// Takes a parked receive of a Jetty out of those of a tracker.
     fn take_parked(
         &mut self,
-        tracker: u32,
+        tracker: KeyedIndex<Tracker>,
         is_it: impl Fn(&Self, JettyId) -> bool,
     ) -> Option<Parked> {
         let (mut previous, mut at) = (None, self.trackers[tracker].parked);
@@ -434,7 +451,7 @@ impl Shared {
     /// The group of a channel has ended: what it had under way is dropped. Receives that are
     /// complete and wait for an earlier one are reported, in their order: that one will not come.
     pub(crate) fn forget_group(&mut self, leader: ChannelId) {
-        let group = leader.index() as u32;
+        let group = leader.record();
         for tracker in self.trackers.of_channel(group) {
             self.return_reserved(tracker);
             // What a Jetty in sequence has not heard in its turn it has not heard.
@@ -442,7 +459,7 @@ impl Shared {
             while let Some(parked) = self.take_parked(tracker, in_sequence) {
                 self.return_receive(parked.completion.jetty, parked.receive);
             }
-            let mut steps = self.parked.high_water();
+            let mut steps = self.parked.in_use();
             while self.trackers[tracker].parked.is_some() && steps > 0 {
                 steps -= 1;
                 let next = self.first_parked(tracker);
@@ -460,12 +477,12 @@ impl Shared {
     }
 
     /// Does a receive with this number wait for its turn?
-    fn is_parked(&self, tracker: u32, sequence: u16) -> bool {
+    fn is_parked(&self, tracker: KeyedIndex<Tracker>, sequence: u16) -> bool {
         self.parked_of(tracker).any(|parked| parked.sequence == sequence)
     }
 
     /// The lowest receive sequence number that is parked.
-    fn first_parked(&self, tracker: u32) -> u16 {
+    fn first_parked(&self, tracker: KeyedIndex<Tracker>) -> u16 {
         let from = self.trackers[tracker].next_receive();
         let ahead = self.parked_of(tracker).map(|parked| parked.sequence.wrapping_sub(from));
         from.wrapping_add(ahead.min().unwrap_or(u16::MAX))

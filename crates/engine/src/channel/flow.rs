@@ -5,7 +5,8 @@ use crate::canary::Canary;
 use crate::flow::{FlowPlace, Gate};
 use crate::list::List;
 use crate::message::{Message, MessagePlace};
-use crate::pool::{NONE, Pool};
+use crate::names::FlowIndex;
+use crate::pool::{Index, Pool};
 use crate::shared::Shared;
 use fairway_wire::{Instant, Tag};
 
@@ -14,9 +15,9 @@ use fairway_wire::{Instant, Tag};
 #[derive(Debug)]
 pub(super) struct Line {
     /// Messages with something to send, in turn.
-    sending: List,
+    sending: List<Index<Message>>,
     /// Flows that have had their turn in this round, and have more to send.
-    spent: List,
+    spent: List<FlowIndex>,
     /// When the round began.
     began: Instant,
     /// The round before has ended, and another channel has not had its turn since.
@@ -30,9 +31,8 @@ impl Line {
 
     /// The message whose turn it is.
     #[inline]
-    pub(super) fn first(&self) -> Option<u32> {
-        let head = self.sending.head();
-        (head != NONE).then_some(head)
+    pub(super) fn first(&self) -> Option<Index<Message>> {
+        self.sending.head()
     }
 
     #[inline]
@@ -42,7 +42,7 @@ impl Line {
 
     /// The message has had its turn: the others in line come before it.
     #[inline]
-    pub(super) fn put_last(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(super) fn put_last(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         if self.sending.head() != self.sending.tail() {
             self.sending.unlink(messages, index);
             self.sending.push_back(messages, index);
@@ -73,7 +73,7 @@ impl Channel {
 
     /// A message that has something to send gets in line: in the channel's queue, or behind others
     /// of its flow.
-    pub(crate) fn enlist(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn enlist(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.note_listed(shared, index);
         let is_planted = shared.is_planted(Canary::RefusedFirst);
         shared.flows.begins_spent = shared.is_planted(Canary::BeginSpent);
@@ -86,25 +86,25 @@ impl Channel {
             // receive that is left may be kept for one of them.
             let in_turn = message.order.tag == Tag::Mo;
             let was_early = message.early || is_planted;
-            if message.flow != NONE && (in_turn || shared.flows.are_scheduled()) {
+            if let Some(flow) = message.flow.filter(|_| in_turn || shared.flows.are_scheduled()) {
                 let is_oldest =
                     in_turn && was_early && shared.initiator.is_oldest(&shared.messages, index);
                 let message = &mut shared.messages[index];
-                let flow = shared.flows.get_mut(message.flow);
-                if flow.current != NONE || flow.place != FlowPlace::Open {
+                let flow = shared.flows.get_mut(flow);
+                if flow.current.is_some() || flow.place != FlowPlace::Open {
                     message.place = MessagePlace::Parked;
                     return match is_oldest {
                         true => flow.parked.push_front(&mut shared.messages, index),
                         false => flow.parked.push_back(&mut shared.messages, index),
                     };
                 }
-                flow.current = index;
+                flow.current = Some(index);
             }
         }
         self.stand_in_line(shared, index);
     }
 
-    fn stand_in_line(&mut self, shared: &mut Shared, index: u32) {
+    fn stand_in_line(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Sending;
         self.line.sending.push_back(&mut shared.messages, index);
         self.mark_ready(shared);
@@ -112,25 +112,22 @@ impl Channel {
 
     /// Takes a message out of the line (not that of those that wait for something else); its place
     /// is the caller's to say. The next one of its flow takes its turn.
-    pub(crate) fn delist(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn delist(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.note_delisted(shared, index);
         let message = &mut shared.messages[index];
-        let flow = core::mem::replace(&mut message.flow, NONE);
+        let flow = message.flow.take();
         let parked = message.place == MessagePlace::Parked;
         message.place = MessagePlace::Unlisted;
-        if parked {
-            shared.flows.get_mut(flow).parked.unlink(&mut shared.messages, index);
-        } else {
-            self.line.sending.unlink(&mut shared.messages, index);
+        match flow.filter(|_| parked) {
+            Some(flow) => shared.flows.get_mut(flow).parked.unlink(&mut shared.messages, index),
+            None => self.line.sending.unlink(&mut shared.messages, index),
         }
-        if flow == NONE {
-            return;
-        }
+        let Some(flow) = flow else { return };
         let record = shared.flows.get_mut(flow);
         record.queued -= 1;
         let drained = record.queued == 0;
-        if record.current == index {
-            record.current = NONE;
+        if record.current == Some(index) {
+            record.current = None;
             self.call_next(shared, flow);
         }
         if drained {
@@ -139,21 +136,23 @@ impl Channel {
     }
 
     /// The next message of a flow takes its turn, if there is one.
-    fn call_next(&mut self, shared: &mut Shared, flow: u32) {
+    fn call_next(&mut self, shared: &mut Shared, flow: FlowIndex) {
         let record = shared.flows.get_mut(flow);
         if let Some(next) = record.parked.pop_front(&mut shared.messages) {
-            record.current = next;
+            record.current = Some(next);
             self.stand_in_line(shared, next);
         }
     }
 
     /// Asks the gate of the flow whose message is at the head of the queue. If it is shut, the
     /// message goes back to its flow.
-    pub(crate) fn passes_gate(&mut self, shared: &mut Shared, index: u32, now: Instant) -> bool {
-        let flow = shared.messages[index].flow;
-        if flow == NONE {
-            return true;
-        }
+    pub(crate) fn passes_gate(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Message>,
+        now: Instant,
+    ) -> bool {
+        let Some(flow) = shared.messages[index].flow else { return true };
         let gate = shared.flows.gate(flow, now);
         if gate == Gate::Open {
             return true;
@@ -162,8 +161,8 @@ impl Channel {
         shared.messages[index].place = MessagePlace::Parked;
         let record = shared.flows.get_mut(flow);
         record.parked.push_front(&mut shared.messages, index);
-        if record.current == index {
-            record.current = NONE;
+        if record.current == Some(index) {
+            record.current = None;
         }
         // One that had several messages in line before there was a scheduler may wait already.
         match (record.place, gate) {
@@ -191,7 +190,7 @@ impl Channel {
     }
 
     /// The time of a flow that was paced may have come.
-    pub(crate) fn wake_flow(&mut self, shared: &mut Shared, flow: u32, now: Instant) {
+    pub(crate) fn wake_flow(&mut self, shared: &mut Shared, flow: FlowIndex, now: Instant) {
         if shared.flows.get(flow).queued == 0 {
             // It may have had its turn, and its messages were taken back: it ends in no list.
             self.release_flow(shared, flow);
@@ -209,7 +208,7 @@ impl Channel {
     /// something while others wait for the next one. If it ended, it would begin again with a whole
     /// turn. Two flows that do so by turns, each for a message that is refused again and again,
     /// would keep the others waiting for ever.
-    fn expire_flow(&mut self, shared: &mut Shared, flow: u32, now: Instant) {
+    fn expire_flow(&mut self, shared: &mut Shared, flow: FlowIndex, now: Instant) {
         // Another bug was found while flows could end in every round.
         let bugs = [Canary::EndInRound, Canary::BeginSpent];
         let may_end = self.line.spent.is_empty()
@@ -218,13 +217,13 @@ impl Channel {
         shared.flows.expire(flow, now, may_end);
     }
 
-    fn reopen(&mut self, shared: &mut Shared, flow: u32) {
+    fn reopen(&mut self, shared: &mut Shared, flow: FlowIndex) {
         shared.flows.get_mut(flow).place = FlowPlace::Open;
         self.call_next(shared, flow);
     }
 
     /// The scheduler has changed: flows that waited because of the old one go on.
-    pub(crate) fn release_flow(&mut self, shared: &mut Shared, flow: u32) {
+    pub(crate) fn release_flow(&mut self, shared: &mut Shared, flow: FlowIndex) {
         match shared.flows.get(flow).place {
             FlowPlace::Open => return,
             FlowPlace::Paced => {}
@@ -234,12 +233,12 @@ impl Channel {
     }
 
     /// All messages of a flow are in the channel's queue: there is no scheduler any more.
-    pub(crate) fn unpark_all(&mut self, shared: &mut Shared, flow: u32) {
+    pub(crate) fn unpark_all(&mut self, shared: &mut Shared, flow: FlowIndex) {
         self.release_flow(shared, flow);
         while let Some(next) = shared.flows.get_mut(flow).parked.pop_front(&mut shared.messages) {
             self.stand_in_line(shared, next);
         }
-        shared.flows.get_mut(flow).current = NONE;
+        shared.flows.get_mut(flow).current = None;
     }
 
     /// Forgets the flows of a channel whose messages are all being flushed.

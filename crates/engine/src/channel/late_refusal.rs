@@ -27,9 +27,10 @@ use crate::api::{Event, Status};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::held::{Cause, Held};
+use crate::message::Message;
 use crate::message::Outcome;
 use crate::placement::{PlacementToken, Purpose, Verdict};
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 use crate::send_window::VOID;
 use crate::shared::Shared;
 use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
@@ -116,7 +117,7 @@ impl Channel {
     ) -> Option<Refusal> {
         let held = shared.held[part];
         let arrival = &mut shared.arrivals[held.arrival.filter(|_| held.given_up)?];
-        let is_it = arrival.channel == self.index() && arrival.message == held.data.message;
+        let is_it = arrival.channel == Some(self.index()) && arrival.message == held.data.message;
         if is_it { arrival.untold.take() } else { None }
     }
 
@@ -152,15 +153,15 @@ impl Channel {
     /// has been reported.
     fn fail_acknowledged(&mut self, shared: &mut Shared, now: Instant, nak: &Nak) {
         let own = self.index();
-        let is_it = |index: &u32| {
+        let is_it = |index: &Index<Message>| {
             let message = &shared.messages[*index];
             let is_sent = message.next_index > 0 && !message.bypasses();
-            message.channel == own
+            message.channel == Some(own)
                 && message.number == nak.message
                 && is_sent
                 && !(message.is_answer() || message.awaits_answer() || message.reported)
         };
-        let Some(index) = (0..shared.messages.high_water()).find(is_it) else { return };
+        let Some(index) = shared.messages.ever_taken().find(is_it) else { return };
         let message = &mut shared.messages[index];
         if message.parked == Some(Status::Success) {
             message.parked = Some(status_of(nak.reason));
@@ -183,8 +184,8 @@ impl Shared {
             _ => return None,
         };
         let is_answered =
-            self.arrivals.get(arrival)?.response != NONE && !self.is_planted(Canary::AnyCause);
-        let channel = token.channel.index() as u32;
+            self.arrivals.get(arrival)?.response.is_some() && !self.is_planted(Canary::AnyCause);
+        let channel = token.channel.record();
         (!is_answered).then_some(Cause { channel, psn: token.psn })
     }
 }

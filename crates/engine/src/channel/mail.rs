@@ -6,6 +6,8 @@ use crate::api::DropReason;
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::mailbox::{Admission, Sender};
+use crate::message::Message;
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Data, Get, JettyId, Put, Refusal};
 
@@ -50,7 +52,7 @@ impl Channel {
         data: &Data,
         payload: u32,
         get: &Get,
-        reserved: u32,
+        reserved: Option<Index<Message>>,
     ) -> Judgement {
         if data.index != 0 || !data.last || payload != 0 {
             return Judgement::Drop(DropReason::Malformed);

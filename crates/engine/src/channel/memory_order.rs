@@ -24,9 +24,10 @@ use crate::api::LocalRange;
 use crate::arrival::{Arrival, Turn};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
-use crate::order::{Answering, Key, Standing};
+use crate::message::Message;
+use crate::order::{Answering, Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{Execution, Purpose};
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};
 
@@ -87,9 +88,9 @@ impl Channel {
         let held = Held {
             data: *data,
             payload,
-            channel: self.index(),
+            channel: Some(self.index()),
             leader: self.group(),
-            response: NONE,
+            response: None,
             arrival: Some(index),
             next: shared.arrivals[index].parts,
             is_part: true,
@@ -210,7 +211,7 @@ impl Channel {
     ) -> Option<(Index<Arrival>, Arrival)> {
         let index = held.arrival?;
         let arrival = shared.arrivals[index];
-        let same = arrival.channel == self.index()
+        let same = arrival.channel == Some(self.index())
             && arrival.message == held.data.message
             && !arrival.refused
             // The peer chooses message numbers, so another message may have the record by now.
@@ -245,7 +246,7 @@ impl Channel {
     }
 
     /// A READ in memory order has had its turn: its answer begins. What it overlaps waits.
-    pub(crate) fn read_begins(&mut self, shared: &mut Shared, answer: u32) {
+    pub(crate) fn read_begins(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &shared.messages[answer];
         let (jetty, sequence) = (message.jetty, message.sequence);
         if let Some(tracker) = shared.trackers.find(&Key::of(self.group(), jetty)) {
@@ -258,7 +259,7 @@ impl Channel {
     }
 
     /// The answer to a READ in memory order has arrived, or never will.
-    pub(crate) fn read_ends(&mut self, shared: &mut Shared, answer: u32) {
+    pub(crate) fn read_ends(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &mut shared.messages[answer];
         let jetty = message.jetty;
         if !core::mem::take(&mut message.own_answer().is_tracked) {
@@ -283,7 +284,12 @@ impl Channel {
 
 impl Shared {
     /// May a transaction of memory order, on this memory, be executed now?
-    pub(crate) fn has_turn(&self, tracker: u32, order: &Order, range: &LocalRange) -> bool {
+    pub(crate) fn has_turn(
+        &self,
+        tracker: KeyedIndex<Tracker>,
+        order: &Order,
+        range: &LocalRange,
+    ) -> bool {
         // What was posted while no READ was under way says so by its mode: an answer that is still
         // known here has arrived.
         self.trackers[tracker].standing(order.sequence) == Standing::Next
@@ -291,23 +297,23 @@ impl Shared {
     }
 
     /// Does an answer to a READ of this Jetty's, which has not arrived, come from this memory?
-    pub(crate) fn is_being_read(&self, tracker: u32, range: &LocalRange) -> bool {
+    pub(crate) fn is_being_read(&self, tracker: KeyedIndex<Tracker>, range: &LocalRange) -> bool {
         if self.is_planted(Canary::ReadLate) {
             return false;
         }
-        let mut at = self.trackers[tracker].reading.head();
-        while at != NONE {
+        let mut next = self.trackers[tracker].reading.head();
+        while let Some(at) = next {
             let answer = &self.messages[at];
             if self.segments.overlap(&answer.local, range) {
                 return true;
             }
-            at = answer.ordered_links.next();
+            next = answer.ordered_links.next();
         }
         false
     }
 
     /// Places what has been set aside for messages whose turn has come.
-    pub(crate) fn release_waiting(&mut self, tracker: u32, mtu: u32) {
+    pub(crate) fn release_waiting(&mut self, tracker: KeyedIndex<Tracker>, mtu: u32) {
         let mut next = self.trackers[tracker].waiting;
         while let Some(at) = next {
             let arrival = self.arrivals[at];
@@ -356,7 +362,7 @@ impl Shared {
         (arrival.turn, arrival.parts) = (Turn::Any, None);
     }
 
-    fn unlink_waiting(&mut self, tracker: u32, index: Index<Arrival>) {
+    fn unlink_waiting(&mut self, tracker: KeyedIndex<Tracker>, index: Index<Arrival>) {
         let next = self.arrivals[index].next_waiting.take();
         let mut at = self.trackers[tracker].waiting;
         if at == Some(index) {

@@ -8,7 +8,7 @@ use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::message::{Message, MessagePlace, Outcome, Reply};
 use crate::placement::{PlacementToken, Purpose};
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 use crate::send_window::ACKNOWLEDGED;
 use crate::shared::Shared;
 use fairway_wire::{Data, Instant, Refusal};
@@ -46,7 +46,7 @@ impl Channel {
             }
             Purpose::Arrival(index) => {
                 let arrival = &shared.arrivals[index];
-                let is_it = arrival.message == number && arrival.channel == self.index();
+                let is_it = arrival.message == number && arrival.channel == Some(self.index());
                 (is_it && !arrival.refused).then(|| self.break_off(shared, index))
             }
             Purpose::Read(question) => {
@@ -103,7 +103,7 @@ impl Channel {
     }
 
     /// A word was not changed: nothing waits for that any more.
-    fn unmark(&mut self, shared: &mut Shared, answer: u32) {
+    fn unmark(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &mut shared.messages[answer];
         let (jetty, sequence) = (message.jetty, message.sequence);
         if message.take_marks() {
@@ -111,13 +111,13 @@ impl Channel {
         }
     }
 
-    fn unreserve_changed(&mut self, shared: &mut Shared, answer: u32) {
+    fn unreserve_changed(&mut self, shared: &mut Shared, answer: Index<Message>) {
         self.unmark(shared, answer);
         self.unreserve_answer(shared, answer);
     }
 
     /// An answer to a READ of ours could not be placed.
-    fn fail_answered(&mut self, shared: &mut Shared, index: u32) {
+    fn fail_answered(&mut self, shared: &mut Shared, index: Index<Message>) {
         if self.is_answered(shared, index) {
             self.finish_question(shared, index, Status::LocalMemory);
         }
@@ -126,7 +126,7 @@ impl Channel {
     /// What was held could not be executed.
     fn unexecuted(&mut self, shared: &mut Shared, index: Index<Held>, token: &PlacementToken) {
         let Some(&held) = shared.held.get(index) else { return };
-        let is_it = held.channel == self.index()
+        let is_it = held.channel == Some(self.index())
             && held.state == HeldState::Executing
             && held.data.psn == token.psn;
         if !is_it {
@@ -140,8 +140,8 @@ impl Channel {
         if let Some(arrival) = arrival {
             self.break_off_later(shared, arrival);
         } else if !held.is_part {
-            self.unmark(shared, held.response);
-            self.answer_refused(shared, held.response, &held.data, Refusal::Access);
+            self.unmark(shared, held.answer());
+            self.answer_refused(shared, held.answer(), &held.data, Refusal::Access);
         }
     }
 
@@ -150,9 +150,9 @@ impl Channel {
     /// come, the refusal goes with its next packet; and if all of it has arrived, with the packet
     /// because of which it had its turn, which has not been acknowledged yet.
     pub(super) fn break_off_later(&mut self, shared: &mut Shared, index: Index<Arrival>) {
-        let response = core::mem::replace(&mut shared.arrivals[index].response, NONE);
+        let response = shared.arrivals[index].response.take();
         let arrival = shared.arrivals[index];
-        if response != NONE {
+        if let Some(response) = response {
             let refusal = self.break_off(shared, index);
             self.acknowledge_transaction(shared, response, Some(refusal));
         } else if arrival.has_slot && arrival.placed + arrival.aside < arrival.length {
@@ -173,7 +173,7 @@ impl Channel {
             return;
         }
         let sent = *self.send.record(data.psn, &mut shared.send_blocks);
-        let message = shared.messages[sent.message];
+        let message = shared.messages[sent.message()];
         let is_it = !sent.is(ACKNOWLEDGED)
             && message.number == data.message
             && message.outcome == Outcome::Open;
@@ -186,24 +186,25 @@ impl Channel {
                 return;
             }
             // Its own record is the next that is free for the refusal: when its packets are void.
-            shared.messages[sent.message].own_answer().reply = Reply::Bytes { refused_next: true };
+            shared.messages[sent.message()].own_answer().reply =
+                Reply::Bytes { refused_next: true };
         }
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
-            self.delist(shared, sent.message);
+            self.delist(shared, sent.message());
         }
         // The packets on their way become void when they are lost, as if the operation had been
         // called off; the target need not wait for its numbers.
-        shared.messages[sent.message].outcome = Outcome::Failed(Status::Flushed);
+        shared.messages[sent.message()].outcome = Outcome::Failed(Status::Flushed);
         if is_answer {
-            self.unmark(shared, sent.message);
+            self.unmark(shared, sent.message());
         } else if !message.reported && message.parked.is_none() {
-            shared.complete_message(sent.message, Status::LocalMemory);
+            shared.complete_message(sent.message(), Status::LocalMemory);
         }
     }
 
     /// Of the answer to a READ whose memory is missing nothing is under way any more: its record
     /// becomes that of the refusal.
-    pub(crate) fn turn_into_refusal(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn turn_into_refusal(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         self.read_ends(shared, index);
         let begun = shared.messages[index];
@@ -225,7 +226,7 @@ impl Channel {
     /// record for it at present.
     fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
         let answer = self.successor_of_read(begun);
-        let Some(index) = shared.messages.take(answer) else { return false };
+        let Some(index) = shared.messages.add(answer) else { return false };
         self.inbound.begin_answer();
         self.acknowledge_transaction(shared, index, Some(Refusal::Access));
         true

@@ -67,6 +67,7 @@ pub(crate) use tp_channel::TpChannel;
 
 use crate::api::{ChannelConfig, ChannelId};
 use crate::limits::Limits;
+use crate::names::ChannelIndex;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use fairway_policy::{CongestionControl, PathView, PolicySet};
@@ -127,17 +128,17 @@ impl Channel {
             probes: Probes::new(probe, config.paths as usize),
             life: Lifecycle::new(now),
             timers: Timers::new(),
-            rings: Rings::new(id.index() as u32, config.engine),
+            rings: Rings::new(id.record(), config.engine),
         })
     }
 
-    pub(crate) fn index(&self) -> u32 {
-        self.id.index() as u32
+    pub(crate) fn index(&self) -> ChannelIndex {
+        self.id.record()
     }
 
     /// What the transaction layer knows of the peer is found by this.
-    pub(crate) fn group(&self) -> u32 {
-        self.leader.index() as u32
+    pub(crate) fn group(&self) -> ChannelIndex {
+        self.leader.record()
     }
 
     /// How many operations of one Jetty may be under way that the target may have to hold, with

@@ -8,8 +8,8 @@ use super::round_trip::smooth;
 use super::{Channel, Timer};
 use crate::api::Event;
 use crate::list::{Links, List};
-use crate::pool::NONE;
-use crate::send_window::SentLinks;
+use crate::pool::Index;
+use crate::send_window::{Sent, SentLinks};
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use fairway_wire::{Duration, Instant, Psn};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
     /// PSNs sent on it and neither acknowledged nor declared lost, in the order of sending.
-    flying: List,
+    flying: List<Index<Sent>>,
     /// Packets sent on it, wrapping.
     sequence: u32,
     /// The highest sequence that was acknowledged, wrapping.
@@ -146,22 +146,21 @@ impl Paths {
         let view = &mut self.views[usize::from(path)];
         view.in_flight += 1;
         view.sent += 1;
-        state.flying.push_back(links, psn.value());
+        state.flying.push_back(links, Sent::at(psn));
         bytes
     }
 
     /// A packet is not in flight any more.
     #[inline]
     pub(super) fn land(&mut self, path: u8, psn: Psn, links: &mut SentLinks<'_>) {
-        self.paths[usize::from(path)].flying.unlink(links, psn.value());
+        self.paths[usize::from(path)].flying.unlink(links, Sent::at(psn));
         self.views[usize::from(path)].in_flight -= 1;
     }
 
     /// The packet that has been in flight on a path for longest.
     #[inline]
     pub(super) fn oldest(&self, path: u8) -> Option<Psn> {
-        let head = self.paths[usize::from(path)].flying.head();
-        (head != NONE).then(|| Psn::new(head))
+        self.paths[usize::from(path)].flying.head().map(Sent::psn)
     }
 
     /// The paths that have something in flight, and perhaps some that have not.
@@ -329,7 +328,7 @@ impl Paths {
         }
         state.probed = false;
         state.timeouts = 0;
-        debug_assert!(state.flying.head() == NONE, "a path out of use has nothing in flight");
+        debug_assert!(state.flying.is_empty(), "a path out of use has nothing in flight");
         view.usable = true;
         self.usable += 1;
         true

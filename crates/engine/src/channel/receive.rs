@@ -9,9 +9,10 @@ use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
 use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
-use crate::order::{Key, Standing};
+use crate::message::Message;
+use crate::order::{Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 use crate::receive_window::Unrecorded;
 use crate::shared::Shared;
 use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, Void};
@@ -21,7 +22,7 @@ pub(crate) enum Judgement {
     /// Its payload belongs there.
     Place { target: LocalRange, purpose: Purpose },
     /// The word there is to be changed, and the answer is to bring its old value.
-    Atomic { target: LocalRange, answer: u32 },
+    Atomic { target: LocalRange, answer: Index<Message> },
     /// It counts as arrived; there is nothing to place.
     Accept { purpose: Purpose },
     /// Its message is refused, for good.
@@ -176,7 +177,7 @@ impl Channel {
         }
         let judgement = match self.gate(shared, data, payload) {
             Some(judgement) => judgement,
-            None => self.judge_request(shared, data, payload, NONE),
+            None => self.judge_request(shared, data, payload, None),
         };
         self.judge_refused(shared, data, judgement)
     }
@@ -205,13 +206,13 @@ impl Channel {
     }
 
     /// A new transaction that may be executed. `reserved` is the record that was set aside for its
-    /// answer when it came, or `NONE` if it has just come.
+    /// answer when it came, unless it has just come.
     pub(crate) fn judge_request(
         &mut self,
         shared: &mut Shared,
         data: &Data,
         payload: u32,
-        reserved: u32,
+        reserved: Option<Index<Message>>,
     ) -> Judgement {
         let multi = data.index > 0 || !data.last;
         let length = match data.operation {
@@ -250,23 +251,23 @@ impl Channel {
         data: &Data,
         length: u32,
         payload: u32,
-        reserved: u32,
+        reserved: Option<Index<Message>>,
     ) -> Judgement {
         let multi = data.index > 0 || !data.last;
         if shared.arrivals.is_exhausted() {
             return Judgement::Drop(DropReason::ArrivalPool);
         }
-        let mut response = NONE;
+        let mut response = None;
         if wants_done(&data.order) {
             match self.answer_for(shared, data, reserved) {
-                Some(index) => response = index,
+                Some(index) => response = Some(index),
                 None => return Judgement::Drop(DropReason::MessagePool),
             }
         }
         let mut arrival = match self.admit_message(shared, data, length) {
             Ok(arrival) => arrival,
             Err(refusal) => {
-                if reserved == NONE {
+                if let (None, Some(response)) = (reserved, response) {
                     self.unreserve_answer(shared, response);
                 }
                 return Judgement::Refuse(refusal);
@@ -363,7 +364,12 @@ impl Channel {
     }
 
     /// The tracker by which a message is matched with its receive, if it is.
-    fn sequenced(&self, shared: &Shared, data: &Data, target: &Target) -> Option<u32> {
+    fn sequenced(
+        &self,
+        shared: &Shared,
+        data: &Data,
+        target: &Target,
+    ) -> Option<KeyedIndex<Tracker>> {
         let matched = data.order.in_order
             && shared.sequencing.is_on(target.jetty)
             && !shared.is_planted(Canary::MatchByArrival);
@@ -504,7 +510,7 @@ impl Channel {
             Purpose::Arrival(index) => {
                 let arrival = &shared.arrivals[index];
                 // A peer that reuses a slot too early must not count towards another message.
-                if arrival.message != token.message || arrival.channel != self.index() {
+                if arrival.message != token.message || arrival.channel != Some(self.index()) {
                     return;
                 }
                 self.count_placed(shared, index, token.bytes);

@@ -15,7 +15,7 @@ use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
 use crate::placement::Verdict;
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, Pool};
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
@@ -81,13 +81,13 @@ impl RetryBurst {
 /// Messages that were refused and are to be tried again.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
-    waiting: List,
+    waiting: List<Index<Message>>,
     burst: RetryBurst,
 }
 
 impl Retries {
     /// A message waits to be tried again. Returns the time of the next attempt.
-    pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: u32) -> Instant {
+    pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> Instant {
         let message = &mut messages[index];
         message.place = MessagePlace::AwaitingReceiver;
         let at = message.retry_at;
@@ -96,7 +96,7 @@ impl Retries {
     }
 
     /// A message is not to be tried again.
-    pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         self.waiting.unlink(messages, index);
     }
 
@@ -174,7 +174,7 @@ impl Channel {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
-        let is_late = shared.messages[sent.message].number != nak.message;
+        let is_late = shared.messages[sent.message()].number != nak.message;
         if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
@@ -195,7 +195,7 @@ impl Channel {
             Refusal::OutOfOrder => shared.profile.not_ready_delay,
             _ => Duration::from_us(u64::from(nak.retry_after_us)),
         };
-        self.give_up(shared, sent.message, nak.reason, now + wait);
+        self.give_up(shared, sent.message(), nak.reason, now + wait);
         self.mark_ready(shared);
         Verdict::Done
     }
@@ -216,7 +216,7 @@ impl Channel {
     pub(crate) fn give_up(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Message>,
         reason: Refusal,
         retry_at: Instant,
     ) {
@@ -271,15 +271,14 @@ impl Channel {
     }
 
     /// How many operations of its Jetty were posted after `first` and up to it.
-    fn distance(shared: &Shared, index: u32, first: u32) -> u32 {
-        match first {
-            NONE => 0,
-            first => shared.messages[index].serial.wrapping_sub(shared.messages[first].serial),
-        }
+    fn distance(shared: &Shared, index: Index<Message>, first: Option<Index<Message>>) -> u32 {
+        first.map_or(0, |first| {
+            shared.messages[index].serial.wrapping_sub(shared.messages[first].serial)
+        })
     }
 
     /// Is anything of its Jetty left that was posted before an operation of ours?
-    fn overtakes(shared: &Shared, index: u32) -> bool {
+    fn overtakes(shared: &Shared, index: Index<Message>) -> bool {
         !match shared.is_planted(Canary::CountOvertaking) {
             true => shared.initiator.is_oldest(&shared.messages, index),
             false => shared.initiator.is_first(&shared.messages, index),
@@ -288,16 +287,16 @@ impl Channel {
 
     /// Refused messages whose time has come go back into the queue.
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
-        let mut at = self.retries.waiting.head();
+        let mut listed = self.retries.waiting.head();
         let mut earliest: Option<Instant> = None;
         let profile = &shared.profile;
         let pass = self.recovery.smoothed().min(profile.timeout_min).max(profile.not_ready_delay);
         let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
-        while at != NONE {
+        while let Some(at) = listed {
             let first = shared.initiator.first(&shared.messages[at]);
             let distance = Self::distance(shared, at, first);
             let message = &mut shared.messages[at];
-            let next = message.links.next();
+            listed = message.links.next();
             let is_due = !now.is_before(message.retry_at);
             let goes = begins_anew || self.retries.burst.has_place_for(distance);
             if is_due && message.overtaking.lets_pass(first, goes) {
@@ -310,7 +309,6 @@ impl Channel {
                 self.retries.waiting.unlink(&mut shared.messages, at);
                 self.enlist(shared, at);
             }
-            at = next;
         }
         if let Some(due) = earliest {
             self.arm(shared, Timer::NotReady, due);

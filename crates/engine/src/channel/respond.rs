@@ -2,12 +2,11 @@
 
 use super::Channel;
 use super::receive::{Judgement, place_at};
-use crate::api::{DropReason, LocalRange, Rights, Status};
+use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::canary::Canary;
 use crate::message::{Message, MessagePlace, Outcome, Reply};
-use crate::order::is_numbered;
 use crate::placement::Purpose;
-use crate::pool::NONE;
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag};
 
@@ -23,7 +22,11 @@ pub(crate) fn is_question(operation: &Operation) -> bool {
 
 impl Channel {
     /// Sets a record aside for the answer to a request; what it says is settled later.
-    pub(crate) fn reserve_answer(&mut self, shared: &mut Shared, data: &Data) -> Option<u32> {
+    pub(crate) fn reserve_answer(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+    ) -> Option<Index<Message>> {
         // An initiator may reuse its slot as soon as the answer has come, before we hear of it.
         if self.inbound.answers() >= 2 * shared.limits.read_slots {
             return None;
@@ -33,26 +36,24 @@ impl Channel {
         answer.transaction = data.transaction;
         answer.slot = if question { data.slot } else { data.order.request_slot };
         answer.sequence = data.order.sequence;
-        let index = shared.messages.take(answer)?;
+        let index = shared.messages.add(answer)?;
         self.inbound.begin_answer();
         Some(index)
     }
 
     /// Gives a record that was set aside back.
-    pub(crate) fn unreserve_answer(&mut self, shared: &mut Shared, index: u32) {
-        if index != NONE {
-            self.inbound.end_answer();
-            shared.messages[index].channel = NONE;
-            shared.messages.give_back(index);
-        }
+    pub(crate) fn unreserve_answer(&mut self, shared: &mut Shared, index: Index<Message>) {
+        self.inbound.end_answer();
+        shared.messages[index].channel = None;
+        shared.messages.remove(index);
     }
 
-    fn send_answer(&mut self, shared: &mut Shared, index: u32) {
+    fn send_answer(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.enlist(shared, index);
     }
 
     /// Tells the sender of a transaction that it is done.
-    pub(crate) fn answer_done(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn answer_done(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.acknowledge_transaction(shared, index, None);
     }
 
@@ -60,7 +61,7 @@ impl Channel {
     pub(crate) fn acknowledge_transaction(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Message>,
         refusal: Option<Refusal>,
     ) {
         shared.counters.transaction_acks_sent += 1;
@@ -72,7 +73,7 @@ impl Channel {
     pub(crate) fn answer_refused(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Message>,
         data: &Data,
         refusal: Refusal,
     ) {
@@ -83,7 +84,7 @@ impl Channel {
         self.acknowledge_transaction(shared, index, Some(refusal));
     }
 
-    pub(crate) fn answer_atomic(&mut self, shared: &mut Shared, index: u32, old: u64) {
+    pub(crate) fn answer_atomic(&mut self, shared: &mut Shared, index: Index<Message>, old: u64) {
         shared.counters.atomics_executed += 1;
         let answer = &mut shared.messages[index];
         answer.settle_reply(Reply::Old(old));
@@ -101,7 +102,7 @@ impl Channel {
         data: &Data,
         payload: u32,
         access: Access,
-        reserved: u32,
+        reserved: Option<Index<Message>>,
     ) -> Judgement {
         if data.index != 0 || !data.last || payload != 0 {
             return Judgement::Drop(DropReason::Malformed);
@@ -117,7 +118,7 @@ impl Channel {
         shared: &mut Shared,
         data: &Data,
         local: LocalRange,
-        reserved: u32,
+        reserved: Option<Index<Message>>,
     ) -> Judgement {
         let Some(index) = self.answer_for(shared, data, reserved) else {
             return Judgement::Drop(DropReason::MessagePool);
@@ -141,9 +142,9 @@ impl Channel {
         &mut self,
         shared: &mut Shared,
         data: &Data,
-        reserved: u32,
-    ) -> Option<u32> {
-        if reserved == NONE { self.reserve_answer(shared, data) } else { Some(reserved) }
+        reserved: Option<Index<Message>>,
+    ) -> Option<Index<Message>> {
+        reserved.or_else(|| self.reserve_answer(shared, data))
     }
 
     /// A peer wants a word changed.
@@ -153,7 +154,7 @@ impl Channel {
         data: &Data,
         payload: u32,
         access: Access,
-        reserved: u32,
+        reserved: Option<Index<Message>>,
     ) -> Judgement {
         if data.index != 0 || !data.last || payload != 0 || !matches!(access.length, 4 | 8) {
             return Judgement::Drop(DropReason::Malformed);
@@ -175,7 +176,7 @@ impl Channel {
     // ---- answers to our own ----
 
     /// The operation that an answer is for, if it still waits for one.
-    fn asked(&self, shared: &Shared, data: &Data) -> Option<u32> {
+    fn asked(&self, shared: &Shared, data: &Data) -> Option<Index<Message>> {
         let index = self.slots.asker(data.slot)?;
         let message = &shared.messages[index];
         // A message may be refused when its first packet has arrived and others have not been sent.
@@ -237,7 +238,7 @@ impl Channel {
     fn judge_read_response(
         &mut self,
         shared: &mut Shared,
-        index: u32,
+        index: Index<Message>,
         data: &Data,
         payload: u32,
     ) -> Judgement {
@@ -252,37 +253,42 @@ impl Channel {
     /// True if an answer that was being placed is still that of this READ. A peer that refuses what
     /// it has answered, or answers twice, must not end the READ while it waits to be asked again,
     /// nor another one.
-    pub(crate) fn is_answered(&self, shared: &Shared, index: u32) -> bool {
+    pub(crate) fn is_answered(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
         message.asks_for_bytes()
-            && message.channel == self.index()
+            && message.channel == Some(self.index())
             && message.outcome == Outcome::Open
             && message.place == MessagePlace::Unlisted
     }
 
     /// Is a part of the answer to an operation of ours being put in place?
-    pub(crate) fn is_being_answered(&self, index: u32) -> bool {
+    pub(crate) fn is_being_answered(&self, index: Index<Message>) -> bool {
         self.acks.is_placing_answer(index)
     }
 
     /// A part of an answer is in place whose operation was refused meanwhile. When it was the last,
     /// the operation may end: until then its memory has no other use.
-    pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let is_refused = matches!(message.outcome, Outcome::Failed(_) | Outcome::NotReady);
         let is_idle = message.place == MessagePlace::Unlisted && message.outstanding == 0;
-        if is_refused && is_idle && message.channel == self.index() && !message.released {
+        if is_refused && is_idle && message.channel == Some(self.index()) && !message.released {
             self.settle(shared, index);
         }
     }
 
     /// The answer is complete, and what it brought is in place.
-    pub(crate) fn finish_answered(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn finish_answered(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.finish_question(shared, index, Status::Success);
     }
 
     /// An operation that waits for an answer ends, with whatever of the answer has come.
-    pub(crate) fn finish_question(&mut self, shared: &mut Shared, index: u32, status: Status) {
+    pub(crate) fn finish_question(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Message>,
+        status: Status,
+    ) {
         shared.complete_message(index, status);
         shared.messages[index].outcome = Outcome::Reported;
         self.release_slots(shared, index);

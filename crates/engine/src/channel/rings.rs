@@ -1,12 +1,13 @@
 //! A channel's places in the rings by which the NIC finds the channels that have something to do.
 
+use crate::names::ChannelIndex;
 use crate::shared::Shared;
 
 /// Which of the NIC's rings a channel stands in. It stands in each of them once at most.
 #[derive(Debug)]
 pub(super) struct Rings {
     /// The channel's index.
-    channel: u32,
+    channel: ChannelIndex,
     /// The engine that sends the channel's packets.
     engine: u32,
     in_ready: bool,
@@ -15,7 +16,7 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    pub(super) fn new(channel: u32, engine: u32) -> Rings {
+    pub(super) fn new(channel: ChannelIndex, engine: u32) -> Rings {
         Rings { channel, engine, in_ready: false, in_urgent: false, in_starved: false }
     }
 

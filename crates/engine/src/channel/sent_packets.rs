@@ -2,7 +2,7 @@
 
 use super::late_refusal::LateRefusals;
 use crate::list::List;
-use crate::pool::NONE;
+use crate::pool::Index;
 use crate::send_window::{SendBlocks, SendWindow, Sent, SentLinks};
 use fairway_wire::{Msn, Psn};
 
@@ -12,7 +12,7 @@ use fairway_wire::{Msn, Psn};
 pub(super) struct SentPackets {
     window: SendWindow,
     /// PSNs to be resent.
-    lost: List,
+    lost: List<Index<Sent>>,
     /// Bytes that are to be resent.
     lost_bytes: u64,
     /// Refusals, with one of these packets, of messages that had been acknowledged.
@@ -64,22 +64,21 @@ impl SentPackets {
     /// Puts a packet that is in no list behind those to be resent.
     pub(super) fn await_resend(&mut self, psn: Psn, bytes: u16, pool: &mut SendBlocks) {
         let mut links = SentLinks { window: &self.window, pool };
-        self.lost.push_back(&mut links, psn.value());
+        self.lost.push_back(&mut links, Sent::at(psn));
         self.lost_bytes += u64::from(bytes);
     }
 
     /// A packet that waits to be resent leaves, or need not.
     pub(super) fn stop_waiting(&mut self, psn: Psn, bytes: u16, pool: &mut SendBlocks) {
         let mut links = SentLinks { window: &self.window, pool };
-        self.lost.unlink(&mut links, psn.value());
+        self.lost.unlink(&mut links, Sent::at(psn));
         self.lost_bytes -= u64::from(bytes);
     }
 
     /// The packet that has waited for longest to be resent.
     #[inline]
     pub(super) fn first_lost(&self) -> Option<Psn> {
-        let head = self.lost.head();
-        (head != NONE).then(|| Psn::new(head))
+        self.lost.head().map(Sent::psn)
     }
 
     /// Bytes that are to be resent.
@@ -121,10 +120,10 @@ impl SentPackets {
     pub(super) fn audit(&self, lost: u32, lost_bytes: u64, pool: &mut SendBlocks) {
         assert_eq!(lost_bytes, self.lost_bytes, "bytes to be resent");
         let mut listed = 0;
-        let mut at = self.lost.head();
-        while at != NONE {
+        let mut next = self.lost.head();
+        while let Some(at) = next {
             listed += 1;
-            at = self.record(Psn::new(at), pool).links.next();
+            next = self.record(Sent::psn(at), pool).links.next();
         }
         assert_eq!(lost, listed, "packets waiting to be resent");
     }

@@ -3,13 +3,14 @@
 use super::{Channel, Timer};
 use crate::api::{OrderRequest, Status};
 use crate::canary::Canary;
-use crate::message::{Body, MessagePlace, Notice, Outcome};
+use crate::message::{Body, Message, MessagePlace, Notice, Outcome};
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{ServiceMode, Tag};
 
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
-    pub(crate) fn settle(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn settle(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let lasts = || self.is_being_answered(index) && !shared.is_planted(Canary::EndUnplaced);
         match message.outcome {
@@ -42,7 +43,7 @@ impl Channel {
     }
 
     /// Reports a message as failed and releases it.
-    pub(crate) fn end(&mut self, shared: &mut Shared, index: u32, status: Status) {
+    pub(crate) fn end(&mut self, shared: &mut Shared, index: Index<Message>, status: Status) {
         let message = shared.messages[index];
         if !message.reported && message.parked.is_none() {
             shared.complete_message(index, status);
@@ -64,7 +65,7 @@ impl Channel {
     }
 
     /// Its Jetty has failed: what has not been sent yet is flushed.
-    pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = shared.messages[index];
         if message.reported || message.parked.is_some() || message.next_index > 0 {
             return;
@@ -104,7 +105,7 @@ impl Channel {
     }
 
     /// Tells the target, by the record of a message that was given up, not to wait for it.
-    fn abandon(&mut self, shared: &mut Shared, index: u32) {
+    fn abandon(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
         message.give_notice(Notice::Abandoned);
@@ -117,14 +118,14 @@ impl Channel {
     }
 
     /// Tells the receiver, by the record of a put that is over, up to which number all are.
-    fn tell_over(&mut self, shared: &mut Shared, index: u32, through: u32) {
+    fn tell_over(&mut self, shared: &mut Shared, index: Index<Message>, through: u32) {
         let message = &mut shared.messages[index];
         message.give_notice(Notice::PutsOver { through });
         message.order = OrderRequest::default();
         self.send_notice(shared, index);
     }
 
-    fn send_notice(&mut self, shared: &mut Shared, index: u32) {
+    fn send_notice(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         message.packets = 1;
         message.next_index = 0;
@@ -133,7 +134,7 @@ impl Channel {
         self.enlist(shared, index);
     }
 
-    fn try_again(&mut self, shared: &mut Shared, index: u32) {
+    fn try_again(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
         message.outcome = Outcome::Open;
@@ -158,7 +159,7 @@ impl Channel {
 
     /// The transport is done with a message that is in no list and has nothing in flight. Its
     /// record is free once it has completed, too.
-    pub(crate) fn release(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn release(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
@@ -197,13 +198,13 @@ impl Channel {
     }
 
     /// Lets the puts of a stream go whose turn has come.
-    fn call_puts(&mut self, shared: &mut Shared, index: u32) {
+    fn call_puts(&mut self, shared: &mut Shared, index: Index<Message>) {
         while self.is_open()
             && let Some(next) = shared.puts.next_turn(&shared.messages, index)
         {
             // It counts as issued at once, so that this ends.
             shared.puts.issue(&mut shared.messages, next);
-            if shared.messages[next].channel == self.index() {
+            if shared.messages[next].channel == Some(self.index()) {
                 self.enlist(shared, next);
             } else {
                 shared.initiator.open(&mut shared.messages, next);
@@ -213,7 +214,7 @@ impl Channel {
 
     /// Passes the slots a message holds on to those that wait for such slots. They get them at
     /// once: if they only got in line, others could take them first for ever.
-    pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         if core::mem::take(&mut message.has_request) {
             let slot = message.request_slot;
@@ -232,7 +233,7 @@ impl Channel {
 
     /// A message in memory order has arrived, but waits for its answer and perhaps for its turn:
     /// what it waits for may need its slot.
-    fn give_message_slot_back(&mut self, shared: &mut Shared, index: u32) {
+    fn give_message_slot_back(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         if message.order.tag == Tag::Mo && !message.is_question() && message.has_slot {
             message.has_slot = false;
@@ -255,7 +256,7 @@ impl Channel {
     }
 
     /// One that waits for a slot may have one of the last now.
-    pub(crate) fn promote(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn promote(&mut self, shared: &mut Shared, index: Index<Message>) {
         if self.slots.promote(&mut shared.messages, index) {
             self.enlist(shared, index);
         }

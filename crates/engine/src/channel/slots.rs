@@ -4,7 +4,7 @@
 use crate::list::List;
 use crate::message::{Message, MessagePlace};
 use crate::order::Initiator;
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
 use fairway_wire::ServiceMode;
 
@@ -15,8 +15,8 @@ pub(super) struct MessageSlots {
     of_messages: SlotTable,
     /// Slots of those of our messages that await an answer.
     of_reads: SlotTable,
-    awaiting_message_slot: List,
-    awaiting_read_slot: List,
+    awaiting_message_slot: List<Index<Message>>,
+    awaiting_read_slot: List<Index<Message>>,
 }
 
 impl MessageSlots {
@@ -42,19 +42,24 @@ impl MessageSlots {
     }
 
     /// The message that has a read slot. The peer names the slot, so there may be no such slot.
-    pub(super) fn asker(&self, slot: u8) -> Option<u32> {
+    pub(super) fn asker(&self, slot: u8) -> Option<Index<Message>> {
         self.of_reads.owner(slot)
     }
 
     /// The messages of several packets that have a slot.
-    pub(super) fn messages(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn messages(&self) -> impl Iterator<Item = Index<Message>> + '_ {
         self.of_messages.owners()
     }
 
     /// Takes the slots a message needs; false if one is not to be had. The last read slots are only
     /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
     /// until what it follows has been executed, and that may need a slot, too.
-    pub(super) fn acquire(&mut self, message: &mut Message, index: u32, first: bool) -> bool {
+    pub(super) fn acquire(
+        &mut self,
+        message: &mut Message,
+        index: Index<Message>,
+        first: bool,
+    ) -> bool {
         if message.is_answer() || message.order.mode == ServiceMode::Uno {
             return true;
         }
@@ -84,7 +89,7 @@ impl MessageSlots {
     }
 
     /// A message that did not get a slot waits for one.
-    pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &mut messages[index];
         if needs_read_slot(message) {
             message.place = MessagePlace::AwaitingReadSlot;
@@ -96,7 +101,7 @@ impl MessageSlots {
     }
 
     /// A message waits for a slot no more; false if it did not.
-    pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
+    pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
         let list = match messages[index].place {
             MessagePlace::AwaitingSlot => &mut self.awaiting_message_slot,
             MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
@@ -108,7 +113,11 @@ impl MessageSlots {
 
     /// Passes the slot of a message of several packets on to the message that has waited longest
     /// for one, which is returned: it gets in line again.
-    pub(super) fn pass(&mut self, messages: &mut Pool<Message>, slot: u8) -> Option<u32> {
+    pub(super) fn pass(
+        &mut self,
+        messages: &mut Pool<Message>,
+        slot: u8,
+    ) -> Option<Index<Message>> {
         let next = self.awaiting_message_slot.pop_front(messages);
         match next {
             None => self.of_messages.give_back(slot),
@@ -128,22 +137,24 @@ impl MessageSlots {
         messages: &mut Pool<Message>,
         initiator: &Initiator,
         slot: u8,
-    ) -> Option<u32> {
+    ) -> Option<Index<Message>> {
         let is_kept = self.of_reads.free() < self.kept_for_first();
-        let mut at = self.awaiting_read_slot.head();
-        while at != NONE && is_kept && !initiator.is_first_in_order(messages, at) {
-            at = messages[at].links.next();
+        let mut waiting = self.awaiting_read_slot.head();
+        while let Some(at) = waiting
+            && is_kept
+            && !initiator.is_first_in_order(messages, at)
+        {
+            waiting = messages[at].links.next();
         }
-        if at == NONE {
-            self.of_reads.give_back(slot);
-            return None;
+        match waiting {
+            None => self.of_reads.give_back(slot),
+            Some(at) => self.grant_read(messages, at, slot),
         }
-        self.grant_read(messages, at, slot);
-        Some(at)
+        waiting
     }
 
     /// Gives a message that waits for a read slot one, if one is free; true if it did.
-    pub(super) fn promote(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
+    pub(super) fn promote(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
         if messages[index].place == MessagePlace::AwaitingReadSlot
             && let Some(slot) = self.of_reads.take(index)
         {
@@ -154,7 +165,7 @@ impl MessageSlots {
     }
 
     /// Gives a read slot to one that waits for it.
-    fn grant_read(&mut self, messages: &mut Pool<Message>, index: u32, slot: u8) {
+    fn grant_read(&mut self, messages: &mut Pool<Message>, index: Index<Message>, slot: u8) {
         self.awaiting_read_slot.unlink(messages, index);
         self.of_reads.pass(slot, index);
         let message = &mut messages[index];
@@ -182,13 +193,13 @@ fn needs_read_slot(message: &Message) -> bool {
 #[derive(Debug)]
 struct SlotTable {
     free: Slots,
-    /// By slot; `NONE` if it is free.
-    owners: Box<[u32]>,
+    /// By slot: the message that has it, unless it is free.
+    owners: Box<[Option<Index<Message>>]>,
 }
 
 impl SlotTable {
     fn new(count: u32) -> SlotTable {
-        let owners = alloc::vec![NONE; count as usize].into_boxed_slice();
+        let owners = alloc::vec![None; count as usize].into_boxed_slice();
         SlotTable { free: Slots::new(count), owners }
     }
 
@@ -203,30 +214,30 @@ impl SlotTable {
     }
 
     /// Gives a message a slot, if one is free.
-    fn take(&mut self, message: u32) -> Option<u8> {
+    fn take(&mut self, message: Index<Message>) -> Option<u8> {
         let slot = self.free.take()?;
         self.pass(slot, message);
         Some(slot)
     }
 
     /// Passes a slot that is taken on to another message.
-    fn pass(&mut self, slot: u8, message: u32) {
-        self.owners[usize::from(slot)] = message;
+    fn pass(&mut self, slot: u8, message: Index<Message>) {
+        self.owners[usize::from(slot)] = Some(message);
     }
 
     fn give_back(&mut self, slot: u8) {
-        self.owners[usize::from(slot)] = NONE;
+        self.owners[usize::from(slot)] = None;
         self.free.give_back(slot);
     }
 
     /// The message that has a slot. The peer names the slot, so there may be no such slot.
-    fn owner(&self, slot: u8) -> Option<u32> {
-        self.owners.get(usize::from(slot)).copied().filter(|&message| message != NONE)
+    fn owner(&self, slot: u8) -> Option<Index<Message>> {
+        self.owners.get(usize::from(slot)).copied().flatten()
     }
 
     /// The messages that have a slot.
-    fn owners(&self) -> impl Iterator<Item = u32> + '_ {
-        self.owners.iter().copied().filter(|&message| message != NONE)
+    fn owners(&self) -> impl Iterator<Item = Index<Message>> + '_ {
+        self.owners.iter().copied().flatten()
     }
 }
 

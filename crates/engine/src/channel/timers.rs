@@ -108,7 +108,7 @@ impl Channel {
     #[inline]
     pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
         self.timers.arm(timer, at);
-        shared.deadlines.wake_by(self.index(), at);
+        shared.deadlines.wake_by(self.index().number(), at);
     }
 
     /// Does what is due, and asks to be woken for the rest.
@@ -120,7 +120,7 @@ impl Channel {
         }
         for timer in Timer::ALL {
             if let Some(at) = self.timers.deadline(timer) {
-                shared.deadlines.wake_by(self.index(), at);
+                shared.deadlines.wake_by(self.index().number(), at);
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::api::{LocalRange, OrderRequest, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
 use crate::message::{Message, MessagePlace, Outcome};
-use crate::pool::NONE;
+use crate::pool::Index;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
@@ -119,7 +119,7 @@ impl Channel {
     }
 
     /// The message whose turn it is and which has, or needs no, slot.
-    fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<u32> {
+    fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<Index<Message>> {
         let scheduled = shared.flows.are_scheduled();
         while let Some(index) = self.line.first() {
             if scheduled && !self.passes_gate(shared, index, now) {
@@ -135,7 +135,7 @@ impl Channel {
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
             if self.slots.acquire(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
-                let is_flowless = message.has_payload() && message.flow == NONE;
+                let is_flowless = message.has_payload() && message.flow.is_none();
                 if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
                     // No gate holds back what found no record for a flow. While such messages come
                     // again and again, flows that have had their turn must not wait for the last.
@@ -156,7 +156,7 @@ impl Channel {
     /// Have the window, the peer and the pools room for the next new packet of a message, which
     /// has `bytes` bytes, headers included?
     #[inline]
-    fn has_room(&mut self, shared: &mut Shared, index: u32, bytes: u32) -> bool {
+    fn has_room(&mut self, shared: &mut Shared, index: Index<Message>, bytes: u32) -> bool {
         let psn = self.tp.next();
         let flight = u64::from(self.tp.flight());
         let window = self.congestion.law().window_bytes();
@@ -178,7 +178,12 @@ impl Channel {
         true
     }
 
-    fn send_new(&mut self, shared: &mut Shared, index: u32, now: Instant) -> Option<Transmit> {
+    fn send_new(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Message>,
+        now: Instant,
+    ) -> Option<Transmit> {
         let message = &shared.messages[index];
         let packet_index = message.next_index;
         let psn = self.tp.next();
@@ -192,7 +197,7 @@ impl Channel {
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.take_psn();
         *self.send.record(psn, &mut shared.send_blocks) = Sent {
-            message: index,
+            message: Some(index),
             index: packet_index,
             bytes: bytes as u16,
             flags: 0,
@@ -239,7 +244,12 @@ impl Channel {
 
     /// An unreliable message: it is over once the caller has gathered its payload
     /// (`Nic::finish_datagram`).
-    fn send_datagram(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
+    fn send_datagram(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        index: Index<Message>,
+    ) -> Transmit {
         let flow = shared.messages[index].flow;
         let bytes = shared.messages[index].payload(0, self.mtu) + HEADER_BYTES;
         shared.flows.sent(flow, now, bytes);
@@ -261,7 +271,7 @@ impl Channel {
     }
 
     /// Counts packet `next_index` of the message as sent; true if it was the last.
-    fn advance_message(&mut self, shared: &mut Shared, index: u32) -> bool {
+    fn advance_message(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
         let message = &mut shared.messages[index];
         if message.next_index == 0 {
             if message.is_open_put() {
@@ -284,14 +294,20 @@ impl Channel {
     }
 
     /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
-    fn needs_path(&self, shared: &Shared, index: u32) -> bool {
+    fn needs_path(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
         !small && self.paths.needs_chunk(false)
     }
 
     /// The path of the current chunk, or of a new one.
-    fn chunk_path(&mut self, shared: &mut Shared, index: u32, bytes: u32, now: Instant) -> u8 {
+    fn chunk_path(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Message>,
+        bytes: u32,
+        now: Instant,
+    ) -> u8 {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
         if self.paths.needs_chunk(small) {
@@ -347,7 +363,7 @@ impl Channel {
         let (psn, beyond_window) = self.next_lost(shared, now)?;
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
-        let message = shared.messages[sent.message];
+        let message = shared.messages[sent.message()];
         // Of what was answered every packet has arrived, and its memory may be gone: only the
         // sequence number has to be filled.
         let void = sent.is(VOID) || message.outcome != Outcome::Open;

@@ -10,7 +10,7 @@ use fairway_policy::FlowId;
 /// news, or with expensive ones, does not hold up the others.
 #[derive(Debug)]
 pub struct Multiplexer<K> {
-    waiting: Ring,
+    waiting: Ring<u32>,
     /// By flow: kinds that are to be dealt with, and what it may still spend.
     kinds: Vec<Kinds<K>>,
     deficit: Vec<u32>,

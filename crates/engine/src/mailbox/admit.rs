@@ -1,10 +1,10 @@
 //! Admission: to which epoch a put belongs, decided once, when the first of its packets arrives.
 
-use super::record::{Fit, Life};
-use super::stream::{GAP_PUTS, Gap, Position, WINDOW};
+use super::record::{Buffer, Fit, Life, Mailbox};
+use super::stream::{GAP_PUTS, Gap, Position, Stream, WINDOW};
 use super::{Admission, Mailboxes, Sender, Ticket};
 use crate::api::{Steering, WhenEmpty};
-use crate::pool::NONE;
+use crate::pool::Index;
 use fairway_wire::{Put, Refusal};
 
 impl Mailboxes {
@@ -43,7 +43,9 @@ impl Mailboxes {
     pub(crate) fn abandon(&mut self, sender: Sender, address: u64, sequence: u32) {
         if let Some(stream) = self.streams.find(sender, address) {
             self.settle_before(stream, sequence.wrapping_add(1), None);
-            self.advance(self.streams.records[stream].mailbox);
+            if let Some(mailbox) = self.streams.records[stream].mailbox {
+                self.advance(mailbox);
+            }
         }
     }
 
@@ -53,7 +55,9 @@ impl Mailboxes {
     pub(crate) fn yield_room(&mut self, sender: Sender, address: u64) {
         if let Some(stream) = self.streams.find(sender, address) {
             self.loosen(stream);
-            self.advance(self.streams.records[stream].mailbox);
+            if let Some(mailbox) = self.streams.records[stream].mailbox {
+                self.advance(mailbox);
+            }
         }
     }
 
@@ -62,7 +66,12 @@ impl Mailboxes {
     /// A stream begins with its sender's oldest put, or with one that names its epoch. For another
     /// unnamed one of an unknown sender no room is kept: the sender may have begun to count when
     /// another mailbox had this address, and what would be waited for never come.
-    fn stream(&mut self, sender: Sender, put: &Put, mailbox: u32) -> Result<u32, Admission> {
+    fn stream(
+        &mut self,
+        sender: Sender,
+        put: &Put,
+        mailbox: Index<Mailbox>,
+    ) -> Result<Index<Stream>, Admission> {
         let Some(stream) = self.streams.find(sender, put.mailbox) else {
             let may_begin = put.oldest || (put.named && put.sequence <= WINDOW);
             if !may_begin {
@@ -78,10 +87,10 @@ impl Mailboxes {
             return Ok(stream);
         };
         let old = self.streams.records[stream].mailbox;
-        if old != mailbox {
+        if let Some(old) = old.filter(|&old| old != mailbox) {
             // The address had none of its own, so the catch-all took the earlier puts.
             self.loosen(stream);
-            self.streams.records[stream].mailbox = mailbox;
+            self.streams.records[stream].mailbox = Some(mailbox);
             self.streams.records[stream].rewound = false;
             self.advance(old);
         }
@@ -91,7 +100,7 @@ impl Mailboxes {
         Ok(stream)
     }
 
-    fn decide(&mut self, mailbox: u32, stream: u32, put: &Put) -> Admission {
+    fn decide(&mut self, mailbox: Index<Mailbox>, stream: Index<Stream>, put: &Put) -> Admission {
         let position = self.streams.locate(stream, put.sequence);
         match position {
             Position::Beyond => return Admission::OutOfOrder,
@@ -104,7 +113,7 @@ impl Mailboxes {
         }
         let first = self.streams.records[stream].gaps;
         match position {
-            Position::Ahead(0) if first == NONE => self.admit_next(mailbox, stream, put),
+            Position::Ahead(0) if first.is_none() => self.admit_next(mailbox, stream, put),
             Position::Ahead(ahead) if self.records[mailbox].counts_puts() => {
                 self.admit_counted(mailbox, stream, ahead, put)
             }
@@ -113,7 +122,7 @@ impl Mailboxes {
                 let record = self.streams.gaps[gap];
                 if record.is_firm(&self.records[mailbox]) {
                     self.admit_missing(mailbox, stream, gap, put)
-                } else if gap == first && record.lowest() == put.sequence {
+                } else if Some(gap) == first && record.lowest() == put.sequence {
                     self.admit_next(mailbox, stream, put)
                 } else {
                     Admission::OutOfOrder
@@ -124,14 +133,19 @@ impl Mailboxes {
     }
 
     /// Why a put is refused whose number is over: it was sent before a rewind, or it's a repeat.
-    fn over(&self, stream: u32, sequence: u32) -> Refusal {
+    fn over(&self, stream: Index<Stream>, sequence: u32) -> Refusal {
         let record = &self.streams.records[stream];
         let before_rewind = sequence.wrapping_sub(record.rewound_at) >= 1 << 31;
         if record.rewound && before_rewind { Refusal::Epoch } else { Refusal::Operation }
     }
 
     /// A put whose turn it is: everything before it is over.
-    fn admit_next(&mut self, mailbox: u32, stream: u32, put: &Put) -> Admission {
+    fn admit_next(
+        &mut self,
+        mailbox: Index<Mailbox>,
+        stream: Index<Stream>,
+        put: &Put,
+    ) -> Admission {
         loop {
             let record = self.records[mailbox];
             let Some(buffer) = self.buffer(mailbox, record.open) else {
@@ -153,8 +167,8 @@ impl Mailboxes {
     /// A put that names its epoch: that one or none, whatever is missing before it.
     fn admit_named(
         &mut self,
-        mailbox: u32,
-        stream: u32,
+        mailbox: Index<Mailbox>,
+        stream: Index<Stream>,
         position: Position,
         put: &Put,
     ) -> Admission {
@@ -190,10 +204,16 @@ impl Mailboxes {
 
     /// A put that is `ahead` of the last that's over, while earlier ones are missing. It's admitted
     /// if it falls into the open epoch whatever those turn out to be, and room is kept for them.
-    fn admit_early(&mut self, mailbox: u32, stream: u32, ahead: u32, put: &Put) -> Admission {
+    fn admit_early(
+        &mut self,
+        mailbox: Index<Mailbox>,
+        stream: Index<Stream>,
+        ahead: u32,
+        put: &Put,
+    ) -> Admission {
         let record = self.records[mailbox];
         let Some(buffer) = self.buffer(mailbox, record.open) else { return Admission::OutOfOrder };
-        let has_gaps = self.streams.records[stream].gaps != NONE;
+        let has_gaps = self.streams.records[stream].gaps.is_some();
         if ahead > GAP_PUTS || (put.follows && (ahead > 0 || has_gaps)) {
             return Admission::OutOfOrder;
         }
@@ -230,7 +250,13 @@ impl Mailboxes {
 
     /// A put that room was kept for. It takes its part of the gap; what is left before and behind
     /// it stays a gap if puts are missing there, and is given back if not.
-    fn admit_missing(&mut self, mailbox: u32, stream: u32, gap: u32, put: &Put) -> Admission {
+    fn admit_missing(
+        &mut self,
+        mailbox: Index<Mailbox>,
+        stream: Index<Stream>,
+        gap: Index<Gap>,
+        put: &Put,
+    ) -> Admission {
         let room = self.streams.gaps[gap];
         let (Some(bit), Some(buffer)) = (room.bit(put.sequence), self.buffer(mailbox, room.epoch))
         else {
@@ -273,22 +299,28 @@ impl Mailboxes {
 
     /// Leaves of a gap the parts in which something is missing. False, and nothing done, if that
     /// needs a record and none is free: the lowest missing put never needs one.
-    fn split(&mut self, stream: u32, gap: u32, lower: Gap, upper: Gap) -> bool {
+    fn split(&mut self, stream: Index<Stream>, gap: Index<Gap>, lower: Gap, upper: Gap) -> bool {
         let gaps = &mut self.streams.gaps;
         match (lower.missing, upper.missing) {
             (0, 0) => self.streams.remove_gap(stream, gap),
             (_, 0) => gaps[gap] = lower,
             (0, _) => gaps[gap] = upper,
             _ => {
-                let Some(next) = gaps.take(upper) else { return false };
-                gaps[gap] = Gap { next, ..lower };
+                let Some(next) = gaps.add(upper) else { return false };
+                gaps[gap] = Gap { next: Some(next), ..lower };
             }
         }
         true
     }
 
     /// Admits a put for which no room was kept, if its number can be noted.
-    fn settle_into(&mut self, stream: u32, buffer: u32, offset: u32, put: &Put) -> Admission {
+    fn settle_into(
+        &mut self,
+        stream: Index<Stream>,
+        buffer: Index<Buffer>,
+        offset: u32,
+        put: &Put,
+    ) -> Admission {
         if !self.settle(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
             return Admission::OutOfOrder;
         }
@@ -298,13 +330,13 @@ impl Mailboxes {
     }
 
     /// Stream mode: the next put goes behind this one.
-    fn append(&mut self, mailbox: u32, buffer: u32, offset: u32, length: u32) {
+    fn append(&mut self, mailbox: Index<Mailbox>, buffer: Index<Buffer>, offset: u32, length: u32) {
         if self.records[mailbox].steering == Steering::Receiver {
             self.buffers[buffer].append = offset + length;
         }
     }
 
-    pub(super) fn admitted(&mut self, buffer: u32, offset: u32, put: &Put) -> Admission {
+    pub(super) fn admitted(&mut self, buffer: Index<Buffer>, offset: u32, put: &Put) -> Admission {
         let record = &mut self.buffers[buffer];
         let ticket: Ticket = record.assign(buffer, put.mailbox, put.length);
         Admission::Into {
@@ -314,7 +346,12 @@ impl Mailboxes {
         }
     }
 
-    fn no_buffer(&mut self, mailbox: u32, stream: u32, put: &Put) -> Admission {
+    fn no_buffer(
+        &mut self,
+        mailbox: Index<Mailbox>,
+        stream: Index<Stream>,
+        put: &Put,
+    ) -> Admission {
         match self.records[mailbox].when_empty {
             WhenEmpty::Wait => Admission::Wait,
             WhenEmpty::Refuse => self.refuse(stream, put, Refusal::Resources),
@@ -322,7 +359,7 @@ impl Mailboxes {
     }
 
     /// Refuses a put for good: its number is over. If that can't be noted it has to come again.
-    fn refuse(&mut self, stream: u32, put: &Put, refusal: Refusal) -> Admission {
+    fn refuse(&mut self, stream: Index<Stream>, put: &Put, refusal: Refusal) -> Admission {
         match self.settle(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
             true => Admission::Refuse(refusal),
             false => Admission::OutOfOrder,

@@ -1,16 +1,16 @@
 //! Early puts to a mailbox whose epochs take a number of puts: the epoch of each is known by
 //! counting, so room can be kept in several epochs at once.
 
-use super::record::Fit;
-use super::stream::{GAP_PUTS, Gap, WINDOW};
+use super::record::{Buffer, Fit, Mailbox};
+use super::stream::{GAP_PUTS, Gap, Stream, WINDOW};
 use super::{Admission, Mailboxes};
-use crate::pool::NONE;
+use crate::pool::Index;
 use fairway_wire::Put;
 
 /// Where an early put belongs.
 struct Place {
     epoch: u64,
-    buffer: u32,
+    buffer: Index<Buffer>,
     /// Gaps that room has to be kept for.
     gaps: u32,
 }
@@ -21,17 +21,17 @@ impl Mailboxes {
     /// place behind them. The epochs before it are full then, so it's their turn no more.
     pub(super) fn admit_counted(
         &mut self,
-        mailbox: u32,
-        stream: u32,
+        mailbox: Index<Mailbox>,
+        stream: Index<Stream>,
         ahead: u32,
         put: &Put,
     ) -> Admission {
         let record = self.records[mailbox];
         let record_of = self.streams.records[stream];
-        if put.follows && (ahead > 0 || record_of.gaps != NONE) {
+        if put.follows && (ahead > 0 || record_of.gaps.is_some()) {
             return Admission::OutOfOrder;
         }
-        let is_firm = |gap: u32| self.streams.gaps[gap].is_firm(&record);
+        let is_firm = |gap: Index<Gap>| self.streams.gaps[gap].is_firm(&record);
         if !self.streams.gaps_of(stream).all(is_firm) {
             return Admission::OutOfOrder;
         }
@@ -50,7 +50,7 @@ impl Mailboxes {
 
     /// The place behind `ahead` puts that come next; `None` if not all the epochs up to it have a
     /// buffer, or too many of them are full. Looks at `WINDOW` epochs at most.
-    fn place_behind(&self, mailbox: u32, ahead: u32) -> Option<Place> {
+    fn place_behind(&self, mailbox: Index<Mailbox>, ahead: u32) -> Option<Place> {
         let record = self.records[mailbox];
         let (mut left, mut gaps) = (u64::from(ahead), 0);
         for epoch in (record.open..).take(WINDOW as usize + 1) {
@@ -67,7 +67,7 @@ impl Mailboxes {
 
     /// Keeps room for the next `ahead` puts of a stream, where there's some: at least a gap for
     /// each epoch.
-    fn keep_room(&mut self, mailbox: u32, stream: u32, ahead: u32) {
+    fn keep_room(&mut self, mailbox: Index<Mailbox>, stream: Index<Stream>, ahead: u32) {
         let record = self.records[mailbox];
         let (mut first, mut left) = (self.streams.records[stream].end, ahead);
         let mut epoch = record.open;

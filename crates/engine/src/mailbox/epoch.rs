@@ -1,21 +1,28 @@
 //! Epochs: what is placed, when one is done, what is reported, and when its buffer is free.
 
-use super::record::{Buffer, Stage};
+use super::record::{Buffer, Mailbox, Stage};
 use super::{Mailboxes, Ticket};
 use crate::api::{EpochDone, MailboxId, SetupError};
+use crate::pool::Index;
 
 impl Mailboxes {
     /// May further packets of this put still be placed? If not, its buffer was rewound or released:
     /// its bytes go nowhere, and it counts as done. The caller asks before each placement.
     pub(crate) fn is_live(&self, ticket: Ticket) -> bool {
-        ticket.buffer < self.buffers.high_water()
-            && self.buffers[ticket.buffer].serial == ticket.serial
+        self.live_buffer(ticket).is_some()
+    }
+
+    /// The buffer that a ticket is for, unless its record has got another use.
+    fn live_buffer(&self, ticket: Ticket) -> Option<Index<Buffer>> {
+        ticket.buffer.filter(|&buffer| {
+            self.buffers.get(buffer).is_some_and(|record| record.serial == ticket.serial)
+        })
     }
 
     /// `bytes` of the put are in place.
     pub(crate) fn placed(&mut self, ticket: Ticket, bytes: u32) {
-        if self.is_live(ticket) {
-            let buffer = &mut self.buffers[ticket.buffer];
+        if let Some(buffer) = self.live_buffer(ticket) {
+            let buffer = &mut self.buffers[buffer];
             buffer.placed = buffer.placed.saturating_add(u64::from(bytes));
         }
     }
@@ -32,9 +39,9 @@ impl Mailboxes {
     }
 
     fn end(&mut self, ticket: Ticket, cancelled: u32) {
-        if self.is_live(ticket) {
-            let buffer = &mut self.buffers[ticket.buffer];
-            assert!(buffer.unfinished > 0, "a put of buffer {} ended twice", ticket.buffer);
+        if let Some(index) = self.live_buffer(ticket) {
+            let buffer = &mut self.buffers[index];
+            assert!(buffer.unfinished > 0, "a put of buffer {index:?} ended twice");
             buffer.unfinished -= 1;
             buffer.cancelled += cancelled;
             let Buffer { mailbox, epoch, unfinished, .. } = *buffer;
@@ -71,7 +78,7 @@ impl Mailboxes {
     }
 
     /// Ends what epochs are done, oldest first. Each of them is ended once.
-    pub(super) fn advance(&mut self, mailbox: u32) {
+    pub(super) fn advance(&mut self, mailbox: Index<Mailbox>) {
         loop {
             let record = self.records[mailbox];
             let Some(index) = self.buffer(mailbox, record.first) else { return };
@@ -116,7 +123,7 @@ impl Mailboxes {
     }
 
     /// Lets go of done epochs that were reported and need not be kept.
-    fn trim(&mut self, mailbox: u32) {
+    fn trim(&mut self, mailbox: Index<Mailbox>) {
         loop {
             let record = self.records[mailbox];
             if record.first - record.kept <= u64::from(record.retired) {
@@ -133,7 +140,7 @@ impl Mailboxes {
     }
 
     /// A buffer isn't the mailbox's any more: tickets for it become void.
-    pub(super) fn let_go(&mut self, index: u32) {
+    pub(super) fn let_go(&mut self, index: Index<Buffer>) {
         let Buffer { mailbox, epoch, stage, .. } = self.buffers[index];
         if stage == Stage::Done {
             self.done.unlink(&mut self.buffers, index);
@@ -149,7 +156,7 @@ impl Mailboxes {
     /// took with [`Mailboxes::post_buffer`]. The buffer's record is free then and not before.
     pub(crate) fn poll_released(&mut self) -> Option<u32> {
         let index = self.released.pop_front(&mut self.buffers)?;
-        self.buffers.give_back(index);
+        self.buffers.remove(index);
         Some(self.buffers[index].segment)
     }
 }

@@ -80,20 +80,20 @@
 mod admit;
 mod count;
 mod epoch;
-mod index;
+mod hash_index;
 mod record;
 mod rewind;
 mod stream;
 #[cfg(test)]
 mod tests;
 
-use self::index::{Index, mix};
+use self::hash_index::{HashIndex, mix};
 use self::record::{Buffer, Life, Mailbox};
 use self::stream::{Gap, Stream, Streams};
 use crate::api::{LocalRange, MailboxConfig, MailboxId, PostError, SetupError, Threshold};
 use crate::limits::Limits;
 use crate::list::List;
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, Pool};
 #[cfg(doc)]
 use fairway_wire::Put;
 use fairway_wire::{JettyId, Refusal};
@@ -119,13 +119,13 @@ pub(crate) struct Sender {
 /// What the end of an admitted put is reported with: once, by `finish` or `cancel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    buffer: u32,
+    buffer: Option<Index<Buffer>>,
     serial: u32,
 }
 
 impl Ticket {
     /// Of what was discarded.
-    pub(crate) const VOID: Ticket = Ticket { buffer: NONE, serial: 0 };
+    pub(crate) const VOID: Ticket = Ticket { buffer: None, serial: 0 };
 }
 
 /// What is to become of a put.
@@ -167,13 +167,13 @@ pub(crate) struct Mailboxes {
     records: Pool<Mailbox>,
     buffers: Pool<Buffer>,
     streams: Streams,
-    by_address: Index,
-    by_epoch: Index,
-    catch_all: u32,
+    by_address: HashIndex<Mailbox>,
+    by_epoch: HashIndex<Buffer>,
+    catch_all: Option<Index<Mailbox>>,
     /// Buffers of epochs that are done, not reported yet.
-    done: List,
+    done: List<Index<Buffer>>,
     /// Buffers whose segments the caller has not been told to let go.
-    released: List,
+    released: List<Index<Buffer>>,
     /// Tells uses of a buffer record from each other.
     serial: u32,
     /// Tells uses of a mailbox record from each other.
@@ -187,9 +187,9 @@ impl Mailboxes {
             records: Pool::new(limits.mailboxes),
             buffers: Pool::new(limits.mailbox_buffers),
             streams: Streams::new(limits.put_streams),
-            by_address: Index::new(limits.mailboxes),
-            by_epoch: Index::new(limits.mailbox_buffers),
-            catch_all: NONE,
+            by_address: HashIndex::new(limits.mailboxes),
+            by_epoch: HashIndex::new(limits.mailbox_buffers),
+            catch_all: None,
             done: List::default(),
             released: List::default(),
             serial: 0,
@@ -208,19 +208,19 @@ impl Mailboxes {
         }
         let is_taken = match config.address {
             Some(address) => self.at(address).is_some(),
-            None => self.catch_all != NONE,
+            None => self.catch_all.is_some(),
         };
         if is_taken {
             return Err(SetupError::Number);
         }
         self.generation = self.generation.wrapping_add(1);
         let mailbox = Mailbox::new(config, self.generation);
-        let index = self.records.take(mailbox).ok_or(SetupError::Limit("mailboxes"))?;
+        let index = self.records.add(mailbox).ok_or(SetupError::Limit("mailboxes"))?;
         match config.address {
             Some(address) => {
                 self.by_address.insert(&mut self.records, mix(address, 0), index);
             }
-            None => self.catch_all = index,
+            None => self.catch_all = Some(index),
         }
         Ok(self.id(index))
     }
@@ -248,7 +248,7 @@ impl Mailboxes {
         let epoch = self.records[mailbox].end;
         self.serial = self.serial.wrapping_add(1);
         let buffer = Buffer::new(caller_id, epoch, range, mailbox, self.serial);
-        let index = self.buffers.take(buffer).ok_or(PostError::TooManyBuffers)?;
+        let index = self.buffers.add(buffer).ok_or(PostError::TooManyBuffers)?;
         self.by_epoch.insert(&mut self.buffers, epoch_hash(mailbox, epoch), index);
         self.records[mailbox].end = epoch + 1;
         self.records[mailbox].fenced = false;
@@ -263,7 +263,7 @@ impl Mailboxes {
     pub(crate) fn close(&mut self, id: MailboxId, nack: bool) -> Result<(), SetupError> {
         let mailbox = self.named(id).ok_or(SetupError::Missing)?;
         self.records[mailbox].life = if nack { Life::Refusing } else { Life::Discarding };
-        self.end_streams(|stream| stream.mailbox == mailbox);
+        self.end_streams(|stream| stream.mailbox == Some(mailbox));
         Ok(())
     }
 
@@ -280,11 +280,11 @@ impl Mailboxes {
         }
         self.let_go_from(mailbox, record.kept);
         match record.catch_all {
-            true => self.catch_all = NONE,
+            true => self.catch_all = None,
             false => self.by_address.remove(&mut self.records, mix(record.address, 0), mailbox),
         }
         self.records[mailbox].life = Life::Free;
-        self.records.give_back(mailbox);
+        self.records.remove(mailbox);
         Ok(())
     }
 
@@ -318,33 +318,32 @@ impl Mailboxes {
         })
     }
 
-    fn addressed(&self, address: u64) -> Option<u32> {
-        self.at(address).or((self.catch_all != NONE).then_some(self.catch_all))
+    fn addressed(&self, address: u64) -> Option<Index<Mailbox>> {
+        self.at(address).or(self.catch_all)
     }
 
-    fn at(&self, address: u64) -> Option<u32> {
+    fn at(&self, address: u64) -> Option<Index<Mailbox>> {
         self.by_address.find(&self.records, mix(address, 0), |mailbox| mailbox.address == address)
     }
 
-    fn named(&self, id: MailboxId) -> Option<u32> {
-        let index = id.0 & 0xFFFF;
-        let is_current = index < self.records.high_water()
-            && self.records[index].life != Life::Free
-            && u32::from(self.records[index].generation) == id.0 >> 16;
+    fn named(&self, id: MailboxId) -> Option<Index<Mailbox>> {
+        let index = Index::of(id.0 & 0xFFFF);
+        let record = self.records.get(index)?;
+        let is_current = record.life != Life::Free && u32::from(record.generation) == id.0 >> 16;
         is_current.then_some(index)
     }
 
-    fn id(&self, mailbox: u32) -> MailboxId {
-        MailboxId(u32::from(self.records[mailbox].generation) << 16 | mailbox)
+    fn id(&self, mailbox: Index<Mailbox>) -> MailboxId {
+        MailboxId(u32::from(self.records[mailbox].generation) << 16 | mailbox.number())
     }
 
-    fn buffer(&self, mailbox: u32, epoch: u64) -> Option<u32> {
+    fn buffer(&self, mailbox: Index<Mailbox>, epoch: u64) -> Option<Index<Buffer>> {
         self.by_epoch.find(&self.buffers, epoch_hash(mailbox, epoch), |buffer| {
             buffer.mailbox == mailbox && buffer.epoch == epoch
         })
     }
 }
 
-fn epoch_hash(mailbox: u32, epoch: u64) -> u64 {
-    mix(epoch, u64::from(mailbox))
+fn epoch_hash(mailbox: Index<Mailbox>, epoch: u64) -> u64 {
+    mix(epoch, u64::from(mailbox.number()))
 }

@@ -1,10 +1,10 @@
 //! What is kept of mailboxes and of their buffers.
 
 use super::Ticket;
-use super::index::Chained;
+use super::hash_index::Chained;
 use crate::api::{LocalRange, MailboxConfig, SegmentId, Steering, Threshold, WhenEmpty};
 use crate::list::{Links, ListRecord};
-use crate::pool::NONE;
+use crate::pool::Index;
 
 /// A mailbox. Its epochs from `kept` up to, not including, `end` have a buffer each:
 ///
@@ -29,7 +29,7 @@ pub(super) struct Mailbox {
     pub(super) ended: u64,
     pub(super) key: u32,
     pub(super) retired: u32,
-    pub(super) chain: u32,
+    pub(super) chain: Option<Index<Mailbox>>,
     pub(super) generation: u16,
     pub(super) steering: Steering,
     pub(super) when_empty: WhenEmpty,
@@ -64,7 +64,7 @@ impl Mailbox {
             ended: 0,
             key: config.key,
             retired: config.retired,
-            chain: NONE,
+            chain: None,
             generation,
             steering: config.steering,
             when_empty: config.when_empty,
@@ -89,10 +89,10 @@ impl Mailbox {
 }
 
 impl Chained for Mailbox {
-    fn chain(&mut self) -> &mut u32 {
+    fn chain(&mut self) -> &mut Option<Index<Mailbox>> {
         &mut self.chain
     }
-    fn next(&self) -> u32 {
+    fn next(&self) -> Option<Index<Mailbox>> {
         self.chain
     }
 }
@@ -126,9 +126,9 @@ pub(super) struct Buffer {
     pub(super) cancelled: u32,
     /// Tells this use of the record from earlier ones.
     pub(super) serial: u32,
-    pub(super) mailbox: u32,
-    pub(super) chain: u32,
-    pub(super) links: Links,
+    pub(super) mailbox: Index<Mailbox>,
+    pub(super) chain: Option<Index<Buffer>>,
+    pub(super) links: Links<Index<Buffer>>,
     pub(super) stage: Stage,
     /// The application ended the epoch before its threshold.
     pub(super) early: bool,
@@ -159,7 +159,13 @@ pub(super) enum Fit {
 }
 
 impl Buffer {
-    pub(super) fn new(id: u64, epoch: u64, range: LocalRange, mailbox: u32, serial: u32) -> Self {
+    pub(super) fn new(
+        id: u64,
+        epoch: u64,
+        range: LocalRange,
+        mailbox: Index<Mailbox>,
+        serial: u32,
+    ) -> Self {
         Buffer {
             id,
             epoch,
@@ -177,7 +183,7 @@ impl Buffer {
             cancelled: 0,
             serial,
             mailbox,
-            chain: NONE,
+            chain: None,
             links: Links::UNLINKED,
             stage: Stage::Filling,
             early: false,
@@ -248,12 +254,12 @@ impl Buffer {
     }
 
     /// Counts a put in, and gives what its further packets and its end are reported with.
-    pub(super) fn assign(&mut self, index: u32, address: u64, length: u32) -> Ticket {
+    pub(super) fn assign(&mut self, index: Index<Buffer>, address: u64, length: u32) -> Ticket {
         self.used_bytes = self.used_bytes.saturating_add(u64::from(length));
         self.used_puts += 1;
         self.unfinished += 1;
         self.address = address;
-        Ticket { buffer: index, serial: self.serial }
+        Ticket { buffer: Some(index), serial: self.serial }
     }
 
     /// Gives room back that was kept for puts which are not missing any more.
@@ -265,16 +271,16 @@ impl Buffer {
 }
 
 impl Chained for Buffer {
-    fn chain(&mut self) -> &mut u32 {
+    fn chain(&mut self) -> &mut Option<Index<Buffer>> {
         &mut self.chain
     }
-    fn next(&self) -> u32 {
+    fn next(&self) -> Option<Index<Buffer>> {
         self.chain
     }
 }
 
 impl ListRecord for Buffer {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Index<Buffer>> {
         &mut self.links
     }
 }

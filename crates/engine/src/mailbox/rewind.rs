@@ -1,8 +1,9 @@
 //! Going back to an earlier epoch (RVMA §IV-F), and reading from mailboxes.
 
 use super::Mailboxes;
-use super::record::Life;
+use super::record::{Life, Mailbox};
 use crate::api::{EpochDone, LocalRange, MailboxId, SetupError, WhenEmpty};
+use crate::pool::Index;
 use fairway_wire::{Get, Refusal};
 
 impl Mailboxes {
@@ -35,7 +36,7 @@ impl Mailboxes {
     }
 
     /// Lets go of all buffers of a mailbox from this epoch on.
-    pub(super) fn let_go_from(&mut self, mailbox: u32, epoch: u64) {
+    pub(super) fn let_go_from(&mut self, mailbox: Index<Mailbox>, epoch: u64) {
         for epoch in epoch..self.records[mailbox].end {
             if let Some(index) = self.buffer(mailbox, epoch) {
                 self.let_go(index);

@@ -1,10 +1,10 @@
 //! The puts of one sender to one mailbox address, in the order of their sequence numbers: which
 //! have been admitted or given up, and which are missing.
 
-use super::index::{Chained, Index, mix};
+use super::hash_index::{Chained, HashIndex, mix};
 use super::record::Mailbox;
 use super::{Mailboxes, Sender};
-use crate::pool::{NONE, Pool};
+use crate::pool::{Index, Pool};
 
 /// A put this many behind the first missing one of its sender may still be admitted.
 pub(super) const WINDOW: u32 = 128;
@@ -21,18 +21,18 @@ pub(super) const LOOSE: u64 = u64::MAX;
 pub(super) struct Stream {
     pub(super) address: u64,
     pub(super) sender: Sender,
-    /// Where the puts go at present; [`NONE`] in a free record.
-    pub(super) mailbox: u32,
+    /// Where the puts go at present; `None` in a free record.
+    pub(super) mailbox: Option<Index<Mailbox>>,
     /// The sequence number behind the last put that is over.
     pub(super) end: u32,
     /// Bytes of all puts before `end`, modulo 2^32; only if `end_is_known`.
     pub(super) end_bytes: u32,
     /// The gaps, in order: each holds at least one missing put, so that there are never more than
     /// [`WINDOW`].
-    pub(super) gaps: u32,
+    pub(super) gaps: Option<Index<Gap>>,
     /// What is missing before this number was sent before a rewind; only if `rewound`.
     pub(super) rewound_at: u32,
-    pub(super) chain: u32,
+    pub(super) chain: Option<Index<Stream>>,
     /// False if the last put before `end` was given up, which doesn't tell its length.
     pub(super) end_is_known: bool,
     pub(super) rewound: bool,
@@ -52,7 +52,7 @@ pub(super) struct Gap {
     pub(super) bytes: u32,
     /// Stream mode: where in the buffer they are.
     pub(super) offset: u32,
-    pub(super) next: u32,
+    pub(super) next: Option<Index<Gap>>,
 }
 
 const _: () = assert!(size_of::<Stream>() <= 48);
@@ -64,7 +64,7 @@ pub(super) enum Position {
     /// This far behind the last that is over: 0 is the next.
     Ahead(u32),
     /// It's missing in this gap.
-    Missing(u32),
+    Missing(Index<Gap>),
     /// It is over.
     Over,
     /// Too far behind the first that's missing.
@@ -76,7 +76,7 @@ impl Gap {
     pub(super) fn loose(first: u32, count: u32) -> Self {
         debug_assert!((1..=GAP_PUTS).contains(&count));
         let missing = u64::MAX >> (64 - count);
-        Gap { epoch: LOOSE, missing, first, base: 0, bytes: 0, offset: 0, next: NONE }
+        Gap { epoch: LOOSE, missing, first, base: 0, bytes: 0, offset: 0, next: None }
     }
 
     /// The bit of put `sequence`, if it's missing here.
@@ -97,10 +97,10 @@ impl Gap {
 }
 
 impl Chained for Stream {
-    fn chain(&mut self) -> &mut u32 {
+    fn chain(&mut self) -> &mut Option<Index<Stream>> {
         &mut self.chain
     }
-    fn next(&self) -> u32 {
+    fn next(&self) -> Option<Index<Stream>> {
         self.chain
     }
 }
@@ -110,7 +110,7 @@ impl Chained for Stream {
 pub(super) struct Streams {
     pub(super) records: Pool<Stream>,
     pub(super) gaps: Pool<Gap>,
-    index: Index,
+    index: HashIndex<Stream>,
 }
 
 impl Streams {
@@ -118,31 +118,36 @@ impl Streams {
         Streams {
             records: Pool::new(capacity),
             gaps: Pool::new(capacity),
-            index: Index::new(capacity),
+            index: HashIndex::new(capacity),
         }
     }
 
-    pub(super) fn find(&self, sender: Sender, address: u64) -> Option<u32> {
+    pub(super) fn find(&self, sender: Sender, address: u64) -> Option<Index<Stream>> {
         self.index.find(&self.records, hash(sender, address), |stream| {
             stream.sender == sender && stream.address == address
         })
     }
 
     /// Begins a stream, if a record is free.
-    pub(super) fn begin(&mut self, sender: Sender, address: u64, mailbox: u32) -> Option<u32> {
+    pub(super) fn begin(
+        &mut self,
+        sender: Sender,
+        address: u64,
+        mailbox: Index<Mailbox>,
+    ) -> Option<Index<Stream>> {
         let hash = hash(sender, address);
         if !self.index.has_room(&self.records, hash) {
             return None;
         }
-        let stream = self.records.take(Stream {
+        let stream = self.records.add(Stream {
             address,
             sender,
-            mailbox,
+            mailbox: Some(mailbox),
             end: 0,
             end_bytes: 0,
-            gaps: NONE,
+            gaps: None,
             rewound_at: 0,
-            chain: NONE,
+            chain: None,
             end_is_known: true,
             rewound: false,
         })?;
@@ -151,20 +156,20 @@ impl Streams {
     }
 
     /// Frees a stream that has no gaps.
-    fn free(&mut self, stream: u32) {
+    fn free(&mut self, stream: Index<Stream>) {
         let Stream { sender, address, gaps, .. } = self.records[stream];
-        debug_assert!(gaps == NONE);
+        debug_assert!(gaps.is_none());
         self.index.remove(&mut self.records, hash(sender, address), stream);
-        self.records[stream].mailbox = NONE;
-        self.records.give_back(stream);
+        self.records[stream].mailbox = None;
+        self.records.remove(stream);
     }
 
     /// Where `sequence` lies. Walks at most [`WINDOW`] gaps.
-    pub(super) fn locate(&self, stream: u32, sequence: u32) -> Position {
+    pub(super) fn locate(&self, stream: Index<Stream>, sequence: u32) -> Position {
         let Stream { end, gaps, .. } = self.records[stream];
         let ahead = sequence.wrapping_sub(end);
         if ahead < 1 << 31 {
-            let first = if gaps == NONE { end } else { self.gaps[gaps].lowest() };
+            let first = gaps.map_or(end, |first| self.gaps[first].lowest());
             let window = sequence.wrapping_sub(first);
             return if window <= WINDOW { Position::Ahead(ahead) } else { Position::Beyond };
         }
@@ -174,11 +179,8 @@ impl Streams {
         }
     }
 
-    pub(super) fn gaps_of(&self, stream: u32) -> impl Iterator<Item = u32> + '_ {
-        let some = |gap: u32| (gap != NONE).then_some(gap);
-        core::iter::successors(some(self.records[stream].gaps), move |&gap| {
-            some(self.gaps[gap].next)
-        })
+    pub(super) fn gaps_of(&self, stream: Index<Stream>) -> impl Iterator<Item = Index<Gap>> + '_ {
+        core::iter::successors(self.records[stream].gaps, |&gap| self.gaps[gap].next)
     }
 
     /// Are so many records for gaps free?
@@ -187,29 +189,34 @@ impl Streams {
     }
 
     /// Puts a gap behind the others. False, and nothing done, if no record is free.
-    pub(super) fn append_gap(&mut self, stream: u32, gap: Gap) -> bool {
+    pub(super) fn append_gap(&mut self, stream: Index<Stream>, gap: Gap) -> bool {
         let last = self.gaps_of(stream).last();
-        let Some(index) = self.gaps.take(gap) else { return false };
+        let Some(index) = self.gaps.add(gap) else { return false };
         match last {
-            None => self.records[stream].gaps = index,
-            Some(last) => self.gaps[last].next = index,
+            None => self.records[stream].gaps = Some(index),
+            Some(last) => self.gaps[last].next = Some(index),
         }
         true
     }
 
-    pub(super) fn remove_gap(&mut self, stream: u32, gap: u32) {
+    pub(super) fn remove_gap(&mut self, stream: Index<Stream>, gap: Index<Gap>) {
         let next = self.gaps[gap].next;
-        let previous = self.gaps_of(stream).find(|&other| self.gaps[other].next == gap);
+        let previous = self.gaps_of(stream).find(|&other| self.gaps[other].next == Some(gap));
         match previous {
             None => self.records[stream].gaps = next,
             Some(previous) => self.gaps[previous].next = next,
         }
-        self.gaps.give_back(gap);
+        self.gaps.remove(gap);
     }
 
     /// Everything up to and including `sequence`, the next or a later one, is over, but for what
     /// lies between. False, and nothing done, if no record for a gap is free.
-    pub(super) fn extend(&mut self, stream: u32, sequence: u32, end_bytes: Option<u32>) -> bool {
+    pub(super) fn extend(
+        &mut self,
+        stream: Index<Stream>,
+        sequence: u32,
+        end_bytes: Option<u32>,
+    ) -> bool {
         let mut end = self.records[stream].end;
         let gaps = sequence.wrapping_sub(end).div_ceil(GAP_PUTS);
         if !self.has_gaps(gaps) {
@@ -224,7 +231,7 @@ impl Streams {
         true
     }
 
-    pub(super) fn set_end(&mut self, stream: u32, end: u32, end_bytes: Option<u32>) {
+    pub(super) fn set_end(&mut self, stream: Index<Stream>, end: u32, end_bytes: Option<u32>) {
         let stream = &mut self.records[stream];
         stream.end = end;
         stream.end_bytes = end_bytes.unwrap_or(0);
@@ -235,7 +242,12 @@ impl Streams {
 impl Mailboxes {
     /// A put is over without having been admitted where room may be kept for it: it was refused,
     /// given up, or names another epoch. False, and nothing done, if that can't be noted.
-    pub(super) fn settle(&mut self, stream: u32, sequence: u32, end_bytes: Option<u32>) -> bool {
+    pub(super) fn settle(
+        &mut self,
+        stream: Index<Stream>,
+        sequence: u32,
+        end_bytes: Option<u32>,
+    ) -> bool {
         match self.streams.locate(stream, sequence) {
             Position::Over => true,
             Position::Beyond => false,
@@ -248,7 +260,12 @@ impl Mailboxes {
     }
 
     /// Everything before this number is over, and had `bytes` bytes. True if something was missing.
-    pub(super) fn settle_before(&mut self, stream: u32, sequence: u32, bytes: Option<u32>) -> bool {
+    pub(super) fn settle_before(
+        &mut self,
+        stream: Index<Stream>,
+        sequence: u32,
+        bytes: Option<u32>,
+    ) -> bool {
         let Stream { end, gaps, .. } = self.streams.records[stream];
         let ahead = sequence.wrapping_sub(end);
         if ahead < 1 << 31 {
@@ -256,14 +273,10 @@ impl Mailboxes {
             if ahead > 0 {
                 self.streams.set_end(stream, sequence, bytes);
             }
-            return gaps != NONE;
+            return gaps.is_some();
         }
         let mut struck = false;
-        loop {
-            let gap = self.streams.records[stream].gaps;
-            if gap == NONE {
-                break;
-            }
+        while let Some(gap) = self.streams.records[stream].gaps {
             let lowest = self.streams.gaps[gap].lowest();
             if end.wrapping_sub(lowest) <= end.wrapping_sub(sequence) {
                 break;
@@ -276,8 +289,8 @@ impl Mailboxes {
 
     /// Takes one put out of a gap. The room kept for it is given back: as an operation at once, its
     /// bytes when nothing is missing in the gap, because only then is it known how many they were.
-    fn strike(&mut self, stream: u32, gap: u32, sequence: u32) {
-        let mailbox = self.streams.records[stream].mailbox;
+    fn strike(&mut self, stream: Index<Stream>, gap: Index<Gap>, sequence: u32) {
+        let Some(mailbox) = self.streams.records[stream].mailbox else { return };
         let Some(bit) = self.streams.gaps[gap].bit(sequence) else { return };
         self.streams.gaps[gap].missing &= !(1 << bit);
         let record = self.streams.gaps[gap];
@@ -292,29 +305,29 @@ impl Mailboxes {
     }
 
     /// Drops all gaps of a stream and the room kept for them.
-    fn strike_all(&mut self, stream: u32) {
+    fn strike_all(&mut self, stream: Index<Stream>) {
         self.loosen(stream);
-        while self.streams.records[stream].gaps != NONE {
-            self.streams.remove_gap(stream, self.streams.records[stream].gaps);
+        while let Some(gap) = self.streams.records[stream].gaps {
+            self.streams.remove_gap(stream, gap);
         }
     }
 
     /// Makes all gaps of a stream such that no room is kept for them.
-    pub(super) fn loosen(&mut self, stream: u32) {
-        let mailbox = self.streams.records[stream].mailbox;
-        let mut at = self.streams.records[stream].gaps;
-        while at != NONE {
+    pub(super) fn loosen(&mut self, stream: Index<Stream>) {
+        let Some(mailbox) = self.streams.records[stream].mailbox else { return };
+        let mut next = self.streams.records[stream].gaps;
+        while let Some(at) = next {
             let record = self.streams.gaps[at];
             if record.is_firm(&self.records[mailbox]) {
                 let puts = record.missing.count_ones();
                 self.unreserve(mailbox, record.epoch, record.bytes, puts);
             }
             self.streams.gaps[at].epoch = LOOSE;
-            at = record.next;
+            next = record.next;
         }
     }
 
-    fn unreserve(&mut self, mailbox: u32, epoch: u64, bytes: u32, puts: u32) {
+    fn unreserve(&mut self, mailbox: Index<Mailbox>, epoch: u64, bytes: u32, puts: u32) {
         // An epoch that room is kept in isn't done, so its buffer is there.
         if let Some(buffer) = self.buffer(mailbox, epoch) {
             self.buffers[buffer].unreserve(bytes, puts);
@@ -322,27 +335,27 @@ impl Mailboxes {
     }
 
     /// Ends a stream.
-    pub(super) fn end_stream(&mut self, stream: u32) {
+    pub(super) fn end_stream(&mut self, stream: Index<Stream>) {
         self.strike_all(stream);
         self.streams.free(stream);
     }
 
     /// Ends the streams that `which` picks. Walks all of them.
     pub(super) fn end_streams(&mut self, which: impl Fn(&Stream) -> bool) {
-        for stream in 0..self.streams.records.high_water() {
+        for stream in self.streams.records.ever_taken() {
             let record = self.streams.records[stream];
-            if record.mailbox != NONE && which(&record) {
+            if let Some(mailbox) = record.mailbox.filter(|_| which(&record)) {
                 self.end_stream(stream);
-                self.advance(record.mailbox);
+                self.advance(mailbox);
             }
         }
     }
 
     /// Notes in every stream of a mailbox that what is missing was sent before a rewind. The
     /// buffers are gone already.
-    pub(super) fn cut_streams(&mut self, mailbox: u32) {
-        for stream in 0..self.streams.records.high_water() {
-            if self.streams.records[stream].mailbox == mailbox {
+    pub(super) fn cut_streams(&mut self, mailbox: Index<Mailbox>) {
+        for stream in self.streams.records.ever_taken() {
+            if self.streams.records[stream].mailbox == Some(mailbox) {
                 self.strike_all(stream);
                 let record = &mut self.streams.records[stream];
                 record.rewound_at = record.end;

@@ -3,6 +3,8 @@
 use crate::api::{CompletionKind, RemoteMailbox, RemoteRange, Work};
 use crate::limits::Profile;
 use crate::list::Links;
+use crate::message::Message;
+use crate::pool::Index;
 use fairway_wire::{Access, AtomicOperator, Get, Operation, Put, Refusal, Target};
 
 /// What a message is, with what only messages of its kind have. The kind never changes.
@@ -47,7 +49,7 @@ pub(crate) struct OwnPut {
     pub(crate) before: u32,
     /// How many of its stream had been let go when it was, or when it was sent back.
     pub(crate) serial: u32,
-    pub(crate) links: Links,
+    pub(crate) links: Links<Index<Message>>,
     /// The receiver has not taken note of its number.
     pub(crate) is_unnoted: bool,
     /// All earlier ones of its Jetty to its mailbox are over.

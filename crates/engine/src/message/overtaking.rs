@@ -1,6 +1,7 @@
 //! How seldom a message is tried again that was refused because it came before others.
 
-use crate::pool::NONE;
+use super::Message;
+use crate::pool::Index;
 
 /// A message that came before others lets at most `2^7` times to try again pass. Dozens of them may
 /// wait, and where the window has room for one packet each attempt takes a round trip.
@@ -26,19 +27,19 @@ pub(crate) struct Overtaking {
     refusals: u8,
     /// How many times to try again it still lets pass.
     passes: u8,
-    /// The oldest message that it came before; `NONE` if it was not refused for that.
-    first: u32,
+    /// The oldest message that it came before, if it was refused for that.
+    first: Option<Index<Message>>,
 }
 
 impl Overtaking {
-    pub(super) const NONE_YET: Overtaking = Overtaking { refusals: 0, passes: 0, first: NONE };
+    pub(super) const NONE_YET: Overtaking = Overtaking { refusals: 0, passes: 0, first: None };
 
     /// The message was refused because it came before others, of which `first` is the oldest. It is
     /// tried again ever more seldom (after 1, 1, 2, 4 and so on to 128 waits) until enough of those
     /// have completed: each attempt takes a slot, and its packets' place on the wire, from them.
-    pub(crate) fn note(&mut self, first: u32, plan: OvertakingPlan) {
+    pub(crate) fn note(&mut self, first: Option<Index<Message>>, plan: OvertakingPlan) {
         let (again, most) = match plan {
-            OvertakingPlan::Patient => (self.first != NONE, PASSES_MAX),
+            OvertakingPlan::Patient => (self.first.is_some(), PASSES_MAX),
             OvertakingPlan::ForEachFirst => (self.first == first, PASSES_MAX),
             OvertakingPlan::ForEachFirstSoon => (self.first == first, PASSES_PLANTED),
         };
@@ -49,12 +50,12 @@ impl Overtaking {
 
     /// Was the message refused for that?
     pub(super) fn has_happened(&self) -> bool {
-        self.first != NONE
+        self.first.is_some()
     }
 
     /// The time to try again has come. True if the message lets it pass: it does while `first` is
     /// the oldest that it came before, and `goes` says whether it goes on when that has changed.
-    pub(crate) fn lets_pass(&mut self, first: u32, goes: bool) -> bool {
+    pub(crate) fn lets_pass(&mut self, first: Option<Index<Message>>, goes: bool) -> bool {
         if self.passes == 0 || (self.first != first && goes) {
             return false;
         }

@@ -1,8 +1,9 @@
 //! The abrupt end of a Jetty: nothing of it touches memory afterwards.
 
-use super::{Nic, channel_at};
+use super::{Nic, channel_of};
 use crate::api::{JettyState, SetupError, Status};
-use crate::pool::NONE;
+use crate::message::Message;
+use crate::pool::Index;
 use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
@@ -22,10 +23,10 @@ impl Nic {
         self.finish_datagram();
         // Ending them changes the list, so it is read first.
         let mut all = Vec::new();
-        let mut at = self.shared.initiator.incomplete[id.value() as usize].head();
-        while at != NONE {
+        let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
+        while let Some(at) = next {
             all.push(at);
-            at = self.shared.messages[at].incomplete_links.next();
+            next = self.shared.messages[at].incomplete_links.next();
         }
         // The last one first: what waits for an earlier one is not to be let go meanwhile.
         for index in all.into_iter().rev() {
@@ -33,9 +34,7 @@ impl Nic {
                 continue;
             }
             let channel = self.shared.messages[index].channel;
-            if channel != NONE
-                && let Some(channel) = channel_at(&mut self.entries, channel)
-            {
+            if let Some(channel) = channel_of(&mut self.entries, channel) {
                 channel.cancel_unsent(&mut self.shared, index);
                 channel.cancel_sent(&mut self.shared, index);
             }
@@ -43,10 +42,10 @@ impl Nic {
         self.shared.flush_parked(id);
         for index in self.shared.arrivals.ever_taken() {
             let arrival = &self.shared.arrivals[index];
-            if arrival.channel == NONE || arrival.receive.is_none() || arrival.jetty != id {
+            if arrival.channel.is_none() || arrival.receive.is_none() || arrival.jetty != id {
                 continue;
             }
-            if let Some(channel) = channel_at(&mut self.entries, arrival.channel) {
+            if let Some(channel) = channel_of(&mut self.entries, arrival.channel) {
                 channel.evict_arrival(&mut self.shared, index);
             }
         }
@@ -96,10 +95,14 @@ impl Nic {
 
 impl crate::channel::Channel {
     /// Ends an operation that has been sent in part or whole.
-    pub(crate) fn cancel_sent(&mut self, shared: &mut crate::shared::Shared, index: u32) {
+    pub(crate) fn cancel_sent(
+        &mut self,
+        shared: &mut crate::shared::Shared,
+        index: Index<Message>,
+    ) {
         use crate::message::{MessagePlace, Outcome};
         let message = shared.messages[index];
-        let ended = message.reported || message.parked.is_some() || message.channel == NONE;
+        let ended = message.reported || message.parked.is_some() || message.channel.is_none();
         if ended || message.next_index == 0 || message.bypasses() {
             return;
         }

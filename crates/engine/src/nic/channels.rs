@@ -4,6 +4,7 @@ use super::{Entry, EntryState, MTU_MAX, Nic, channel_at};
 use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
 use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
+use crate::names::ChannelIndex;
 use crate::shared::Shared;
 use fairway_policy::SourceId;
 use fairway_wire::Instant;
@@ -30,7 +31,7 @@ impl Nic {
         if let Some(entry) = self.entry(id)
             && matches!(entry.state, EntryState::Reserved)
         {
-            self.free_entry(id.index());
+            self.free_entry(id.record());
         }
     }
 
@@ -69,7 +70,7 @@ impl Nic {
         if leader != id && !self.open_ref(leader).is_some_and(fits) {
             return Err(SetupError::Parameter("leader"));
         }
-        if !self.shared.channels.join(leader.index() as u32, id.index() as u32) {
+        if !self.shared.channels.join(leader.record(), id.record()) {
             return Err(SetupError::Limit("channels of a group"));
         }
         let config = self.place_law(now, id, config);
@@ -106,7 +107,7 @@ impl Nic {
         if !self.open_ref(id).is_some_and(leads) {
             return Err(SetupError::Missing);
         }
-        for member in self.shared.channels.get(id.index() as u32).members() {
+        for member in self.shared.channels.get(id.record()).members() {
             if let Some(channel) = channel_at(&mut self.entries, member)
                 && channel.leader == id
                 && channel.is_open()
@@ -122,7 +123,7 @@ impl Nic {
     /// else happens: an operation may have to wait for one that went by another channel.
     pub(super) fn end_groups(&mut self, now: Instant) {
         while let Some((leader, status)) = self.shared.channels.ended.pop() {
-            for member in self.shared.channels.get(leader.index() as u32).members() {
+            for member in self.shared.channels.get(leader.record()).members() {
                 let Some(channel) = channel_at(&mut self.entries, member) else { continue };
                 if channel.leader != leader {
                     continue;
@@ -132,7 +133,7 @@ impl Nic {
                     channel.end_by_peer(&mut self.shared, now, status);
                 }
                 if channel.is_gone() {
-                    self.free_entry(member as usize);
+                    self.free_entry(member);
                 }
             }
             self.shared.forget_group(leader);
@@ -150,18 +151,18 @@ impl Nic {
         core::mem::take(&mut self.shared.end_wanted)
     }
 
-    pub(super) fn free_entry(&mut self, index: usize) {
-        let entry = &mut self.entries[index];
+    pub(super) fn free_entry(&mut self, index: ChannelIndex) {
+        let entry = &mut self.entries[index.number() as usize];
         let mut leader = index;
         let mut others = 0;
         if let EntryState::Open(channel) = &entry.state {
             self.open_channels -= 1;
             self.shared.slots_open -= self.shared.limits.message_slots;
             if let Some(policy) = &mut self.shared.credit {
-                policy.source_gone(self.shared.flows.now, SourceId(index as u32));
+                policy.source_gone(self.shared.flows.now, SourceId(index.number()));
             }
-            leader = channel.leader.index();
-            let group = self.shared.channels.get_mut(leader as u32);
+            leader = channel.group();
+            let group = self.shared.channels.get_mut(leader);
             group.used -= 1;
             others = group.used;
         }
@@ -171,18 +172,17 @@ impl Nic {
         entry.generation = entry.generation.checked_add(1).unwrap_or(1);
         if leader != index
             && others == 0
-            && let first = &mut self.entries[leader].state
+            && let first = &mut self.entries[leader.number() as usize].state
             && matches!(first, EntryState::Led)
         {
             *first = EntryState::Free;
         }
-        let index = index as u32;
         let shared = &mut self.shared;
         let each = shared.ready.iter_mut().chain(&mut shared.urgent);
         for ring in each.chain([&mut shared.starved, &mut shared.fed]) {
             ring.purge(index);
         }
-        shared.deadlines.remove(index);
+        shared.deadlines.remove(index.number());
         for turn in &mut self.turns {
             if turn.channel == Some(index) {
                 turn.channel = None;

@@ -3,6 +3,7 @@
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, Received};
 use crate::limits::HEADER_BYTES;
+use crate::names::ChannelIndex;
 use alloc::boxed::Box;
 use fairway_policy::{CreditPolicy, SourceId};
 use fairway_wire::{Instant, Packet};
@@ -38,7 +39,7 @@ impl Nic {
         loop {
             let Some(policy) = &mut self.shared.credit else { return };
             let Some(grant) = policy.poll_credit(now) else { return };
-            if let Some(channel) = channel_at(&mut self.entries, grant.source.0) {
+            if let Some(channel) = channel_at(&mut self.entries, ChannelIndex::of(grant.source.0)) {
                 channel.grant(&mut self.shared, &grant);
             }
         }

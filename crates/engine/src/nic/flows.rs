@@ -3,6 +3,7 @@
 use super::{Nic, channel_at};
 use crate::api::{ChannelId, SetupError};
 use crate::control::{EventQueue, Processor, ProcessorStats};
+use crate::names::{ChannelIndex, FlowIndex};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};
@@ -95,7 +96,7 @@ impl Nic {
 
     /// Looks after the flows whose time has come.
     pub(super) fn wake_flows(&mut self, now: Instant) {
-        while let Some(flow) = self.shared.flows.wakes.pop_due(now) {
+        while let Some(flow) = self.shared.flows.wakes.pop_due(now).map(FlowIndex::of) {
             self.shared.flows.now = now;
             let channel = self.shared.flows.get(flow).channel;
             if let Some(channel) = channel_at(&mut self.entries, channel) {
@@ -137,9 +138,9 @@ impl Nic {
         flows.all().map(move |index| {
             let flow = flows.get(index);
             let channel = self.channel_name(flow.channel);
-            let rate = flows.rates.get(FlowId(index));
+            let rate = flows.rates.get(FlowId(index.number()));
             FlowView {
-                flow: FlowId(index),
+                flow: FlowId(index.number()),
                 jetty: flow.jetty,
                 channel,
                 answers: flow.answers,
@@ -147,14 +148,17 @@ impl Nic {
                 bytes: flow.bytes,
                 packets: flow.packets,
                 messages_waiting: flow.queued,
-                events: flows.events.as_ref().map_or(0, |events| events.handled(FlowId(index))),
+                events: flows
+                    .events
+                    .as_ref()
+                    .map_or(0, |events| events.handled(FlowId(index.number()))),
                 dequeue_rate: (rate != RateRegisters::UNLIMITED).then_some(rate),
             }
         })
     }
 
-    fn channel_name(&self, index: u32) -> ChannelId {
-        let generation = u32::from(self.entries[index as usize].generation);
-        ChannelId(generation << 16 | index)
+    fn channel_name(&self, index: ChannelIndex) -> ChannelId {
+        let generation = u32::from(self.entries[index.number() as usize].generation);
+        ChannelId(generation << 16 | index.number())
     }
 }

@@ -1,12 +1,12 @@
 //! The life of Jetties and of Jetty groups.
 
-use super::{Nic, channel_at};
+use super::{Nic, channel_of};
 use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
 use crate::arrival::Parked;
 use crate::canary::Canary;
 use crate::group::Group;
 use crate::jetty::{Jetty, ReceiveSource};
-use crate::pool::{Index, NONE};
+use crate::pool::Index;
 use alloc::vec::Vec;
 use fairway_policy::Share;
 use fairway_wire::JettyId;
@@ -75,7 +75,7 @@ impl Nic {
         });
         let arriving = arrivals.ever_taken().any(|index| {
             let arrival = &arrivals[index];
-            arrival.channel != NONE && arrival.receive.is_some() && arrival.jetty == id
+            arrival.channel.is_some() && arrival.receive.is_some() && arrival.jetty == id
         });
         let number = id.value();
         let mut sources = self.shared.sources.iter().zip(0..);
@@ -240,16 +240,14 @@ impl Nic {
         while let Some(&id) = self.shared.failing.last() {
             // Flushing changes the list, so it is read first.
             let mut all = Vec::new();
-            let mut at = self.shared.initiator.incomplete[id.value() as usize].head();
-            while at != NONE {
+            let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
+            while let Some(at) = next {
                 all.push(at);
-                at = self.shared.messages[at].incomplete_links.next();
+                next = self.shared.messages[at].incomplete_links.next();
             }
             for index in all {
                 let channel = self.shared.messages[index].channel;
-                if channel != NONE
-                    && let Some(channel) = channel_at(&mut self.entries, channel)
-                {
+                if let Some(channel) = channel_of(&mut self.entries, channel) {
                     channel.cancel_unsent(&mut self.shared, index);
                 }
             }

@@ -5,6 +5,7 @@ use crate::api::{ChannelConfig, ChannelId};
 use crate::control::{
     CongestionKind, CongestionLaw, CongestionProcessor, News, ProcessorStats, stand_in,
 };
+use crate::names::ChannelIndex;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -92,7 +93,7 @@ impl Nic {
         let Laws::InLine { processor, budget } = &mut self.laws else { return };
         for _ in 0..*budget {
             let Some(index) = processor.run_one() else { return };
-            if let Some(channel) = channel_at(&mut self.entries, index) {
+            if let Some(channel) = channel_at(&mut self.entries, ChannelIndex::of(index)) {
                 channel.ask_for_credit(&mut self.shared, now);
                 channel.mark_ready(&mut self.shared);
             }

@@ -1,6 +1,6 @@
 //! Memory that is not there although it is registered.
 
-use super::{Nic, channel_at};
+use super::{Nic, channel_of};
 use crate::api::{Status, Transmit};
 use crate::canary::Canary;
 use crate::message::MessagePlace;
@@ -63,7 +63,7 @@ impl Nic {
         message.place = MessagePlace::Unlisted;
         let channel = message.channel;
         self.shared.complete_message(index, status);
-        if let Some(channel) = channel_at(&mut self.entries, channel) {
+        if let Some(channel) = channel_of(&mut self.entries, channel) {
             channel.release(&mut self.shared, index);
         }
     }

@@ -1,7 +1,6 @@
 //! Operations that waited for others and may now be sent.
 
-use super::{Nic, channel_at};
-use crate::pool::NONE;
+use super::{Nic, channel_of};
 
 impl Nic {
     /// Operations whose gate has opened get in line at their channels.
@@ -9,9 +8,7 @@ impl Nic {
         while let Some(index) = self.shared.initiator.promoted.pop() {
             let shared = &mut self.shared;
             let channel = shared.messages[index].channel;
-            if channel != NONE
-                && let Some(channel) = channel_at(&mut self.entries, channel)
-            {
+            if let Some(channel) = channel_of(&mut self.entries, channel) {
                 channel.promote(shared, index);
             }
         }
@@ -20,7 +17,7 @@ impl Nic {
             let Some(index) = shared.initiator.opened.pop_front(&mut shared.messages) else {
                 return;
             };
-            if let Some(channel) = channel_at(&mut self.entries, shared.messages[index].channel) {
+            if let Some(channel) = channel_of(&mut self.entries, shared.messages[index].channel) {
                 channel.enlist(shared, index);
             }
         }

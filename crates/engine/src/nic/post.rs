@@ -6,6 +6,8 @@ use crate::canary::Canary;
 use crate::channel::Channel;
 use crate::jetty::Receive;
 use crate::message::Message;
+use crate::names::ChannelIndex;
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Instant, JettyId, ServiceMode};
 
@@ -47,12 +49,12 @@ impl Nic {
     }
 
     /// The channel of the group that an operation is to go by.
-    fn choose_channel(&mut self, request: &WorkRequest) -> Result<u32, PostError> {
+    fn choose_channel(&mut self, request: &WorkRequest) -> Result<ChannelIndex, PostError> {
         let leads = |channel: &Channel| channel.leader == request.channel;
         if !self.open_ref(request.channel).is_some_and(leads) {
             return Err(PostError::NoChannel);
         }
-        let group = request.channel.index() as u32;
+        let group = request.channel.record();
         if bypasses(&request.work) {
             // The window of stores is the leader's.
             return Ok(group);
@@ -116,12 +118,12 @@ impl Shared {
         jetty: JettyId,
         request: &WorkRequest,
         kept: u32,
-    ) -> Result<u32, PostError> {
+    ) -> Result<Index<Message>, PostError> {
         let endpoint = *self.posting_jetty(jetty)?;
         if self.messages.capacity() - self.messages.in_use() <= kept {
             return Err(PostError::TooManyMessages);
         }
-        let (order, group) = (&request.order, request.channel.index() as u32);
+        let (order, group) = (&request.order, request.channel.record());
         self.initiator.prepare(&mut self.messages, jetty, group, order)?;
         if !self.queue(endpoint.send_queue).reserve() {
             return Err(PostError::CompletionQueueFull);
@@ -133,7 +135,7 @@ impl Shared {
             self.queue(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
         }
-        let index = self.messages.take(message).ok_or(PostError::TooManyMessages)?;
+        let index = self.messages.add(message).ok_or(PostError::TooManyMessages)?;
         let endpoint = &mut self.jetties[jetty.value() as usize];
         endpoint.transaction = endpoint.transaction.wrapping_add(1);
         endpoint.outstanding += 1;

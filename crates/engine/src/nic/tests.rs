@@ -299,7 +299,7 @@ fn a_write_of_many_packets_across_the_psn_wrap() {
 
 /// A peer that leaves at once behind the last message has it acknowledged: it did come.
 #[test]
-fn what_came_before_a_close_is_acknowledged() {
+fn packets_received_before_a_close_are_acknowledged() {
     let mut pair = Pair::new(0, 2);
     pair.receive(9, 100);
     pair.post(1, Work::Send { target: named(pair.jetties[1].value()) }, 100);
@@ -357,7 +357,7 @@ fn every_operation_completes_under_heavy_loss() {
 }
 
 #[test]
-fn refusals_say_why_and_nothing_is_placed() {
+fn refusals_carry_the_reason_and_nothing_is_placed() {
     let mut pair = Pair::new(0, 1);
     let good = pair.remote();
     let target = named(1);

@@ -30,7 +30,7 @@ impl Nic {
     pub fn members(&self, leader: ChannelId) -> impl Iterator<Item = ChannelId> + use<'_> {
         let first = self.open_ref(leader).map(|channel| channel.group());
         let members = first.into_iter().flat_map(|group| self.shared.channels.get(group).members());
-        members.filter_map(move |index| match &self.entries[index as usize].state {
+        members.filter_map(move |index| match &self.entries[index.number() as usize].state {
             EntryState::Open(channel) if channel.leader == leader => Some(channel.id),
             _ => None,
         })
@@ -70,8 +70,8 @@ impl Nic {
     /// by any channel of the group that `leader` begins. `None` if it is not open.
     pub fn last_used(&self, leader: ChannelId) -> Option<Instant> {
         self.open_ref(leader)?;
-        let members = self.shared.channels.get(leader.index() as u32).members();
-        let used = members.filter_map(|index| match &self.entries[index as usize].state {
+        let members = self.shared.channels.get(leader.record()).members();
+        let used = members.filter_map(|index| match &self.entries[index.number() as usize].state {
             EntryState::Open(channel) => Some(channel.used_at()),
             _ => None,
         });

@@ -1,12 +1,13 @@
 //! The initiator's tracker: operations in the order in which they were posted, and what has to
 //! wait before it is issued.
 
-use super::{Key, Keyed, is_numbered};
-use crate::api::{OrderRequest, PostError};
+use super::{Key, Keyed};
+use crate::api::{OrderRequest, PostError, is_numbered};
 use crate::canary::Canary;
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
-use crate::pool::{NONE, Pool};
+use crate::names::ChannelIndex;
+use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, ServiceMode, Tag};
 
@@ -26,19 +27,19 @@ pub(crate) struct Sequences {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JettyOrder {
     /// Relaxed and strict operations that are not done.
-    ordered: List,
+    ordered: List<Index<Message>>,
     /// READs, GETs and atomics that have not completed.
-    reads: List,
+    reads: List<Index<Message>>,
     /// Operations that wait at a fence.
-    fenced: List,
-    /// The oldest of `ordered` that waits for a place in the share; `NONE` if none does.
-    next_share: u32,
+    fenced: List<Index<Message>>,
+    /// The oldest of `ordered` that waits for a place in the share, if any does.
+    next_share: Option<Index<Message>>,
     /// Operations that have a place in the share, and how many may.
     shares: u32,
     shares_max: u32,
     /// The newest relaxed and strict operations, from `run_start` on, are numbered for the target
-    /// of this channel group, which orders them; `NONE` if the initiator has to.
-    run_group: u32,
+    /// of this channel group, which orders them; `None` if the initiator has to.
+    run_group: Option<ChannelIndex>,
     run_start: u32,
     /// Counts posts.
     serial: u32,
@@ -56,10 +57,10 @@ impl JettyOrder {
         ordered: List::EMPTY,
         reads: List::EMPTY,
         fenced: List::EMPTY,
-        next_share: NONE,
+        next_share: None,
         shares: 0,
         shares_max: 0,
-        run_group: NONE,
+        run_group: None,
         run_start: 0,
         serial: 0,
         keeps_memory_order: None,
@@ -70,15 +71,15 @@ impl JettyOrder {
 /// All of it, for all Jetties.
 pub(crate) struct Initiator {
     /// By Jetty: its operations that have not completed, in posting order.
-    pub(crate) incomplete: Vec<List>,
-    /// By Jetty: its record, or `NONE`.
-    record: Vec<u32>,
+    pub(crate) incomplete: Vec<List<Index<Message>>>,
+    /// By Jetty: its record, if it has one.
+    record: Vec<Option<Index<JettyOrder>>>,
     records: Pool<JettyOrder>,
     pub(crate) sequences: Keyed<Sequences>,
     /// Operations that wait for a slot and may have one of the last now. Some may have gone on.
-    pub(crate) promoted: Vec<u32>,
+    pub(crate) promoted: Vec<Index<Message>>,
     /// Operations whose gate has opened, on their way to their channels.
-    pub(crate) opened: List,
+    pub(crate) opened: List<Index<Message>>,
 }
 
 /// The links of `Initiator::incomplete`.
@@ -91,26 +92,26 @@ struct Reads<'a>(&'a mut Pool<Message>);
 /// The links of `Tracker::reading`: an answer is in none of the initiator's lists.
 pub(crate) struct Answering<'a>(pub(crate) &'a mut Pool<Message>);
 
-impl Linked for Answering<'_> {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl Linked<Index<Message>> for Answering<'_> {
+    fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
         &mut self.0[index].ordered_links
     }
 }
 
-impl Linked for Incomplete<'_> {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl Linked<Index<Message>> for Incomplete<'_> {
+    fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
         &mut self.0[index].incomplete_links
     }
 }
 
-impl Linked for Ordered<'_> {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl Linked<Index<Message>> for Ordered<'_> {
+    fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
         &mut self.0[index].ordered_links
     }
 }
 
-impl Linked for Reads<'_> {
-    fn links(&mut self, index: u32) -> &mut Links {
+impl Linked<Index<Message>> for Reads<'_> {
+    fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
         &mut self.0[index].read_links
     }
 }
@@ -122,43 +123,38 @@ impl Linked for Reads<'_> {
 impl JettyOrder {
     /// Gives a new operation a place in the share, or makes it wait for one. Before it is put
     /// into `ordered`.
-    fn ask_for_share(&mut self, messages: &mut Pool<Message>, index: u32, share: u32) {
+    fn ask_for_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>, share: u32) {
         let message = &mut messages[index];
         if !message.may_be_held() {
             return;
         }
         // Those under way may be of an earlier run, to another channel.
-        let is_first = self.shares == 0 && self.next_share == NONE;
+        let is_first = self.shares == 0 && self.next_share.is_none();
         self.shares_max = if is_first { share } else { self.shares_max.min(share) };
-        if self.next_share == NONE && self.shares < self.shares_max {
+        if self.next_share.is_none() && self.shares < self.shares_max {
             self.shares += 1;
             message.has_share = true;
         } else {
             message.waits_for_share = true;
-            if self.next_share == NONE {
-                self.next_share = index;
-            }
+            self.next_share = self.next_share.or(Some(index));
         }
     }
 
     /// The operation is done, or never will be. While it is still in `ordered`.
-    fn leave_share(&mut self, messages: &mut Pool<Message>, index: u32) {
+    fn leave_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &mut messages[index];
         message.waits_for_share = false;
         if core::mem::take(&mut message.has_share) {
             self.shares -= 1;
         }
-        if self.next_share == index {
+        if self.next_share == Some(index) {
             self.find_next_share(messages);
         }
     }
 
     /// The one that gets a place which has come free, if there is one.
-    fn pass_share_on(&mut self, messages: &mut Pool<Message>) -> Option<u32> {
-        let next = self.next_share;
-        if next == NONE || self.shares >= self.shares_max {
-            return None;
-        }
+    fn pass_share_on(&mut self, messages: &mut Pool<Message>) -> Option<Index<Message>> {
+        let next = self.next_share.filter(|_| self.shares < self.shares_max)?;
         self.shares += 1;
         messages[next].has_share = true;
         messages[next].waits_for_share = false;
@@ -168,8 +164,8 @@ impl JettyOrder {
 
     /// Moves on to the next one that waits: each is passed once.
     fn find_next_share(&mut self, messages: &Pool<Message>) {
-        while self.next_share != NONE && !messages[self.next_share].waits_for_share {
-            self.next_share = messages[self.next_share].ordered_links.next();
+        while let Some(next) = self.next_share.filter(|&next| !messages[next].waits_for_share) {
+            self.next_share = messages[next].ordered_links.next();
         }
     }
 }
@@ -182,7 +178,7 @@ impl Initiator {
     pub(crate) fn new(jetties: u32, records: u32) -> Self {
         Initiator {
             incomplete: alloc::vec![List::default(); jetties as usize],
-            record: alloc::vec![NONE; jetties as usize],
+            record: alloc::vec![None; jetties as usize],
             records: Pool::new(records),
             sequences: Keyed::new(records),
             promoted: Vec::with_capacity(records as usize),
@@ -195,7 +191,7 @@ impl Initiator {
         &mut self,
         messages: &mut Pool<Message>,
         jetty: JettyId,
-        group: u32,
+        group: ChannelIndex,
         order: &OrderRequest,
     ) -> Result<(), PostError> {
         if *order == OrderRequest::default() {
@@ -207,13 +203,17 @@ impl Initiator {
             return Err(PostError::TooManyOrders);
         }
         let number = jetty.value() as usize;
-        if self.record[number] == NONE {
-            let record = self.records.take(JettyOrder::NEW).ok_or(PostError::TooManyOrders)?;
-            self.record[number] = record;
-            self.adopt(messages, number);
-        }
-        self.records[self.record[number]].is_left = false;
-        let known = self.records[self.record[number]].keeps_memory_order;
+        let record = match self.record[number] {
+            Some(record) => record,
+            None => {
+                let record = self.records.add(JettyOrder::NEW).ok_or(PostError::TooManyOrders)?;
+                self.record[number] = Some(record);
+                self.adopt(messages, number, record);
+                record
+            }
+        };
+        self.records[record].is_left = false;
+        let known = self.records[record].keeps_memory_order;
         if order.tag != Tag::No && known.is_some_and(|known| known != (order.tag == Tag::Mo)) {
             return Err(PostError::MemoryOrder);
         }
@@ -221,18 +221,17 @@ impl Initiator {
     }
 
     /// The first operation that asks for order may have to wait for READs that did not.
-    fn adopt(&mut self, messages: &mut Pool<Message>, jetty: usize) {
-        let record = &mut self.records[self.record[jetty]];
-        let mut at = self.incomplete[jetty].head();
-        while at != NONE {
+    fn adopt(&mut self, messages: &mut Pool<Message>, jetty: usize, record: Index<JettyOrder>) {
+        let record = &mut self.records[record];
+        let mut next = self.incomplete[jetty].head();
+        while let Some(at) = next {
             let message = &mut messages[at];
             message.serial = record.serial;
             record.serial = record.serial.wrapping_add(1);
-            let next = message.incomplete_links.next();
+            next = message.incomplete_links.next();
             if message.is_read() {
                 record.reads.push_back(&mut Reads(messages), at);
             }
-            at = next;
         }
     }
 
@@ -242,17 +241,14 @@ impl Initiator {
     pub(crate) fn post(
         &mut self,
         messages: &mut Pool<Message>,
-        index: u32,
+        index: Index<Message>,
         share: u32,
         planted: Option<Canary>,
     ) -> bool {
         let jetty = messages[index].jetty;
         let number = jetty.value() as usize;
         self.incomplete[number].push_back(&mut Incomplete(messages), index);
-        let record = self.record[number];
-        if record == NONE {
-            return false;
-        }
+        let Some(record) = self.record[number] else { return false };
         let record = &mut self.records[record];
         let message = &mut messages[index];
         let (order, group) = (message.order, message.group());
@@ -275,9 +271,9 @@ impl Initiator {
         }
         if order.tag != Tag::No {
             record.keeps_memory_order = Some(order.tag == Tag::Mo);
-            let continues = numbered && record.run_group == group;
+            let continues = numbered && record.run_group == Some(group);
             if !continues {
-                record.run_group = if numbered { group } else { NONE };
+                record.run_group = numbered.then_some(group);
                 record.run_start = message.serial;
             }
             let (start, multi) = (record.run_start, message.is_multi());
@@ -285,9 +281,9 @@ impl Initiator {
             // What the target would have to set aside in many packets waits here instead.
             let held_here = !numbered || multi;
             let message = &mut messages[index];
-            message.waits_for_order = order.tag == Tag::So && oldest != NONE && held_here;
+            message.waits_for_order = order.tag == Tag::So && oldest.is_some() && held_here;
             let waits = matches!(order.tag, Tag::So | Tag::Mo);
-            if waits && oldest != NONE && is_after(start, messages[oldest].serial) {
+            if waits && oldest.is_some_and(|oldest| is_after(start, messages[oldest].serial)) {
                 messages[index].waits_for_order = true;
             }
             record.ask_for_share(messages, index, share);
@@ -327,13 +323,15 @@ impl Initiator {
 
     /// A message that was told "too early" waits until everything before it is done. True if it
     /// does not have to.
-    pub(crate) fn wait_for_order(&mut self, messages: &mut Pool<Message>, index: u32) -> bool {
+    pub(crate) fn wait_for_order(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: Index<Message>,
+    ) -> bool {
         let message = &mut messages[index];
         let record = self.record[message.jetty.value() as usize];
-        if record == NONE || message.order.tag == Tag::No {
-            return true;
-        }
-        if self.records[record].ordered.head() == index {
+        let Some(record) = record.filter(|_| message.order.tag != Tag::No) else { return true };
+        if self.records[record].ordered.head() == Some(index) {
             return true;
         }
         message.waits_for_order = true;
@@ -343,11 +341,9 @@ impl Initiator {
 
     /// An operation has failed, but what follows it still waits for it: its place in the share goes
     /// to another one.
-    pub(crate) fn failed(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn failed(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let record = self.record[messages[index].jetty.value() as usize];
-        if record == NONE {
-            return;
-        }
+        let Some(record) = record else { return };
         self.records[record].leave_share(messages, index);
         while let Some(next) = self.records[record].pass_share_on(messages) {
             self.open_if_free(messages, next);
@@ -355,28 +351,27 @@ impl Initiator {
     }
 
     /// An operation has been carried out, or never will be: those that wait for that may go on.
-    pub(crate) fn done(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn done(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
-        let record = self.record[number];
-        if record == NONE || message.order.tag == Tag::No {
-            return;
-        }
+        let is_ordered = message.order.tag != Tag::No;
+        let Some(record) = self.record[number].filter(|_| is_ordered) else { return };
         let jetty = &mut self.records[record];
         jetty.leave_share(messages, index);
         jetty.ordered.unlink(&mut Ordered(messages), index);
         if jetty.is_left && jetty.ordered.is_empty() {
-            self.record[number] = NONE;
-            return self.records.give_back(record);
+            self.record[number] = None;
+            return self.records.remove(record);
         }
-        let head = jetty.ordered.head();
-        if head != NONE && messages[head].place == MessagePlace::AwaitingReadSlot {
-            // It may have one of the last slots now.
-            self.promoted.push(head);
-        }
-        if head != NONE && messages[head].waits_for_order {
-            messages[head].waits_for_order = false;
-            self.open_if_free(messages, head);
+        if let Some(head) = jetty.ordered.head() {
+            if messages[head].place == MessagePlace::AwaitingReadSlot {
+                // It may have one of the last slots now.
+                self.promoted.push(head);
+            }
+            if messages[head].waits_for_order {
+                messages[head].waits_for_order = false;
+                self.open_if_free(messages, head);
+            }
         }
         while let Some(next) = self.records[record].pass_share_on(messages) {
             self.open_if_free(messages, next);
@@ -384,26 +379,21 @@ impl Initiator {
     }
 
     /// An operation has completed: fences may open.
-    pub(crate) fn completed(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn completed(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
         if !message.bars {
             self.incomplete[number].unlink(&mut Incomplete(messages), index);
         }
-        let record = self.record[number];
-        if record == NONE || !messages[index].is_read() {
-            return;
-        }
+        let is_read = messages[index].is_read();
+        let Some(record) = self.record[number].filter(|_| is_read) else { return };
         self.records[record].reads.unlink(&mut Reads(messages), index);
         loop {
             let record = &mut self.records[record];
-            let head = record.fenced.head();
-            if head == NONE {
-                return;
-            }
+            let Some(head) = record.fenced.head() else { return };
+            let serial = messages[head].serial;
             let oldest = record.reads.head();
-            let before = oldest != NONE && is_after(messages[head].serial, messages[oldest].serial);
-            if before {
+            if oldest.is_some_and(|oldest| is_after(serial, messages[oldest].serial)) {
                 return;
             }
             record.fenced.unlink(messages, head);
@@ -413,26 +403,27 @@ impl Initiator {
     }
 
     /// One of the things that a message waits for has come: it goes on if that was the last.
-    fn open_if_free(&mut self, messages: &mut Pool<Message>, index: u32) {
+    fn open_if_free(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         if !messages[index].waits() {
             self.open(messages, index);
         }
     }
 
     /// Sends an operation on its way to its channel.
-    pub(crate) fn open(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn open(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         messages[index].place = MessagePlace::Opened;
         self.opened.push_back(messages, index);
     }
 
     /// Takes a message out of whatever it waits in, because it ends.
-    pub(crate) fn withdraw(&mut self, messages: &mut Pool<Message>, index: u32) {
+    pub(crate) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         match message.place {
             MessagePlace::Opened => self.opened.unlink(messages, index),
             MessagePlace::Gated if message.waits_for_reads => {
-                let record = self.record[message.jetty.value() as usize];
-                self.records[record].fenced.unlink(messages, index);
+                if let Some(record) = self.record[message.jetty.value() as usize] {
+                    self.records[record].fenced.unlink(messages, index);
+                }
             }
             MessagePlace::Gated => {}
             _ => return,
@@ -448,17 +439,14 @@ impl Initiator {
     /// in its list, for the next Jetty of its number. `lax` forgets it (a planted bug).
     pub(crate) fn forget_jetty(&mut self, jetty: JettyId, lax: bool) {
         let number = jetty.value() as usize;
-        let record = self.record[number];
-        if record == NONE {
-            return;
-        }
+        let Some(record) = self.record[number] else { return };
         let left = &mut self.records[record];
         if !left.ordered.is_empty() && !lax {
             (left.is_left, left.keeps_memory_order) = (true, None);
             return;
         }
-        self.record[number] = NONE;
-        self.records.give_back(record);
+        self.record[number] = None;
+        self.records.remove(record);
     }
 
     pub(crate) fn records_in_use(&self) -> u32 {
@@ -466,7 +454,11 @@ impl Initiator {
     }
 
     /// Does the target execute it as soon as it arrives, whatever else is under way?
-    pub(crate) fn is_first_in_order(&self, messages: &Pool<Message>, index: u32) -> bool {
+    pub(crate) fn is_first_in_order(
+        &self,
+        messages: &Pool<Message>,
+        index: Index<Message>,
+    ) -> bool {
         let message = &messages[index];
         let waits = match message.order.tag {
             Tag::So => true,
@@ -477,24 +469,23 @@ impl Initiator {
             return true;
         }
         let record = self.record[message.jetty.value() as usize];
-        record == NONE || self.records[record].ordered.head() == index
+        record.is_none_or(|record| self.records[record].ordered.head() == Some(index))
     }
 
     /// Is everything ordered done that was posted before it?
-    pub(crate) fn is_oldest(&self, messages: &Pool<Message>, index: u32) -> bool {
+    pub(crate) fn is_oldest(&self, messages: &Pool<Message>, index: Index<Message>) -> bool {
         let message = &messages[index];
         let record = self.record[message.jetty.value() as usize];
         message.order.tag == Tag::No
-            || record == NONE
-            || self.records[record].ordered.head() == index
+            || record.is_none_or(|record| self.records[record].ordered.head() == Some(index))
     }
 
-    pub(crate) fn is_first(&self, messages: &Pool<Message>, index: u32) -> bool {
-        self.first(&messages[index]) == index
+    pub(crate) fn is_first(&self, messages: &Pool<Message>, index: Index<Message>) -> bool {
+        self.first(&messages[index]) == Some(index)
     }
 
-    /// The oldest operation of the message's Jetty that has not completed; `NONE` if all have.
-    pub(crate) fn first(&self, message: &Message) -> u32 {
-        self.incomplete.get(message.jetty.value() as usize).map_or(NONE, |list| list.head())
+    /// The oldest operation of the message's Jetty that has not completed, if any.
+    pub(crate) fn first(&self, message: &Message) -> Option<Index<Message>> {
+        self.incomplete.get(message.jetty.value() as usize)?.head()
     }
 }

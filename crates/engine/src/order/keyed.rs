@@ -1,6 +1,7 @@
 //! Records found by channel and Jetty (and mailbox): made on demand, from a fixed number.
 
-use crate::pool::{NONE, Pool};
+use crate::names::ChannelIndex;
+use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
@@ -8,14 +9,14 @@ use fairway_wire::JettyId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// The index of the leader of the channel's group.
-    pub(crate) channel: u32,
+    pub(crate) channel: ChannelIndex,
     pub(crate) jetty: JettyId,
     /// An address at the target, or 0.
     pub(crate) address: u64,
 }
 
 impl Key {
-    pub(crate) fn of(channel: u32, jetty: JettyId) -> Key {
+    pub(crate) fn of(channel: ChannelIndex, jetty: JettyId) -> Key {
         Key { channel, jetty, address: 0 }
     }
 }
@@ -27,23 +28,29 @@ pub(crate) struct Entry<T> {
     value: T,
 }
 
-/// At most `capacity` records. They live until their channel ends.
+/// Names a record of a [`Keyed`] of `T`.
+pub(crate) type KeyedIndex<T> = Index<Entry<T>>;
+
+/// At most `capacity` records. They live until their channel ends. `N` marks their names.
 #[derive(Debug)]
-pub(crate) struct Keyed<T> {
+pub(crate) struct Keyed<T, N = Entry<T>> {
     records: Pool<Entry<T>>,
-    /// Open addressing with linear probing: indices of records, or `NONE`. Twice as many as
-    /// records.
-    table: Vec<u32>,
+    /// Open addressing with linear probing. Twice as many places as records.
+    table: Vec<Option<Index<N>>>,
 }
 
-impl<T: Copy> Keyed<T> {
+impl<T: Copy, N> Keyed<T, N> {
     pub(crate) fn new(capacity: u32) -> Self {
         let slots = (capacity.max(1) as usize * 2).next_power_of_two();
-        Keyed { records: Pool::new(capacity), table: alloc::vec![NONE; slots] }
+        Keyed { records: Pool::new(capacity), table: alloc::vec![None; slots] }
+    }
+
+    fn entry(&self, index: Index<N>) -> &Entry<T> {
+        &self.records[record(index)]
     }
 
     fn start(&self, key: &Key) -> usize {
-        let name = u64::from(key.channel) << 32 | u64::from(key.jetty.value());
+        let name = u64::from(key.channel.number()) << 32 | u64::from(key.jetty.value());
         let mixed = mix(mix(name) ^ key.address);
         (mixed ^ mixed >> 32) as usize & (self.table.len() - 1)
     }
@@ -51,50 +58,54 @@ impl<T: Copy> Keyed<T> {
     /// Where the record is in the table, or the free place where it would go.
     fn place(&self, key: &Key) -> usize {
         let mut at = self.start(key);
-        while self.table[at] != NONE && self.records[self.table[at]].key != *key {
+        while let Some(index) = self.table[at]
+            && self.entry(index).key != *key
+        {
             at = (at + 1) & (self.table.len() - 1);
         }
         at
     }
 
     /// The index of the record, if there is one.
-    pub(crate) fn find(&self, key: &Key) -> Option<u32> {
-        let index = self.table[self.place(key)];
-        (index != NONE).then_some(index)
+    pub(crate) fn find(&self, key: &Key) -> Option<Index<N>> {
+        self.table[self.place(key)]
     }
 
     /// The index of the record, which is made if there is none; `None` if no record is free.
-    pub(crate) fn find_or_make(&mut self, key: &Key, new: T) -> Option<u32> {
+    pub(crate) fn find_or_make(&mut self, key: &Key, new: T) -> Option<Index<N>> {
         let at = self.place(key);
-        if self.table[at] == NONE {
-            self.table[at] = self.records.take(Entry { key: *key, value: new })?;
+        if self.table[at].is_none() {
+            let added = self.records.add(Entry { key: *key, value: new });
+            self.table[at] = added.map(|index| Index::of(index.number()));
         }
-        Some(self.table[at])
+        self.table[at]
     }
 
     /// Is there a record of which this is true? Looks at all there are.
     pub(crate) fn any(&self, is_it: impl Fn(&T) -> bool) -> bool {
         self.records.in_use() > 0
-            && self.table.iter().any(|&at| at != NONE && is_it(&self.records[at].value))
+            && self.table.iter().flatten().any(|&at| is_it(&self.entry(at).value))
     }
 
     /// All records, by index.
-    pub(crate) fn all(&self) -> impl Iterator<Item = u32> + use<T> {
-        let found: Vec<u32> = match self.records.in_use() {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Index<N>> + use<T, N> {
+        let found: Vec<Index<N>> = match self.records.in_use() {
             0 => Vec::new(),
-            _ => self.table.iter().copied().filter(|&index| index != NONE).collect(),
+            _ => self.table.iter().copied().flatten().collect(),
         };
         found.into_iter()
     }
 
     /// The records of a channel, by index. Looks at all there are.
-    pub(crate) fn of_channel(&self, channel: u32) -> impl Iterator<Item = u32> + use<T> {
-        let found: Vec<u32> = if self.records.in_use() == 0 {
+    pub(crate) fn of_channel(
+        &self,
+        channel: ChannelIndex,
+    ) -> impl Iterator<Item = Index<N>> + use<T, N> {
+        let found: Vec<Index<N>> = if self.records.in_use() == 0 {
             Vec::new()
         } else {
-            let of_channel =
-                |&index: &u32| index != NONE && self.records[index].key.channel == channel;
-            self.table.iter().copied().filter(of_channel).collect()
+            let of_channel = |&index: &Index<N>| self.entry(index).key.channel == channel;
+            self.table.iter().copied().flatten().filter(of_channel).collect()
         };
         found.into_iter()
     }
@@ -102,21 +113,23 @@ impl<T: Copy> Keyed<T> {
     /// Forgets one record, if there is one.
     pub(crate) fn forget(&mut self, key: &Key) {
         let at = self.place(key);
-        if self.table[at] != NONE {
-            self.records.give_back(self.table[at]);
+        if let Some(index) = self.table[at] {
+            self.records.remove(record(index));
             self.close_gap(at);
         }
     }
 
     /// Forgets every record of a channel.
-    pub(crate) fn forget_channel(&mut self, channel: u32) {
+    pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
         if self.records.in_use() == 0 {
             return;
         }
         for at in 0..self.table.len() {
             // Removal moves a later entry here: look again until this one stays.
-            while self.table[at] != NONE && self.records[self.table[at]].key.channel == channel {
-                self.records.give_back(self.table[at]);
+            while let Some(index) = self.table[at]
+                && self.entry(index).key.channel == channel
+            {
+                self.records.remove(record(index));
                 self.close_gap(at);
             }
         }
@@ -126,13 +139,11 @@ impl<T: Copy> Keyed<T> {
     fn close_gap(&mut self, removed: usize) {
         let mask = self.table.len() - 1;
         let (mut gap, mut at) = (removed, removed);
-        self.table[gap] = NONE;
+        self.table[gap] = None;
         loop {
             at = (at + 1) & mask;
-            if self.table[at] == NONE {
-                return;
-            }
-            let home = self.start(&self.records[self.table[at]].key);
+            let Some(index) = self.table[at] else { return };
+            let home = self.start(&self.entry(index).key);
             let reachable = (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask);
             if reachable {
                 self.table.swap(gap, at);
@@ -149,20 +160,25 @@ impl<T: Copy> Keyed<T> {
     pub(crate) const RECORD_BYTES: usize = size_of::<Entry<T>>() + 2 * size_of::<u32>();
 }
 
+/// The record that a name is of.
+fn record<T, N>(index: Index<N>) -> Index<Entry<T>> {
+    Index::of(index.number())
+}
+
 fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB)
 }
 
-impl<T> core::ops::Index<u32> for Keyed<T> {
+impl<T, N> core::ops::Index<Index<N>> for Keyed<T, N> {
     type Output = T;
-    fn index(&self, index: u32) -> &T {
-        &self.records[index].value
+    fn index(&self, index: Index<N>) -> &T {
+        &self.records[record(index)].value
     }
 }
 
-impl<T> core::ops::IndexMut<u32> for Keyed<T> {
-    fn index_mut(&mut self, index: u32) -> &mut T {
-        &mut self.records[index].value
+impl<T, N> core::ops::IndexMut<Index<N>> for Keyed<T, N> {
+    fn index_mut(&mut self, index: Index<N>) -> &mut T {
+        &mut self.records[record(index)].value
     }
 }

@@ -10,14 +10,7 @@ mod keyed;
 mod reserved;
 mod target;
 
-use fairway_wire::{ServiceMode, Tag};
-
 pub(crate) use initiator::{Answering, Incomplete, Initiator, JettyOrder, Sequences};
-pub(crate) use keyed::{Key, Keyed};
+pub(crate) use keyed::{Key, Keyed, KeyedIndex};
 pub(crate) use reserved::is_after;
 pub(crate) use target::{Standing, Tracker};
-
-/// Does the target order transactions that ask for this? They have a number.
-pub(crate) fn is_numbered(mode: ServiceMode, tag: Tag) -> bool {
-    tag != Tag::No && mode != ServiceMode::Roi
-}

@@ -4,6 +4,7 @@ use super::reserved::Reserved;
 use crate::arrival::{Arrival, Parked};
 use crate::held::Held;
 use crate::list::List;
+use crate::message::Message;
 use crate::pool::Index;
 
 /// Sequence numbers tracked beyond the first one that is missing.
@@ -30,7 +31,7 @@ pub(crate) struct Tracker {
     /// Messages in memory order that wait for their turn: a list through the arrivals.
     pub(crate) waiting: Option<Index<Arrival>>,
     /// Answers to READs in memory order that have not arrived.
-    pub(crate) reading: List,
+    pub(crate) reading: List<Index<Message>>,
 }
 
 /// Where a numbered transaction stands among the others.

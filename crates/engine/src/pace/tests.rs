@@ -30,7 +30,7 @@ fn a_burst_leaves_at_once_and_is_paid_for() {
 }
 
 #[test]
-fn who_is_woken_late_makes_up_for_it() {
+fn late_wake_up_is_made_up_for() {
     let mut pace = Pace::new(START);
     let grace = Duration::from_ms(2);
     let rate = 1_000_000_000;

@@ -274,7 +274,7 @@ fn a_stale_cookie_starts_over_and_gives_up_in_the_end() {
 }
 
 #[test]
-fn a_version_nobody_shares_is_refused() {
+fn version_without_overlap_is_refused() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let mut hello = say(&mut attempt, T0).unwrap();
     if let SetupMessage::Hello(content) = &mut hello.message {
@@ -287,7 +287,7 @@ fn a_version_nobody_shares_is_refused() {
 }
 
 #[test]
-fn a_server_without_resources_says_so() {
+fn server_without_resources_refuses_with_the_reason() {
     let (mut attempt, mut listener) = (attempt(), listener());
     let confirm = confirm(&mut attempt, &mut listener, T0);
     let opening = opening(hear(&mut listener, T0, &confirm));

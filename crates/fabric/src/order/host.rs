@@ -84,35 +84,33 @@ pub(super) struct Host {
 /// As small as it goes, so that running out of something is not far.
 fn limits(bounds: &Bounds) -> Limits {
     let slots = bounds.places.clamp(1, 8);
-    Limits {
-        channels: 2 * NODES as u32 * bounds.channels.max(1),
-        jetties: 16,
-        segments: 4,
-        completion_queues: 1,
-        completions: 64,
-        messages: 32,
-        receives: 16,
-        arrivals: 64,
-        window_packets: 128,
-        send_blocks: 4,
-        bitmap_blocks: 32,
-        message_slots: slots,
-        read_slots: slots,
-        paths: PATHS,
-        withheld: 32,
-        order_records: 8,
-        groups: 1,
-        held: bounds.places,
-        mailboxes: 1,
-        mailbox_buffers: 1,
-        put_streams: 1,
-        ..Limits::default()
-    }
+    Limits::new()
+        .channels(2 * NODES as u32 * bounds.channels.max(1))
+        .jetties(16)
+        .segments(4)
+        .completion_queues(1)
+        .completions(64)
+        .messages(32)
+        .receives(16)
+        .arrivals(64)
+        .window_packets(128)
+        .send_blocks(4)
+        .bitmap_blocks(32)
+        .message_slots(slots)
+        .read_slots(slots)
+        .paths(PATHS)
+        .withheld(32)
+        .order_records(8)
+        .groups(1)
+        .held(bounds.places)
+        .mailboxes(1)
+        .mailbox_buffers(1)
+        .put_streams(1)
 }
 
 fn profile() -> Profile {
     // Every message may take a path, and a channel, of its own.
-    Profile { small_message_bytes: 0, group_slack: 0, ..Profile::default() }
+    Profile::new().small_message_bytes(0).group_slack(0)
 }
 
 /// The hosts of a program, connected.

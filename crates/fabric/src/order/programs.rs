@@ -41,11 +41,11 @@ impl Space {
     /// A program.
     pub fn program(&self, number: u64) -> Program {
         let (deal, mut word) = (number % self.deals(), number / self.deals());
-        let letters = self.alphabet.len() as u64;
+        let puts = self.alphabet.len() as u64;
         let mut operations = Vec::with_capacity(self.length);
         for place in 0..self.length {
-            let operation = self.alphabet[(word % letters) as usize];
-            word /= letters;
+            let operation = self.alphabet[(word % puts) as usize];
+            word /= puts;
             let jetty = if place == 0 { 0 } else { deal >> (place - 1) & 1 };
             operations.push(operation.of(jetty as usize));
         }

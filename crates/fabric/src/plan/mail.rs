@@ -5,8 +5,8 @@ use fairway_device::random::Random;
 /// What mail there is in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MailPlan {
-    pub(crate) letters: u64,
-    /// Bytes of a buffer that one letter has to itself, where senders steer.
+    pub(crate) puts: u64,
+    /// Bytes of a buffer that one put has to itself, where senders steer.
     pub(crate) slot: u32,
     /// Chances in thousandths.
     pub(crate) wrong: u32,
@@ -25,10 +25,10 @@ impl MailPlan {
             let value = random.pick(values);
             if random.chance(permille) { value } else { 0 }
         };
-        let letters = u64::from(sometimes(400, &[3, 21, 42, 60]));
+        let puts = u64::from(sometimes(400, &[3, 21, 42, 60]));
         MailPlan {
-            letters,
-            slot: [64, 64, 300, 3_000][letters as usize % 4],
+            puts,
+            slot: [64, 64, 300, 3_000][puts as usize % 4],
             wrong: sometimes(400, &[20, 200]),
             rough: sometimes(400, &[60, 300]),
             named: sometimes(400, &[100, 500]),

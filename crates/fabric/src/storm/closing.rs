@@ -50,8 +50,8 @@ impl Storm {
             "stall: {} operations are unfinished {waited} us after everything was healed",
             self.model.pending + self.mail.pending
         );
-        for letter in self.mail.letters.iter().filter(|letter| letter.status.is_none()).take(3) {
-            text += &format!("\n  {letter:?}");
+        for put in self.mail.puts.iter().filter(|put| put.status.is_none()).take(3) {
+            text += &format!("\n  {put:?}");
         }
         for (id, operation) in pending.take(3) {
             text += &format!("\n  {id}: {operation:?}");

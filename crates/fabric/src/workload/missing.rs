@@ -2,7 +2,7 @@
 //!
 //! Of the segments of the applications any may lose a part, or all: what is sent from, written to,
 //! read, and received into. The stash is the NIC's own, and the mailboxes' memory stays because the
-//! mail's oracle has no rule for letters that are lost that way.
+//! mail's oracle has no rule for puts that are lost that way.
 
 use super::Workload;
 use crate::memory::Gone;

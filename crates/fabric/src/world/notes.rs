@@ -85,7 +85,7 @@ impl World {
     /// A stranger, which knows all numbers of the channel but its peer's node address, sends what
     /// the next packets may be: other bytes in the place of theirs. None of them may get anywhere.
     pub(super) fn intrude(&mut self, node: usize, received: &Received) -> Result<(), Finding> {
-        if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.knobs.intrusion)
+        if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.config.intrusion)
         {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl World {
         let last = note.and_then(|note| note.last_data);
         let own = self.random.chance(500);
         let Some(mut forged) = (if own { Some(*received) } else { last }) else { return Ok(()) };
-        let ahead = self.random.range(0, u64::from(self.knobs.intrusion_ahead)) as u32;
+        let ahead = self.random.range(0, u64::from(self.config.intrusion_ahead)) as u32;
         if let Packet::Data(data) = &mut forged.packet {
             data.psn = data.psn.plus(ahead);
             data.index = data.index.saturating_add(ahead);
@@ -104,7 +104,7 @@ impl World {
         let now = self.now;
         let Some(driver) = &mut self.nodes[node].driver else { return Ok(()) };
         self.adversary.count(Fault::Intrusion);
-        if !self.knobs.spends_credit {
+        if !self.config.spends_credit {
             // Credit of the peer for a sender that has requested none. It changes nothing.
             let credit = Credit { total_bytes: CREDIT_MAX - u64::from(ahead) };
             let packet = Packet::Credit(credit);

@@ -1,6 +1,6 @@
 //! Payload comes to its place, at once or late, and what was deferred is carried out.
 
-use super::{Effect, Happening, World};
+use super::{Effect, World, WorldEvent};
 use crate::adversary::Fault;
 use crate::finding::Finding;
 use crate::node::{Access, Late};
@@ -32,14 +32,14 @@ impl World {
     ) -> Result<(), Finding> {
         self.next_late += 1;
         let late = Late { id: self.next_late, access, channel, missed };
-        if !self.random.chance(self.knobs.late_placement) {
+        if !self.random.chance(self.config.late_placement) {
             return self.place(node, late);
         }
         self.adversary.count(Fault::LatePlacement);
-        let by = Duration::from_ps(self.random.below(self.knobs.placement_delay.as_ps() + 1));
+        let by = Duration::from_ps(self.random.below(self.config.placement_delay.as_ps() + 1));
         let (id, incarnation) = (late.id, self.nodes[node].incarnation);
         self.nodes[node].late.push(late);
-        self.agenda.add(self.now + by, Happening::Place { node, incarnation, id });
+        self.agenda.add(self.now + by, WorldEvent::Place { node, incarnation, id });
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! packet.
 #![allow(dead_code, missing_docs)]
 
+use fairway_device::drive::{Driver, Memory, Outcome};
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Packet, Psn, header_len};
 use fairway_engine::{
@@ -50,8 +51,8 @@ type InFlight = (usize, Received, Option<Vec<u8>>);
 
 pub struct Pair {
     pub now: Instant,
-    pub nics: [Nic; 2],
-    pub memory: [Vec<u8>; 2],
+    pub drivers: [Driver<Nic, Vec<u8>>; 2],
+    pub memory: [Bytes; 2],
     pub channels: [ChannelId; 2],
     pub segments: [SegmentId; 2],
     pub jetties: [JettyId; 2],
@@ -115,8 +116,8 @@ impl Pair {
         let bytes = |n: usize| (0..settings.memory).map(move |i| (i * 31 + i / 253 + n * 97) as u8);
         Pair {
             now,
-            nics,
-            memory: [bytes(0).collect(), bytes(1).collect()],
+            drivers: nics.map(|nic| Driver::new(nic, 0)),
+            memory: [0, 1].map(|n| Bytes { segment: segments[n], bytes: bytes(n).collect() }),
             channels,
             segments,
             jetties,
@@ -150,7 +151,8 @@ impl Pair {
             signaled: true,
             order: OrderRequest::default(),
         };
-        self.nics[from].post(self.now, self.jetties[from], &request).unwrap();
+        let nic = self.drivers[from].device_mut();
+        nic.post(self.now, self.jetties[from], &request).unwrap();
         self.eager[from] = true;
     }
 
@@ -158,7 +160,7 @@ impl Pair {
     pub fn post_receive(&mut self, at: usize, id: u64, offset: u64, length: u32) {
         let local = LocalRange { segment: self.segments[at], offset, length };
         let request = ReceiveRequest { id, local };
-        self.nics[at].post_receive(self.jetties[at], &request).unwrap();
+        self.drivers[at].device_mut().post_receive(self.jetties[at], &request).unwrap();
     }
 
     /// A NIC was told to do something: let both look whether there is anything to send.
@@ -168,11 +170,11 @@ impl Pair {
 
     pub fn completions(&mut self, at: usize) -> Vec<Completion> {
         let queue = self.queues[at];
-        std::iter::from_fn(|| self.nics[at].poll_completion(queue)).collect()
+        std::iter::from_fn(|| self.drivers[at].device_mut().poll_completion(queue)).collect()
     }
 
     pub fn events(&mut self, at: usize) -> Vec<Event> {
-        std::iter::from_fn(|| self.nics[at].poll_event()).collect()
+        std::iter::from_fn(|| self.drivers[at].device_mut().poll_event()).collect()
     }
 
     /// Runs until the first completion at `at`, which must come before `patience` is over.
@@ -185,7 +187,7 @@ impl Pair {
         let end = self.now + patience;
         let queue = self.queues[at];
         loop {
-            if let Some(completion) = self.nics[at].poll_completion(queue) {
+            if let Some(completion) = self.drivers[at].device_mut().poll_completion(queue) {
                 return completion;
             }
             let went_on = self.step(end, fate);
@@ -213,7 +215,7 @@ impl Pair {
         let arrival = self.wire.keys().next().map(|&(at, _)| Instant::from_ps(at));
         let sendable = |n: usize| self.eager[n].then_some(self.free_at[n]);
         let times = [arrival, sendable(0), sendable(1)];
-        let timers = [0, 1].map(|n: usize| self.nics[n].poll_timeout());
+        let timers = [0, 1].map(|n: usize| self.drivers[n].poll_timeout());
         let next = times.into_iter().chain(timers).flatten().reduce(Instant::min);
         let Some(next) = next.filter(|next| next.is_before(end)) else {
             self.now = end;
@@ -228,8 +230,7 @@ impl Pair {
             self.arrive(to, &received, payload.as_deref());
         }
         for n in 0..2 {
-            if self.nics[n].poll_timeout().is_some_and(|due| self.now.is_at_or_after(due)) {
-                self.nics[n].handle_timeout(self.now);
+            if self.drivers[n].handle_time(self.now) {
                 self.eager[n] = true;
             }
         }
@@ -237,14 +238,14 @@ impl Pair {
     }
 
     fn transmit(&mut self, n: usize, fate: &mut dyn FnMut(&Pair, usize, &Transmit) -> Fate) {
-        let Some(transmit) = self.nics[n].poll_transmit(self.now) else {
+        let Some(transmit) = self.drivers[n].poll_transmit(self.now) else {
             self.eager[n] = false;
             return;
         };
         self.log.push((n, transmit.packet));
         let gather = transmit.gather;
         let start = gather.offset as usize;
-        let payload = self.memory[n][start..start + gather.length as usize].to_vec();
+        let payload = self.memory[n].bytes[start..start + gather.length as usize].to_vec();
         let bytes = header_len(&transmit.packet) + payload.len() + 42;
         self.free_at[n] = self.now.max(self.free_at[n]) + BYTE_TIME.times(bytes as u64);
         let fate = fate(self, n, &transmit);
@@ -267,16 +268,34 @@ impl Pair {
 
     fn arrive(&mut self, to: usize, received: &Received, payload: Option<&[u8]>) {
         self.eager[to] = true;
+        let now = self.now;
         let Some(payload) = payload else {
-            assert_eq!(self.nics[to].handle_trimmed(self.now, received), Verdict::Done);
+            assert_eq!(self.drivers[to].device_mut().handle_trimmed(now, received), Verdict::Done);
             return;
         };
-        let verdict = self.nics[to].handle_packet(self.now, received);
-        if let Verdict::Place(placement) = verdict {
-            let start = placement.target.offset as usize;
-            self.memory[to][start..start + payload.len()].copy_from_slice(payload);
-            self.nics[to].handle_placed(self.now, placement.token, 0);
+        let outcome = self.drivers[to].handle_packet(now, received, || payload.to_vec());
+        if let Outcome::Access(access) = outcome {
+            let old = access.carry_out(&mut self.memory[to]).unwrap();
+            self.drivers[to].handle_placed(now, access.token(), old);
         }
+        assert!(self.drivers[to].poll_access(now).is_none(), "nothing has to wait for its turn");
+    }
+}
+
+/// A segment's bytes.
+pub struct Bytes {
+    segment: SegmentId,
+    pub bytes: Vec<u8>,
+}
+
+impl Memory for Bytes {
+    type Error = String;
+
+    fn bytes(&mut self, range: &LocalRange) -> Result<&mut [u8], String> {
+        assert_eq!(range.segment, self.segment);
+        let start = range.offset as usize;
+        let bytes = self.bytes.get_mut(start..start + range.length as usize);
+        bytes.ok_or_else(|| format!("{range:?} leaves the segment"))
     }
 }
 

@@ -109,7 +109,7 @@ impl Channel {
         self.paths.get(usize::from(path))
     }
 
-    /// No longer of use to anybody.
+    /// The channel has ended, and nothing refers to it any more.
     pub(crate) fn end(&mut self) {
         self.peer.alive.store(false, Ordering::Release);
         self.is_closing = false;

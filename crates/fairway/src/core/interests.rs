@@ -1,4 +1,4 @@
-//! Who sleeps until something has happened, while somebody else runs the turns.
+//! Threads and tasks that sleep until something has happened, while another thread polls.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -78,12 +78,12 @@ impl Interests {
         self.list.is_empty()
     }
 
-    /// Wakes everybody.
+    /// Wakes all of them.
     pub(crate) fn rouse(&mut self) {
         self.settle(|_| true);
     }
 
-    /// Whom to wake now, for reasons only `happened` knows.
+    /// Returns the sleepers to wake now, whose reason `happened` recognises.
     pub(crate) fn settle(&mut self, mut happened: impl FnMut(What) -> bool) {
         let due = &mut self.due;
         self.list.retain(|interest| {
@@ -104,7 +104,7 @@ impl Interests {
         })
     }
 
-    /// Some of those who are to be woken when the lock has been released; if there is one at the
+    /// Some of the sleepers to be woken after the lock has been released; if there is one at the
     /// last place, there may be more. (An array, because nothing is to be allocated here.)
     pub(crate) fn take_due(&mut self) -> [Option<Wake>; DUE_MAX] {
         std::array::from_fn(|_| self.due.pop())

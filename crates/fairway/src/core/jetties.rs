@@ -88,7 +88,7 @@ impl Core {
             while nic.poll_completion(jetty.queue).is_some() {}
             match nic.destroy_jetty(jetty.id) {
                 Err(SetupError::Busy) => true,
-                // The Jetty is gone; its queue is empty, and nobody else's.
+                // The Jetty is gone; its queue is empty, and no other Jetty uses it.
                 _ => {
                     while nic.poll_completion(jetty.queue).is_some() {}
                     nic.destroy_completion_queue(jetty.queue).is_err()

@@ -173,8 +173,8 @@ impl Core {
 }
 
 fn store(note: &EpochNote, epoch: &Epoch) {
-    // SAFETY: who posted the buffer has vouched that both may be stored to until now, and a record
-    // has the layout that C knows.
+    // SAFETY: the caller that posted the buffer has vouched that both may be stored to until now,
+    // and a record has the layout of the C header.
     unsafe {
         if let Some(record) = note.record.as_ref() {
             record.store(epoch);

@@ -37,7 +37,7 @@ impl Mapped {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let question = Question { token_id: key.token_id, token_value: key.token_value };
-        // Anybody may wait at a name, and nobody else is to learn the token.
+        // Any process may wait at a name, and only the owner's user is to learn the token.
         if !passing::is_ours(&stream) {
             return Ok(None);
         }

@@ -45,7 +45,7 @@ pub(super) fn name_of(incarnation: u32) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("fairway-{user}-{incarnation:06x}"))
 }
 
-/// Connects to that context at once, or not at all: whoever has the name must not hold us up.
+/// Connects to that context at once, or not at all: a process that has the name must not delay us.
 pub(super) fn connect(incarnation: u32) -> io::Result<UnixStream> {
     let name = name_of(incarnation)?;
     let text = name.as_abstract_name().unwrap_or_default();

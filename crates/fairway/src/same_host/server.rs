@@ -1,4 +1,4 @@
-//! The owner's side: who asks for a segment gets the file behind it.
+//! The owner's side: a process that asks for a segment gets the file behind it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,9 +16,9 @@ use super::passing::{self, Question};
 use super::{Gate, Share};
 use crate::key::SegmentKey;
 
-/// After the system could not let somebody in.
+/// Pause after the system could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long somebody who asks may take.
+/// How long a process may take for its request.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Waits at the context's name, on a thread of its own, until it is dropped.
@@ -75,7 +75,7 @@ impl Inner {
                 return;
             }
             match visitor {
-                // Who asks in vain, or not to the end, goes over the network.
+                // A process whose request fails, or is incomplete, uses the network.
                 Ok((stream, _)) => _ = self.serve(stream),
                 // No file is left, or memory: perhaps in a moment.
                 Err(_) => std::thread::sleep(PAUSE),

@@ -78,8 +78,7 @@ mod tests {
 
     fn guesses() -> (Guesses, Instant) {
         let interval = Duration::from_ms(10);
-        let profile =
-            Profile { refused_keys: 100, refused_key_interval: interval, ..Profile::default() };
+        let profile = Profile::new().refused_keys(100).refused_key_interval(interval);
         (Guesses::new(&profile), Instant::from_ns(1_000_000_000))
     }
 

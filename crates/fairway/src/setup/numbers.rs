@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_told_once_and_comes_back() {
+    fn every_number_maps_to_another_and_back() {
         let numbers = Numbers::new(*b"sixteen bytes of");
         let mut seen = vec![false; 1 << 24];
         for own in (0..1 << 24).map(Tpn::new) {

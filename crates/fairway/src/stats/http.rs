@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visitors_that_say_nothing_keep_no_other_out() {
+    fn silent_connections_do_not_block_others() {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // They may stay for longer than this test: one after the other, all would be waited for.
         let patience = Duration::from_secs(10_000);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart() {
+    fn requests_are_distinguished_by_path() {
         let of = |text: &str| asked(text.as_bytes());
         assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"), Asked::Metrics);
         assert_eq!(of("GET /metrics?name=x HTTP/1.0\r\n\r\n"), Asked::Metrics);

@@ -42,7 +42,7 @@ impl Stats {
         out
     }
 
-    /// Nothing, if nobody watches.
+    /// Nothing, if host pressure is not measured.
     fn host(&self, out: &mut String) {
         let readings = || {
             let all = self.host.iter().flat_map(HostSignals::all);

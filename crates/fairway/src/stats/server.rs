@@ -89,7 +89,7 @@ impl Server {
         let listener = UnixListener::bind_addr(&name)?;
         let (shared, begun) = (shared.clone(), Instant::now());
         let accept = move || listener.accept().map(|(stream, _)| stream);
-        // Who does not listen to the end has no further use for it.
+        // A reader that closes early has no further use for it.
         let serve = move |stream| _ = tell(&shared, stream, begun);
         Ok(Server { name, visitors: Visitors::start("fairway-stats", accept, serve)? })
     }

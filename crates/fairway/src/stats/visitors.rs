@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// After the system could not let somebody in.
+/// Pause after the system could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Visitors {
@@ -15,7 +15,7 @@ pub(super) struct Visitors {
 }
 
 impl Visitors {
-    /// `accept` waits for the next one, `serve` deals with him.
+    /// `accept` waits for the next connection, `serve` answers it.
     pub(super) fn start<V>(
         name: &str,
         mut accept: impl FnMut() -> io::Result<V> + Send + 'static,

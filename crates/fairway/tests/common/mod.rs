@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use fairway::{
     Builder, Completion, Context, Event, Jetty, JettyOptions, Memory, Peer, Profile, Rights,
-    Segment, Status, wire,
+    Segment, Status,
 };
+use fairway_wire as wire;
 
-/// Far longer than anything takes: whoever runs into it has hung.
+/// Far longer than any step takes: a test that reaches it has hung.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A builder on loopback with small buffers.
@@ -30,17 +31,15 @@ pub fn engines() -> usize {
 
 /// With so many engines. Operations go by every channel of a group in turn.
 fn builder_on(address: IpAddr) -> Builder {
-    let profile = Profile { group_slack: 0, ..Profile::default() };
+    let profile = Profile::new().group_slack(0);
     Context::builder().bind(address).buffer_bytes(1 << 20).engines(engines()).profile(profile)
 }
 
 /// A profile under which a silent peer is dead after this long.
 pub fn dead_after(ms: u64) -> Profile {
-    Profile {
-        keep_alive: wire::Duration::from_ms(ms / 6),
-        peer_dead: wire::Duration::from_ms(ms),
-        ..Profile::default()
-    }
+    Profile::new()
+        .keep_alive(wire::Duration::from_ms(ms / 6))
+        .peer_dead(wire::Duration::from_ms(ms))
 }
 
 /// One side of a connection.

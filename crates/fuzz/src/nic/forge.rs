@@ -75,8 +75,8 @@ fn route(pair: &mut Pair<'_>) -> (Route, usize) {
         _ => (there.channel, here.channel, 0),
     };
     let route = Route {
-        source: there.nic.address(),
-        destination: here.nic.address(),
+        source: there.driver.device().address(),
+        destination: here.driver.device().address(),
         source_tpn: source.tpn(),
         destination_tpn: destination.tpn(),
         path: code & 1,

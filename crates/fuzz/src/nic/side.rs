@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use fairway_device::drive::Driver;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{
     AtomicOperator, Cna, Duration, Instant, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId,
@@ -34,48 +35,45 @@ const OWN_BYTES: u64 = 2048;
 /// Operations with this bit in their number report failures only, and are not kept account of.
 const SILENT: u64 = 1 << 32;
 
-pub(super) const LIMITS: Limits = Limits {
-    channels: 2,
-    engines: ENGINES,
-    jetties: 4,
-    segments: 8,
-    completion_queues: 2,
-    completions: 64,
-    messages: 16,
-    receives: 8,
-    arrivals: 6,
-    window_packets: 128,
-    send_blocks: 4,
-    bitmap_blocks: 8,
-    message_slots: 4,
-    read_slots: 4,
-    paths: 2,
-    withheld: 8,
-    order_records: 6,
-    bypass_answers: 4,
-    groups: 1,
-    held: 4,
-    mailboxes: 2,
-    mailbox_buffers: 6,
-    put_streams: 4,
-    flows: 4,
-};
+pub(super) const LIMITS: Limits = Limits::new()
+    .channels(2)
+    .engines(ENGINES)
+    .jetties(4)
+    .segments(8)
+    .completion_queues(2)
+    .completions(64)
+    .messages(16)
+    .receives(8)
+    .arrivals(6)
+    .window_packets(128)
+    .send_blocks(4)
+    .bitmap_blocks(8)
+    .message_slots(4)
+    .read_slots(4)
+    .paths(2)
+    .withheld(8)
+    .order_records(6)
+    .bypass_answers(4)
+    .groups(1)
+    .held(4)
+    .mailboxes(2)
+    .mailbox_buffers(6)
+    .put_streams(4)
+    .flows(4);
 
 /// Short times, so that a channel ends soon.
 fn profile() -> Profile {
-    Profile {
-        timeout_min: Duration::from_ms(4),
-        timeout_max: Duration::from_ms(16),
-        timeout_initial: Duration::from_ms(8),
-        not_ready_retries: 2,
-        bypass_retries: 2,
-        keep_alive: Duration::from_ms(10),
-        peer_dead: Duration::from_ms(30),
-        path_probe: Duration::from_ms(10),
+    Profile::new()
+        .timeout_min(Duration::from_ms(4))
+        .timeout_max(Duration::from_ms(16))
+        .timeout_initial(Duration::from_ms(8))
+        .not_ready_retries(2)
+        .bypass_retries(2)
+        .keep_alive(Duration::from_ms(10))
+        .peer_dead(Duration::from_ms(30))
+        .path_probe(Duration::from_ms(10))
         // Operations go by both channels of a group in turn.
-        group_slack: 0,
-        ..Profile::default()
-    }
+        .group_slack(0)
 }
 
 /// Where each kind of memory begins for peers.
@@ -90,7 +88,8 @@ pub(super) fn address(memory: Memory) -> u64 {
 }
 
 pub(super) struct Side {
-    pub(super) nic: Nic,
+    /// The NIC; payload has no bytes.
+    pub(super) driver: Driver<Nic, ()>,
     pub(super) channel: ChannelId,
     /// The channel that has joined it.
     pub(super) member: Option<ChannelId>,
@@ -114,7 +113,7 @@ fn policies(which: u8) -> PolicySpec {
 /// for both Jetties.
 pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
     let mut sides = [0, 1].map(|number| Side::new(number, settings));
-    let ends = [0, 1].map(|n: usize| (sides[n].nic.address(), sides[n].channels()));
+    let ends = [0, 1].map(|n: usize| (sides[n].driver.device().address(), sides[n].channels()));
     for (n, side) in sides.iter_mut().enumerate() {
         let (remote, theirs) = ends[1 - n];
         let ours = side.channels();
@@ -137,10 +136,12 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
                 remote_read_slots: LIMITS.read_slots,
                 policy: policies(settings).build(MTU),
             };
-            side.nic.open_channel(now, own, config).expect("it was reserved");
+            side.driver.device_mut().open_channel(now, own, config).expect("it was reserved");
         }
         if settings & 3 == 3 {
-            side.nic.set_credit_policy(policies(settings).build_credit(LIMITS.channels));
+            side.driver
+                .device_mut()
+                .set_credit_policy(policies(settings).build_credit(LIMITS.channels));
         }
     }
     sides
@@ -178,7 +179,8 @@ impl Side {
             nic.create_jetty(&config).expect("there is room");
         }
         let (mailbox, next_id) = (None, 0);
-        let mut side = Side { nic, channel, member, books, queue, mailbox, has_stash, next_id };
+        let driver = Driver::new(nic, 0);
+        let mut side = Side { driver, channel, member, books, queue, mailbox, has_stash, next_id };
         side.make_groups(settings);
         side.make_mailbox();
         side
@@ -192,21 +194,27 @@ impl Side {
     /// Is a channel left, open or ending?
     pub(super) fn has_channels(&self) -> bool {
         // Counting all records takes longer.
-        self.nic.is_open(self.channel) || self.nic.usage().channels > 0
+        self.driver.device().is_open(self.channel) || self.driver.device().usage().channels > 0
     }
 
     fn make_groups(&mut self, settings: u8) {
         if settings & 128 != 0 {
             let [first, second] = [0, 1].map(JettyId::new);
-            self.nic.share_receives(second, first).expect("they complete to one queue");
+            self.driver
+                .device_mut()
+                .share_receives(second, first)
+                .expect("they complete to one queue");
         }
         if settings & 16 != 0 {
             let dispatch = [Dispatch::RoundRobin, Dispatch::Hint, Dispatch::LeastDepth]
                 [usize::from(settings & 3) % 3];
             let config = GroupConfig { number: Some(GROUP.value()), dispatch, token_value: 0 };
-            self.nic.create_group(&config).expect("there is room");
+            self.driver.device_mut().create_group(&config).expect("there is room");
             for jetty in 0..JETTIES {
-                self.nic.join_group(GROUP, JettyId::new(jetty)).expect("both are there");
+                self.driver
+                    .device_mut()
+                    .join_group(GROUP, JettyId::new(jetty))
+                    .expect("both are there");
             }
         }
     }
@@ -220,7 +228,7 @@ impl Side {
             when_empty: WhenEmpty::Wait,
             retired: 1,
         };
-        self.mailbox = self.nic.create_mailbox(&config).ok();
+        self.mailbox = self.driver.device_mut().create_mailbox(&config).ok();
         self.post_buffer(1024);
     }
 
@@ -228,7 +236,7 @@ impl Side {
         let Some(mailbox) = self.mailbox else { return };
         let id = self.next_id();
         let range = self.own(offset, 200);
-        if self.nic.post_buffer(mailbox, id, range).is_ok() {
+        if self.driver.device_mut().post_buffer(mailbox, id, range).is_ok() {
             self.books.lend(Loan::Buffer(id), range);
         }
     }
@@ -282,7 +290,7 @@ impl Side {
         let request =
             WorkRequest { id, channel: self.channel, work, local, signaled: !is_silent, order };
         let jetty = JettyId::new(u32::from(kind >> 6 & 1));
-        if self.nic.post(now, jetty, &request).is_ok() && !is_silent {
+        if self.driver.device_mut().post(now, jetty, &request).is_ok() && !is_silent {
             let lent = LocalRange { length: if brings { local.length } else { 0 }, ..local };
             self.books.lend(Loan::Operation(id), lent);
         }
@@ -294,19 +302,19 @@ impl Side {
         let length = script.pick(&[MTU, 3 * MTU, 8, 0]);
         let local = self.own(1400 + u64::from(script.byte()), length);
         let request = ReceiveRequest { id, local };
-        if self.nic.post_receive(JettyId::new(jetty), &request).is_ok() {
+        if self.driver.device_mut().post_receive(JettyId::new(jetty), &request).is_ok() {
             self.books.lend(Loan::Receive(id, jetty), local);
         }
     }
 
     pub(super) fn close(&mut self, now: Instant) {
         // It may have ended already.
-        let _ = self.nic.close_channel(now, self.channel);
+        let _ = self.driver.device_mut().close_channel(now, self.channel);
     }
 
     pub(super) fn deregister_open(&mut self) {
         let segment = self.books.segment(Memory::Open);
-        if self.nic.deregister(segment) == Ok(true) {
+        if self.driver.device_mut().deregister(segment) == Ok(true) {
             self.books.released(segment);
         }
     }
@@ -316,17 +324,17 @@ impl Side {
         match script.below(6) {
             0 | 1 => self.post_buffer(1024 + u64::from(script.byte())),
             2 => {
-                let _ = self.nic.increment_epoch(mailbox);
+                let _ = self.driver.device_mut().increment_epoch(mailbox);
             }
             3 => {
-                if self.nic.rewind(mailbox, 1).is_ok() {
+                if self.driver.device_mut().rewind(mailbox, 1).is_ok() {
                     // What was done before is reported first.
                     self.collect();
                     self.books.drop_all(|loan| matches!(loan, Loan::Buffer(_)));
                 }
             }
             4 => {
-                let _ = self.nic.close_mailbox(mailbox, script.flag());
+                let _ = self.driver.device_mut().close_mailbox(mailbox, script.flag());
             }
             _ => self.release_mailbox(),
         }
@@ -334,7 +342,7 @@ impl Side {
 
     fn release_mailbox(&mut self) {
         let Some(mailbox) = self.mailbox else { return };
-        if self.nic.release_mailbox(mailbox).is_ok() {
+        if self.driver.device_mut().release_mailbox(mailbox).is_ok() {
             self.mailbox = None;
             self.collect();
             self.books.drop_all(|loan| matches!(loan, Loan::Buffer(_)));
@@ -346,29 +354,29 @@ impl Side {
         let jetty = JettyId::new(number);
         match script.below(8) {
             0 => {
-                if self.nic.destroy_jetty(jetty).is_ok() {
+                if self.driver.device_mut().destroy_jetty(jetty).is_ok() {
                     // Completions that are waiting are the application's.
                     self.collect();
                     self.forget_receives(number);
                 }
             }
             1 => {
-                let _ = self.nic.abort_jetty(jetty);
+                let _ = self.driver.device_mut().abort_jetty(jetty);
             }
             2 => {
-                let _ = self.nic.set_jetty_state(jetty, JettyState::Error);
+                let _ = self.driver.device_mut().set_jetty_state(jetty, JettyState::Error);
             }
             3 => {
-                let _ = self.nic.set_jetty_state(jetty, JettyState::Suspended);
+                let _ = self.driver.device_mut().set_jetty_state(jetty, JettyState::Suspended);
             }
             4 => {
-                let _ = self.nic.set_jetty_state(jetty, JettyState::Ready);
+                let _ = self.driver.device_mut().set_jetty_state(jetty, JettyState::Ready);
             }
             5 => {
-                let _ = self.nic.leave_group(GROUP, jetty);
+                let _ = self.driver.device_mut().leave_group(GROUP, jetty);
             }
             6 => {
-                let _ = self.nic.join_group(GROUP, jetty);
+                let _ = self.driver.device_mut().join_group(GROUP, jetty);
             }
             _ => {
                 let exception = ExceptionMode::Suspend;
@@ -378,7 +386,7 @@ impl Side {
                     exception,
                     ..JettyConfig::new(send_queue, receive_queue)
                 };
-                let _ = self.nic.create_jetty(&config);
+                let _ = self.driver.device_mut().create_jetty(&config);
             }
         }
     }
@@ -389,10 +397,10 @@ impl Side {
 
     /// Takes completions and epochs.
     pub(super) fn collect(&mut self) {
-        while let Some(done) = self.nic.poll_epoch() {
+        while let Some(done) = self.driver.device_mut().poll_epoch() {
             self.books.drop_all(|loan| *loan == Loan::Buffer(done.id));
         }
-        while let Some(completion) = self.nic.poll_completion(self.queue) {
+        while let Some(completion) = self.driver.device_mut().poll_completion(self.queue) {
             let id = completion.id;
             match completion.kind {
                 CompletionKind::Receive | CompletionKind::ReceiveWrite => {
@@ -409,34 +417,37 @@ impl Side {
         self.collect();
         assert_eq!(self.books.operations(), 0, "an operation has not completed");
         // None but in that case.
-        let _ = self.nic.destroy_group(GROUP);
+        let _ = self.driver.device_mut().destroy_group(GROUP);
         for number in (0..JETTIES).rev() {
             let jetty = JettyId::new(number);
-            if self.nic.has_jetty(jetty) {
-                self.nic.destroy_jetty(jetty).expect("nothing is under way any more");
+            if self.driver.device().has_jetty(jetty) {
+                self.driver
+                    .device_mut()
+                    .destroy_jetty(jetty)
+                    .expect("nothing is under way any more");
             }
         }
         if let Some(mailbox) = self.mailbox {
-            let _ = self.nic.close_mailbox(mailbox, true);
+            let _ = self.driver.device_mut().close_mailbox(mailbox, true);
             self.release_mailbox();
             assert!(self.mailbox.is_none());
         }
         self.collect();
         if self.has_stash {
-            self.nic.clear_stash();
+            self.driver.device_mut().clear_stash();
         }
         for at in 0..self.books.pieces.len() {
             let Piece { id, memory, released, .. } = self.books.pieces[at];
-            let gone = released || self.nic.deregister(id) == Ok(true);
+            let gone = released || self.driver.device_mut().deregister(id) == Ok(true);
             assert!(gone || memory == Memory::Open, "{memory:?} is still in use");
         }
         // One that was deregistered before the channel ended is released by an event.
-        while let Some(event) = self.nic.poll_event() {
+        while let Some(event) = self.driver.device_mut().poll_event() {
             if let fairway_engine::Event::SegmentReleased { segment } = event {
                 self.books.released(segment);
             }
         }
-        assert_eq!(self.nic.usage(), Usage::default());
+        assert_eq!(self.driver.device().usage(), Usage::default());
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use fairway_engine::LocalRange;
 
 /// Settings, then steps.
 fn run(script: &[u8]) -> Pair<'_> {
@@ -10,7 +11,7 @@ fn run(script: &[u8]) -> Pair<'_> {
 }
 
 #[test]
-fn peer_writes_reads_and_sends_as_the_script_says() {
+fn peer_writes_reads_and_sends_by_the_script() {
     let script = [
         0, // settings: the first policies, no stash
         0x02, 0, 1, 0, // a receive here, of three packets
@@ -20,8 +21,8 @@ fn peer_writes_reads_and_sends_as_the_script_says() {
         0xf3, 0xfc, 0xf3, 0xfc, // all packets arrive
     ];
     let mut pair = run(&script);
-    assert_eq!(pair.sides[HERE].nic.counters().payload_received, 128);
-    assert_eq!(pair.sides[PEER].nic.counters().payload_received, 64);
+    assert_eq!(pair.sides[HERE].driver.device().counters().payload_received, 128);
+    assert_eq!(pair.sides[PEER].driver.device().counters().payload_received, 64);
     pair.finish();
 }
 
@@ -31,7 +32,7 @@ fn forged_write_is_placed_if_the_key_grants_it() {
     let forged = |memory| [0, 8, 0, 0, 64, 0, memory, 0, 0, 0, 0, 1];
     let refusals = |script: [u8; 12]| {
         let pair = run(&script);
-        let counters = pair.sides[HERE].nic.counters();
+        let counters = pair.sides[HERE].driver.device().counters();
         (counters.data_received, counters.naks_sent)
     };
     assert_eq!((refusals(forged(0)), refusals(forged(2))), ((1, 0), (1, 1)));
@@ -46,7 +47,10 @@ fn group_of_channels_carries_operations_by_both() {
     let members = pair.sides[PEER].channels().map(|channel| channel.expect("both are open").tpn());
     assert!(members.iter().all(|member| ways.contains(member)), "{ways:?}");
     pair.deliver_all();
-    assert_eq!(pair.sides[HERE].nic.counters().payload_received, 4 * u64::from(side::MTU));
+    assert_eq!(
+        pair.sides[HERE].driver.device().counters().payload_received,
+        4 * u64::from(side::MTU)
+    );
     pair.finish();
 }
 
@@ -67,7 +71,7 @@ fn group_of_jetties_takes_a_message_with_the_receive_of_a_member() {
         0xf3,
     ];
     let mut pair = run(&script);
-    assert_eq!(pair.sides[HERE].nic.counters().payload_received, 8);
+    assert_eq!(pair.sides[HERE].driver.device().counters().payload_received, 8);
     pair.finish();
 }
 
@@ -86,7 +90,7 @@ fn payload_that_cannot_be_placed_is_refused() {
     ];
     let mut pair = run(&script);
     assert!(pair.late.is_empty());
-    assert_eq!(pair.sides[HERE].nic.counters().naks_sent, 1);
+    assert_eq!(pair.sides[HERE].driver.device().counters().naks_sent, 1);
     pair.finish();
 }
 

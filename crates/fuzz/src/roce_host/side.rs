@@ -1,14 +1,15 @@
 //! One host of the two, with memory, a queue pair and completion queues; and what its application
 //! does.
 
+use fairway_device::drive::Driver;
 use fairway_engine::policy::DcqcnRateParameters;
 use fairway_engine::wire::roce::{MAX_HEADER, Packet, RnrTimer, Tail, encode};
 use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
     Change, CompletionKind, Event, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
-    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Received, Reliability,
-    RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
+    QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Reliability, RemoteAddress,
+    Status, Transport, Work, WorkRequest,
 };
 
 use crate::books::{Books, Loan, Memory, Piece};
@@ -45,7 +46,8 @@ const LIMITS: Limits = Limits {
 };
 
 pub(super) struct Side {
-    pub(super) host: Host,
+    /// The host; payload has no bytes.
+    pub(super) driver: Driver<Host, ()>,
     pub(super) pair: Qpn,
     pub(super) transport: Transport,
     pub(super) books: Books,
@@ -57,7 +59,6 @@ pub(super) struct Side {
     queues: [CompletionQueueId; 2],
     /// The queue of receives, if it is not the queue pair's own.
     shared: Option<ReceiveQueueId>,
-    kept: [Option<Received>; LIMITS.kept as usize],
     next_id: u64,
 }
 
@@ -123,19 +124,16 @@ impl Side {
             receive_depth: 6,
         };
         let pair = host.create_queue_pair(&config).expect("there is room");
-        let (peer, kept) = (Peer::default(), [None; LIMITS.kept as usize]);
-        let peer_keys = keys;
         Side {
-            host,
+            driver: Driver::new(host, LIMITS.kept as usize),
             pair,
             transport,
             books,
             keys,
-            peer_keys,
-            peer,
+            peer_keys: keys,
+            peer: Peer::default(),
             queues,
             shared,
-            kept,
             next_id: 0,
         }
     }
@@ -160,7 +158,7 @@ impl Side {
             },
             Change::ReadyToSend { first, reliability },
         ] {
-            self.host.modify(self.pair, &change).expect("it is new");
+            self.driver.device_mut().modify(self.pair, &change).expect("it is new");
         }
     }
 
@@ -211,7 +209,7 @@ impl Side {
             solicited: false,
             fence: kind & 32 != 0,
         };
-        if self.host.post_send(now, self.pair, &request).is_ok() && !is_silent {
+        if self.driver.device_mut().post_send(now, self.pair, &request).is_ok() && !is_silent {
             let lent = LocalRange { length: if brings { length } else { 0 }, ..local };
             self.books.lend(Loan::Operation(id), lent);
         }
@@ -223,8 +221,8 @@ impl Side {
         let local = self.own(2048 + u64::from(script.byte()), length);
         let request = ReceiveRequest { id, local: local.into() };
         let posted = match self.shared {
-            Some(queue) => self.host.post_shared_receive(queue, &request),
-            None => self.host.post_receive(self.pair, &request),
+            Some(queue) => self.driver.device_mut().post_shared_receive(queue, &request),
+            None => self.driver.device_mut().post_receive(self.pair, &request),
         };
         if posted.is_ok() {
             self.books.lend(Loan::Receive(id, 0), local);
@@ -236,41 +234,27 @@ impl Side {
         self.next_id
     }
 
-    pub(super) fn keep(&mut self, place: u32, received: &Received) {
-        self.kept[place as usize] = Some(*received);
-    }
-
-    pub(super) fn recall(&mut self, place: u32) -> Received {
-        self.kept[place as usize].take().expect("it was kept")
-    }
-
-    pub(super) fn demand_writable(&self, list: &ScatterList) {
-        for range in list.ranges() {
-            self.books.demand_writable(range);
-        }
-    }
-
     /// Everything is flushed.
     pub(super) fn end(&mut self) {
-        let _ = self.host.modify(self.pair, &Change::Error);
+        let _ = self.driver.device_mut().modify(self.pair, &Change::Error);
         self.collect();
     }
 
     pub(super) fn change(&mut self, some: usize) {
         let change = if some & 1 != 0 { Change::Drain } else { Change::Resume };
-        let _ = self.host.modify(self.pair, &change);
+        let _ = self.driver.device_mut().modify(self.pair, &change);
     }
 
     pub(super) fn deregister_open(&mut self) {
         let segment = self.books.segment(Memory::Open);
-        if self.host.deregister(segment) == Ok(true) {
+        if self.driver.device_mut().deregister(segment) == Ok(true) {
             self.books.released(segment);
         }
     }
 
     /// Takes completions and events.
     pub(super) fn collect(&mut self) {
-        while let Some(event) = self.host.poll_event() {
+        while let Some(event) = self.driver.device_mut().poll_event() {
             match event {
                 Event::SegmentReleased { segment } => self.books.released(segment),
                 Event::Overrun { .. } => panic!("the queues hold all that is posted"),
@@ -278,7 +262,7 @@ impl Side {
             }
         }
         for queue in self.queues {
-            while let Some(completion) = self.host.poll_completion(queue) {
+            while let Some(completion) = self.driver.device_mut().poll_completion(queue) {
                 let id = completion.id;
                 match completion.kind {
                     CompletionKind::Receive | CompletionKind::ReceiveWrite => {
@@ -293,23 +277,23 @@ impl Side {
 
     /// The connection has ended: everything is given back, and nothing may be left.
     pub(super) fn strip(&mut self) {
-        assert_eq!(self.host.state(self.pair), Some(QueuePairState::Error));
+        assert_eq!(self.driver.device().state(self.pair), Some(QueuePairState::Error));
         if let Some(queue) = self.shared {
             // What nothing has taken from a shared queue is forgotten with it.
-            self.host.destroy_queue_pair(self.pair).expect("it is there");
-            self.host.destroy_receive_queue(queue).expect("nothing uses it");
+            self.driver.device_mut().destroy_queue_pair(self.pair).expect("it is there");
+            self.driver.device_mut().destroy_receive_queue(queue).expect("nothing uses it");
             self.books.drop_all(|loan| matches!(loan, Loan::Receive(..)));
         }
-        assert_eq!((self.host.in_use(), self.host.kept()), ([0; 3], 0));
+        assert_eq!((self.driver.device().in_use(), self.driver.device().kept()), ([0; 3], 0));
         assert!(self.books.is_settled(), "something has not completed");
         if self.shared.is_none() {
-            self.host.destroy_queue_pair(self.pair).expect("it is there");
+            self.driver.device_mut().destroy_queue_pair(self.pair).expect("it is there");
         }
         for queue in self.queues {
-            self.host.destroy_completion_queue(queue).expect("nothing uses it");
+            self.driver.device_mut().destroy_completion_queue(queue).expect("nothing uses it");
         }
         for piece in &self.books.pieces {
-            let gone = piece.released || self.host.deregister(piece.id) == Ok(true);
+            let gone = piece.released || self.driver.device_mut().deregister(piece.id) == Ok(true);
             assert!(gone, "{piece:?} is still in use");
         }
     }

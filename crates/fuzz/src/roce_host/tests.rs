@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn peer_writes_reads_and_sends_as_the_script_says() {
+fn peer_writes_reads_and_sends_by_the_script() {
     let script = [
         0, // settings: RC
         0x02, 1, 0, // a receive here, of three packets
@@ -30,7 +30,7 @@ fn congestion_notification_lowers_the_rate() {
             pair.step();
         }
         let (now, number) = (pair.now, pair.sides[HERE].pair);
-        pair.sides[HERE].host.rate(now, number).expect("it is controlled")
+        pair.sides[HERE].driver.device_mut().rate(now, number).expect("it is controlled")
     };
     // The second script forges a notification at the next sequence number.
     assert!(rate(&[settings, 0x08, 15, 0, 0]) < rate(&[settings]));
@@ -50,7 +50,7 @@ fn receive_of_a_shared_queue_takes_a_message() {
         pair.step();
     }
     assert!(pair.sides[PEER].books.is_settled());
-    assert_eq!(pair.sides[HERE].host.in_use()[1], 1);
+    assert_eq!(pair.sides[HERE].driver.device().in_use()[1], 1);
     pair.sides[HERE].end();
     pair.sides[HERE].strip();
 }

@@ -14,7 +14,7 @@ const OWNED: Kind = Kind::Grant { owned: true, data: true };
 const GIVE_UP: Kind = Kind::Snoop { keep: false };
 
 #[test]
-fn who_owns_a_line_has_it_alone() {
+fn owner_of_a_line_holds_the_only_copy() {
     let mut home = Home::new(8, 2, 70);
     for host in [3, 65, 69] {
         assert_eq!(ask(&mut home, host, Kind::GetShared, 5), [(host, SHARED)]);
@@ -70,7 +70,7 @@ fn a_full_set_calls_its_oldest_line_back() {
 }
 
 #[test]
-fn what_comes_back_and_is_snooped_is_taken_once() {
+fn line_written_back_while_snooped_is_taken_once() {
     let mut home = Home::new(4, 2, 4);
     assert_eq!(ask(&mut home, 2, Kind::GetOwned { whole: true }, 7).len(), 1);
     home.handle_arrived(7);

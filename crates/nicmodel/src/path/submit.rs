@@ -1,11 +1,11 @@
 //! From the application to the NIC: the verb library, work requests, doorbells, sequence numbers.
 
-use super::{Phase, Prices, Resource, Steps};
+use super::{CostModel, Phase, Resource, Steps};
+use crate::adapter::Post;
 use crate::config::Stack;
 use crate::constants::ps;
-use crate::side::Post;
 
-impl Prices {
+impl CostModel {
     /// From the application to the NIC; by a call of its own, or as one of a list.
     pub(crate) fn submit(
         &self,

@@ -4,11 +4,11 @@
 use super::coherent::Coherence;
 use super::lines::{Instruction, Lines};
 use super::prefetch::Prefetcher;
+use crate::adapter::{EXPOSED, LOCAL, Post, memory_bytes};
 use crate::config::{CachePolicy, Config, Stack, Verb};
 use crate::constants::ps;
 use crate::error::ModelError;
 use crate::path::{Phase, Resource};
-use crate::side::{EXPOSED, LOCAL, Post, memory_bytes};
 use crate::swap::{Fault, Pager};
 use crate::workload::Request;
 use crate::world::{Operation, World};
@@ -116,7 +116,7 @@ impl Access {
             self.stored.insert(actor, data.to_vec());
             return Ok((self.touch_page(world, host, post, actor), local));
         }
-        if !world.prices.by_instruction(post.verb) {
+        if !world.costs.by_instruction(post.verb) {
             if post.verb.is_outgoing() {
                 let at = local as usize..local as usize + data.len();
                 world.nodes[host].memory[LOCAL][at].copy_from_slice(data);
@@ -135,10 +135,10 @@ impl Access {
         let constants = &self.config.constants;
         let core = Resource::Core(post.jetty);
         let (hold, latency) = (ps(constants.load_issue_ns), ps(constants.miss_ns));
-        let mut first = vec![world.prices.step(Phase::CpuCache, host, core, hold, latency)];
+        let mut first = vec![world.costs.step(Phase::CpuCache, host, core, hold, latency)];
         if self.config.flushes() {
             let flush = ps(constants.flush_ns);
-            first.push(world.prices.step(Phase::CpuCache, host, core, flush, flush));
+            first.push(world.costs.step(Phase::CpuCache, host, core, flush, flush));
         }
         if self.stays_local(post.verb) && post.verb == Verb::Load && !self.config.oracle {
             // A cache is filled by lines.
@@ -199,7 +199,7 @@ impl Access {
             self.fill(world, host, post, true);
         }
         let step =
-            world.prices.step(Phase::CpuCache, host, Resource::Core(post.jetty), latency, latency);
+            world.costs.step(Phase::CpuCache, host, Resource::Core(post.jetty), latency, latency);
         Some(world.begin_local(host, vec![step], *post))
     }
 
@@ -233,7 +233,7 @@ impl Access {
             return Ok(Vec::new());
         }
         let went_out = operation.posted && operation.done;
-        if went_out && world.prices.by_instruction(post.verb) {
+        if went_out && world.costs.by_instruction(post.verb) {
             if self.config.cache != CachePolicy::Uncached && post.verb == Verb::Load {
                 self.fill(world, operation.host, &post, false);
             }
@@ -288,7 +288,7 @@ impl Access {
                 }
                 let latency = ps(self.config.constants.resident_ns);
                 let core = Resource::Core(post.jetty);
-                let step = world.prices.step(Phase::Resident, host, core, latency, latency);
+                let step = world.costs.step(Phase::Resident, host, core, latency, latency);
                 Some(world.begin_local(host, vec![step], post))
             }
             Fault::OnItsWay => {
@@ -303,7 +303,7 @@ impl Access {
                     _ => constants.page_fault_ns,
                 };
                 let (page, core) = (constants.page_bytes as u64, Resource::Core(post.jetty));
-                let step = world.prices.step(Phase::Fault, host, core, ps(fault), ps(fault));
+                let step = world.costs.step(Phase::Fault, host, core, ps(fault), ps(fault));
                 let remote = pages[0] * page;
                 let length = (pages.len() as u64 * page) as u32;
                 let local = self.shadow + remote;
@@ -355,22 +355,22 @@ impl Access {
         begun
     }
 
-    pub(crate) fn figures(&self) -> Vec<(&'static str, f64)> {
+    pub(crate) fn metrics(&self) -> Vec<(&'static str, f64)> {
         let mut list = Vec::new();
         let coherent = self.config.stack == Stack::Coherent;
         if coherent {
-            list.extend(self.coherence.figures());
+            list.extend(self.coherence.metrics());
         }
         if coherent || self.config.cache != CachePolicy::Uncached {
             let [l1, l2, miss] = self.hits.map(|count| count as f64);
             list.extend([("l1_hits", l1), ("l2_hits", l2), ("cache_misses", miss)]);
             list.push(("write_backs", self.write_backs as f64));
             if self.prefetches(Verb::Load) {
-                list.extend(self.prefetcher.figures());
+                list.extend(self.prefetcher.metrics());
             }
         }
         if let Some(pager) = &self.pager {
-            list.extend(pager.figures());
+            list.extend(pager.metrics());
         }
         list
     }

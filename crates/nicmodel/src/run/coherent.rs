@@ -2,11 +2,11 @@
 //! CPU; what misses asks the fabric for the line first.
 
 use super::access::Access;
+use crate::adapter::{EXPOSED, LOCAL, Post};
 use crate::config::Verb;
 use crate::constants::ps;
 use crate::error::{ModelError, Violation};
 use crate::path::{Phase, Resource};
-use crate::side::{EXPOSED, LOCAL, Post};
 use crate::world::{Operation, World};
 use fairway_engine::wire::AtomicOperator;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,7 +40,7 @@ impl Coherence {
         self.missing.is_empty() && self.returning.is_empty() && self.waiting.is_empty()
     }
 
-    pub(super) fn figures(&self) -> Vec<(&'static str, f64)> {
+    pub(super) fn metrics(&self) -> Vec<(&'static str, f64)> {
         vec![
             ("lines_returned", self.returned as f64),
             ("single_writer_checks", self.checked as f64),
@@ -85,7 +85,7 @@ impl Access {
             self.hits[usize::from(!near)] += 1;
             let latency = ps(if near { constants.l1_ns } else { constants.l2_ns });
             let core = Resource::Core(post.jetty);
-            let step = world.prices.step(Phase::CpuCache, host, core, latency, latency);
+            let step = world.costs.step(Phase::CpuCache, host, core, latency, latency);
             let id = world.begin_local(host, vec![step], post);
             let value = self.change(world, wanted);
             if let Some(operation) = world.operations.get_mut(&id) {
@@ -101,7 +101,7 @@ impl Access {
         self.hits[2] += 1;
         let (hold, latency) = (ps(constants.load_issue_ns), ps(constants.miss_ns));
         let core = Resource::Core(post.jetty);
-        let first = vec![world.prices.step(Phase::CpuCache, host, core, hold, latency)];
+        let first = vec![world.costs.step(Phase::CpuCache, host, core, hold, latency)];
         let whole = post.length == 64 && post.verb.is_outgoing();
         let ask = Post {
             bypass: true,

@@ -3,8 +3,8 @@
 //! comes must not overwrite what was stored meanwhile.
 
 use super::access::Access;
+use crate::adapter::{EXPOSED, LOCAL, Post};
 use crate::config::CachePolicy;
-use crate::side::{EXPOSED, LOCAL, Post};
 use crate::world::World;
 use std::collections::{BTreeSet, VecDeque};
 

@@ -2,8 +2,8 @@
 //! a core that has loaded three lines at equal distances gets the next ones before it asks.
 
 use super::access::Access;
+use crate::adapter::{EXPOSED, Post, memory_bytes};
 use crate::config::{CachePolicy, Stack, Verb};
-use crate::side::{EXPOSED, Post, memory_bytes};
 use crate::world::World;
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Prefetcher {
         self.coming.is_empty()
     }
 
-    pub(super) fn figures(&self) -> Vec<(&'static str, f64)> {
+    pub(super) fn metrics(&self) -> Vec<(&'static str, f64)> {
         vec![("prefetched", self.issued as f64)]
     }
 

@@ -78,25 +78,23 @@ struct Far {
 }
 
 fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> Nic {
-    let limits = Limits {
-        channels: channels + 1,
-        jetties: jetties + 8,
-        segments: jetties + 2,
-        completion_queues: 1,
-        completions: 64,
-        messages: 64,
-        receives: 1,
-        arrivals: 64,
-        window_packets: 128,
-        send_blocks: 2 * channels + 256,
-        bitmap_blocks: 4 * channels + 256,
-        read_slots: 8,
-        message_slots: 8,
-        paths: 1,
-        ..Limits::default()
-    };
+    let limits = Limits::new()
+        .channels(channels + 1)
+        .jetties(jetties + 8)
+        .segments(jetties + 2)
+        .completion_queues(1)
+        .completions(64)
+        .messages(64)
+        .receives(1)
+        .arrivals(64)
+        .window_packets(128)
+        .send_blocks(2 * channels + 256)
+        .bitmap_blocks(4 * channels + 256)
+        .read_slots(8)
+        .message_slots(8)
+        .paths(1);
     let rto = Duration::from_ps(ps(config.constants.rto_us * 1000.0));
-    let profile = Profile { timeout_min: rto, timeout_initial: rto, ..Profile::default() };
+    let profile = Profile::new().timeout_min(rto).timeout_initial(rto);
     Nic::new(Cna::new(number), &limits, &profile, config.seed << 16 | u64::from(number))
 }
 

@@ -125,7 +125,7 @@ impl Workload for Lock {
         Ok(())
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         let acquired = self.acquired.max(1) as f64;
         vec![
             ("acquisitions", self.acquired as f64),
@@ -209,7 +209,7 @@ impl Workload for Barrier {
         Ok(())
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         let passed = self.passed.max(1) as f64;
         vec![
             ("barriers", self.rounds as f64),

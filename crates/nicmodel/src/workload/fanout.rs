@@ -85,7 +85,7 @@ impl Workload for Fanout {
         self.began.is_empty()
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         let mut spans = self.spans.clone();
         spans.sort_unstable();
         let count = spans.len().max(1);

@@ -177,7 +177,7 @@ impl Workload for Share {
         Ok(())
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         let mean =
             |spans: &[u64]| spans.iter().sum::<u64>() as f64 / spans.len().max(1) as f64 / 1000.0;
         let rounds = self.round.max(1) as f64;

@@ -164,7 +164,7 @@ impl Workload for Search {
         Ok(())
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         vec![("vertices_visited", self.visited as f64), ("levels", self.depth as f64 + 1.0)]
     }
 }
@@ -276,7 +276,7 @@ impl Workload for Probe {
         Ok(Next::Issue(Request::read(self.load, bucket * LINE, LINE as u32)))
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         let lookups = self.lookups.max(1) as f64;
         vec![
             ("lookups", self.lookups as f64),

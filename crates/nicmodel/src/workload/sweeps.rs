@@ -1,10 +1,10 @@
 //! Workloads that go through memory: in order, by pointers, by popularity.
 
 use super::{Answer, Budget, Next, Request, Workload, fill_words, first_word, is_untouched, word};
+use crate::adapter::{EXPOSED, memory_bytes};
 use crate::config::{Config, Verb};
 use crate::error::Violation;
 use crate::random::{Random, Zipf, mix};
-use crate::side::{EXPOSED, memory_bytes};
 
 /// One address after the other; every actor has memory of its own.
 pub(crate) struct Bulk {

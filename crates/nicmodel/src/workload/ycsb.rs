@@ -173,7 +173,7 @@ impl Workload for Ycsb {
         })
     }
 
-    fn figures(&self) -> Vec<(&'static str, f64)> {
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
         vec![("records_checked", self.reads as f64)]
     }
 }

@@ -15,7 +15,7 @@ fn delay_of(since_kernel_ns: u32, since_call_ns: u32) -> Delay {
 }
 
 #[test]
-fn decisions_find_their_acknowledgements_whoever_is_first() {
+fn decisions_match_their_acknowledgements_in_either_order() {
     let probe = Probe::new(16, 2);
     let later = clock::real_ns() + 1_000_000_000;
     // Two of one channel and one of another are told of, then decided about, together.
@@ -69,7 +69,7 @@ fn data_waits_until_its_acknowledgement_leaves() {
 }
 
 #[test]
-fn what_finds_no_room_or_has_no_stamp_is_counted() {
+fn decisions_without_room_or_time_stamp_are_counted() {
     let probe = Probe::new(1, 1);
     let unstamped = Receipt { stamped: 0, called: 100 };
     probe.decided_about(unstamped, 107);

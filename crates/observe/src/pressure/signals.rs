@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_say_what_counts() {
+    fn texts_name_the_signals_that_count() {
         let read = |text: &str| text.parse::<HostPressure>().unwrap();
         assert_eq!(read("cpu,memory,receive-queue,transmit-queue"), HostPressure::default());
         assert_eq!(read(&HostPressure::default().to_string()), HostPressure::default());

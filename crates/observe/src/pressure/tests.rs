@@ -167,7 +167,7 @@ fn a_receive_queue_that_fills_is_pressure_until_it_is_drained() {
 }
 
 #[test]
-fn what_a_receive_queue_drops_counts_as_a_full_queue_once() {
+fn drops_of_a_receive_queue_count_as_a_full_queue_once() {
     let port = port();
     let mut gauges = gauges_of(&port);
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -207,7 +207,7 @@ fn more(socket: &UdpSocket, data: &[u8]) {
 }
 
 #[test]
-fn buses_are_told_of_by_some_drivers() {
+fn bus_counters_are_read_where_the_driver_has_them() {
     let counters = |list: &[(&str, u64)]| -> Vec<(String, u64)> {
         list.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     };
@@ -228,7 +228,7 @@ fn buses_are_told_of_by_some_drivers() {
 }
 
 #[test]
-fn a_thread_tells_of_each_period() {
+fn thread_reports_each_period() {
     let host = Host::new("thread");
     host.wait("cpu", 0);
     let options = HostPressure { period: Duration::from_millis(1), ..time_only(Some(50), None) };

@@ -96,7 +96,7 @@ fn losses_that_count_halve_it_and_reordering_takes_that_back() {
 }
 
 #[test]
-fn it_stays_between_its_limits_whatever_it_is_told() {
+fn window_stays_within_its_limits_for_any_samples() {
     let most = u64::MAX;
     let wild = CaqmParameters {
         beta_permille: most,

@@ -134,7 +134,7 @@ fn small_windows_grow_additively() {
 }
 
 #[test]
-fn who_lost_ground_leaves_room() {
+fn flow_that_lost_share_remembers_a_lower_maximum() {
     let mut cubic = cubic(100_000);
     cubic.on_loss(&loss(0, false));
     assert_eq!(cubic.state.plateau_bytes, 100_000);
@@ -262,7 +262,7 @@ fn a_slow_sender_is_paced_over_its_round_trip_and_a_fast_one_is_not() {
 }
 
 #[test]
-fn it_stays_between_its_limits_whatever_it_is_told() {
+fn window_stays_within_its_limits_for_any_samples() {
     let parameters = CubicParameters {
         min_bytes: 0,
         max_bytes: u64::MAX,

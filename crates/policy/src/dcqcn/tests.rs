@@ -130,7 +130,7 @@ fn losses_that_count_are_notifications() {
 }
 
 #[test]
-fn it_stays_between_its_limits_whatever_it_is_told() {
+fn window_stays_within_its_limits_for_any_samples() {
     let mut dcqcn = dcqcn();
     for step in 0..1000 {
         dcqcn.on_ack(&ack(50 * step, 1));

@@ -55,7 +55,7 @@ fn parameters_are_read() {
 }
 
 #[test]
-fn what_is_printed_can_be_read() {
+fn printed_specification_parses_to_the_same() {
     for text in [
         "cc=fixed,path=spray,loss=sack",
         "cc=fixed:4M,path=p2c,loss=receiver",

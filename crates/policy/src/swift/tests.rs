@@ -304,7 +304,7 @@ fn the_endpoints_part_of_the_delay_has_a_window_of_its_own() {
 }
 
 #[test]
-fn what_the_hosts_took_is_not_held_against_the_fabric() {
+fn delay_within_hosts_does_not_count_as_fabric_delay() {
     let mut swift = swift(2048 * KIB);
     let endpoint_delay = Some(Duration::from_us(90));
     swift.on_ack(&AckSample { endpoint_delay, ..ack(1000, 380, 64 * 1024) });

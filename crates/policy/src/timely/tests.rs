@@ -117,7 +117,7 @@ fn it_paces_in_bursts_that_fit_the_rate() {
 }
 
 #[test]
-fn it_stays_between_its_limits_whatever_it_is_told() {
+fn window_stays_within_its_limits_for_any_samples() {
     let mut timely = timely();
     for _ in 0..10_000 {
         event(&mut timely, 1);

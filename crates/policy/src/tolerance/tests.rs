@@ -61,7 +61,7 @@ fn a_surprise_starts_the_count_again() {
 }
 
 #[test]
-fn what_is_overdue_is_lost_whatever_the_tolerance() {
+fn overdue_packet_is_lost_whatever_the_tolerance() {
     let mut tolerance = Tolerance::new();
     tolerance.learn(500, true);
     let two = RTT.times(2);
@@ -88,7 +88,7 @@ fn patience_grows_when_age_was_wrong() {
 }
 
 #[test]
-fn what_other_paths_have_long_overtaken_is_lost() {
+fn packet_long_overtaken_by_other_paths_is_lost() {
     let mut tolerance = Tolerance::new();
     let by = |us| Evidence { overtaken_by: Duration::from_us(us), ..aged(YOUNG) };
     assert!(!tolerance.is_exceeded(0, &by(199)));

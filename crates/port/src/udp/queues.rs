@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_queue_fills_and_overflows_until_somebody_receives() {
+    fn receive_queue_fills_and_overflows_until_it_is_read() {
         let port = port();
         let watch = port.queue_watch().unwrap();
         let empty = look(&watch);

@@ -357,7 +357,7 @@ fn real_ns() -> u128 {
 }
 
 #[test]
-fn arrivals_are_stamped_for_those_who_ask() {
+fn arrivals_have_time_stamps_if_requested() {
     for ip in [V4, V6] {
         let mut pair = Pair::new(ip);
         pair.send(&Packets::new(&[PAYLOAD; 3]));
@@ -422,7 +422,7 @@ fn addresses_convert_and_compare() {
 }
 
 #[test]
-fn what_threads_share_or_hand_over_may_be() {
+fn shared_types_are_send_and_sync() {
     fn hand_over<T: Send>() {}
     fn share<T: Sync>() {}
     hand_over::<UdpPort>();

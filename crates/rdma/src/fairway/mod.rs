@@ -93,33 +93,32 @@ use super::{
 };
 
 /// Queue pairs that are operated on at once do not need more.
-const LIMITS: Limits = Limits {
-    channels: 1024,
-    engines: 1,
-    jetties: tables::PAIRS_MAX + shared::SHARED_MAX,
-    segments: 1 << 18,
-    completion_queues: 1,
-    completions: MESSAGES + RECEIVES,
-    messages: MESSAGES,
-    receives: RECEIVES,
-    arrivals: 1 << 16,
-    window_packets: 4096,
-    send_blocks: 8192,
-    bitmap_blocks: 32_768,
-    message_slots: 64,
-    read_slots: 256,
-    paths: 256,
-    withheld: 256,
-    order_records: tables::PAIRS_MAX,
-    bypass_answers: 16,
-    groups: 1,
+const LIMITS: Limits = Limits::new()
+    .channels(1024)
+    .engines(1)
+    .jetties(tables::PAIRS_MAX + shared::SHARED_MAX)
+    .segments(1 << 18)
+    .completion_queues(1)
+    .completions(MESSAGES + RECEIVES)
+    .messages(MESSAGES)
+    .receives(RECEIVES)
+    .arrivals(1 << 16)
+    .window_packets(4096)
+    .send_blocks(8192)
+    .bitmap_blocks(32_768)
+    .message_slots(64)
+    .read_slots(256)
+    .paths(256)
+    .withheld(256)
+    .order_records(tables::PAIRS_MAX)
+    .bypass_answers(16)
+    .groups(1)
     // As many as a channel's window has packets: one peer never has its messages sent back.
-    held: 4096,
-    mailboxes: 1,
-    mailbox_buffers: 1,
-    put_streams: 1,
-    flows: 1 << 14,
-};
+    .held(4096)
+    .mailboxes(1)
+    .mailbox_buffers(1)
+    .put_streams(1)
+    .flows(1 << 14);
 const MESSAGES: u32 = 1 << 17;
 /// Room for 512 shared receive queues of 4096 receives each. A record takes memory (less than 300
 /// bytes) once it is used; until then it takes address space only.
@@ -175,13 +174,11 @@ pub(super) fn open(
 }
 
 fn build(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
-    let profile = Profile {
-        not_ready_retries: 7,
+    let profile = Profile::new()
+        .not_ready_retries(7)
         // Keys have few random bits.
-        refused_keys: 256,
-        refused_key_interval: wire::Duration::from_secs(10),
-        ..Profile::default()
-    };
+        .refused_keys(256)
+        .refused_key_interval(wire::Duration::from_secs(10));
     let others = addresses[1..].iter().map(|ip| with_scope(*ip, 0)).collect();
     let mut builder = Builder::default()
         .bind(addresses[0])
@@ -309,7 +306,7 @@ impl Carrier for Fairway {
         let mut take = |verbs: &mut Verbs| verbs.queue(queue).map_or(0, |queue| queue.take(out));
         let mut locked = shared.lock();
         let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
-        shared.baton.touch();
+        shared.progress_lock.touch();
         if taken > 0 || shared.poll_detector.is_driven() {
             // Completions that are there are returned at once, without a turn.
             shared.unlock(locked);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_armed_it_is_told_once_and_only_of_what_he_waits_for() {
+    fn armed_queue_notifies_once_and_only_for_requested_completions() {
         let mut queue = CompletionQueue::new(16);
         let mut out = [completion(Status::Success, true); 8];
         assert_eq!(queue.push(completion(Status::Success, true)), Pushed::Quietly);

@@ -150,7 +150,7 @@ impl Protocol for Mailroom {
     }
 
     fn receive_others(&mut self, _io: &mut RoceIo) {
-        self.network.read_letters();
+        self.network.read_forwarded();
     }
 
     fn background_turned(&mut self) {
@@ -158,7 +158,7 @@ impl Protocol for Mailroom {
     }
 
     fn fire_own_timers(&mut self, now: Instant) {
-        self.network.retry_letters(now);
+        self.network.retry_forwarded(now);
     }
 
     fn deadline(&self, _engine: u32) -> Option<Instant> {

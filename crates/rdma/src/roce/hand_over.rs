@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::letter::{LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
+use crate::forwarded::{FORWARDED_BYTES_MAX, ForwardedDatagram, MANAGEMENT_BYTES};
 use crate::slot::{Addressee, Handed, Slot};
 use crate::{Listener, Management, NetworkCounters, Routed};
 
@@ -85,9 +85,10 @@ impl Outside {
             Routed::Slot(number) => Addressee::Slot(number),
             Routed::Service(service) => Addressee::Service(service),
         };
-        let mut letter = [0; LETTER_BYTES_MAX];
-        let length = Letter::Management { from, bytes }.write(&mut letter).unwrap_or(0);
-        let handed = self.slot.hand(clock::now(), to, &letter[..length]);
+        let mut forwarded = [0; FORWARDED_BYTES_MAX];
+        let length =
+            ForwardedDatagram::Management { from, bytes }.write(&mut forwarded).unwrap_or(0);
+        let handed = self.slot.hand(clock::now(), to, &forwarded[..length]);
         let counter = match handed {
             Handed::Over | Handed::Later => &self.handed_on,
             Handed::Nobody | Handed::Full => &self.not_handed_on,

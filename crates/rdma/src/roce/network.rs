@@ -13,13 +13,13 @@ use std::sync::{Arc, Weak};
 use super::hand_over::Notice;
 use super::packets::{Pushed, RoceIo, crc32, outer};
 use super::routes::{Local, Routes, Way};
-use crate::letter::{self, LETTER_BYTES_MAX, Letter, MANAGEMENT_BYTES};
+use crate::forwarded::{self, FORWARDED_BYTES_MAX, ForwardedDatagram, MANAGEMENT_BYTES};
 use crate::slot::{Service, Slot};
 use crate::{
     CarrierError, MANAGEMENT_Q_KEY, NetworkCounters, ROCE_PORT, SLOTS, roce_port, slot_of,
 };
 
-/// Most letters a turn takes in.
+/// Most forwarded datagrams a turn takes in.
 const LETTERS: usize = 64;
 
 /// Bytes in front of a datagram in its receive (IBTA vol 1, 11.4.1.2; annex A17.4.5.1).
@@ -54,7 +54,7 @@ pub(crate) struct Network {
     services: Vec<Weak<Service>>,
     /// By index of the socket: the address it is bound to.
     ends: Vec<SocketAddr>,
-    letter: Box<[u8; LETTER_BYTES_MAX]>,
+    forwarded: Box<[u8; FORWARDED_BYTES_MAX]>,
 }
 
 impl Network {
@@ -67,7 +67,7 @@ impl Network {
             notices: Vec::with_capacity(64),
             services: Vec::new(),
             ends,
-            letter: Box::new([0; LETTER_BYTES_MAX]),
+            forwarded: Box::new([0; FORWARDED_BYTES_MAX]),
         }
     }
 
@@ -79,7 +79,7 @@ impl Network {
         }
     }
 
-    /// From now on, letters for this service are read.
+    /// From now on, forwarded datagrams for this service are read.
     pub(super) fn add_service(&mut self, service: &Arc<Service>) {
         self.services.retain(|service| service.strong_count() > 0);
         self.services.push(Arc::downgrade(service));
@@ -103,8 +103,8 @@ impl Network {
             datagram: arrival.segment(index),
             identification: index as u16,
         };
-        let is_letter = arrived.datagram.first() == Some(&letter::PACKET);
-        if is_letter && self.is_neighbour(&arrived) {
+        let is_forwarded = arrived.datagram.first() == Some(&forwarded::PACKET);
+        if is_forwarded && self.is_neighbour(&arrived) {
             let inner = self.unwrap(arrived.datagram)?;
             return self.judge(io.sockets.datapath.port(), inner, true);
         }
@@ -113,13 +113,13 @@ impl Network {
 
     /// The packet that a neighbour has handed over.
     fn unwrap<'a>(&mut self, bytes: &'a [u8]) -> Option<Arrived<'a>> {
-        match Letter::read(bytes) {
-            Some(Letter::Packet { source, destination, ecn, datagram }) => {
+        match ForwardedDatagram::read(bytes) {
+            Some(ForwardedDatagram::Packet { source, destination, ecn, datagram }) => {
                 self.counters.handed_over += 1;
                 let identification = 0;
                 Some(Arrived { source, destination, ecn, datagram, identification })
             }
-            Some(Letter::Management { .. }) | None => {
+            Some(ForwardedDatagram::Management { .. }) | None => {
                 self.counters.malformed += 1;
                 None
             }
@@ -178,15 +178,15 @@ impl Network {
     /// that the kernel gave to the wrong process.
     fn hand_on(&mut self, port: &UdpPort, arrived: &Arrived<'_>, queue_pair: Qpn) {
         let Arrived { source, destination, ecn, datagram, .. } = *arrived;
-        let letter = Letter::Packet { source, destination, ecn, datagram };
+        let forwarded = ForwardedDatagram::Packet { source, destination, ecn, datagram };
         let to = address(destination, roce_port(slot_of(queue_pair)));
         let socket = self.routes.private_of(destination.ip());
-        let written = letter.write(&mut self.letter);
+        let written = forwarded.write(&mut self.forwarded);
         let (Some(length), Some(socket)) = (written, socket) else {
             self.counters.not_handed_on += 1;
             return;
         };
-        match port.send_one(socket, &to, &self.letter[..length]) {
+        match port.send_one(socket, &to, &self.forwarded[..length]) {
             Ok(()) => self.counters.handed_on += 1,
             Err(_) => self.counters.not_handed_on += 1,
         }
@@ -210,12 +210,12 @@ impl Network {
     }
 
     /// Takes in what other processes have handed over.
-    pub(super) fn read_letters(&mut self) {
+    pub(super) fn read_forwarded(&mut self) {
         let slot = self.slot.clone();
-        let mut letter = std::mem::replace(&mut self.letter, Box::new([0; _]));
+        let mut forwarded = std::mem::replace(&mut self.forwarded, Box::new([0; _]));
         for _ in 0..LETTERS {
-            let Some(length) = slot.take(&mut letter) else { break };
-            self.open_letter(&letter[..length]);
+            let Some(length) = slot.take(&mut forwarded) else { break };
+            self.open_forwarded(&forwarded[..length]);
         }
         for index in 0..self.services.len() {
             let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
@@ -223,35 +223,35 @@ impl Network {
             // What is left is reported again, so a process that writes without end takes no more
             // than its share.
             for _ in 0..LETTERS {
-                let Some(length) = service.take(&mut letter) else { break };
-                self.open_letter(&letter[..length]);
+                let Some(length) = service.take(&mut forwarded) else { break };
+                self.open_forwarded(&forwarded[..length]);
             }
         }
-        self.letter = letter;
+        self.forwarded = forwarded;
     }
 
     /// A management datagram of a process of this host. Packets are taken from the carriers' own
     /// ports only, because any user may write to this socket.
-    fn open_letter(&mut self, bytes: &[u8]) {
-        match Letter::read(bytes) {
-            Some(Letter::Management { from, bytes }) => {
+    fn open_forwarded(&mut self, bytes: &[u8]) {
+        match ForwardedDatagram::read(bytes) {
+            Some(ForwardedDatagram::Management { from, bytes }) => {
                 self.counters.handed_over += 1;
                 if let Some(source) = self.routes.number_of_sender(from) {
                     let (bytes, handed) = (Box::new(*bytes), true);
                     self.notices.push(Notice::Management { source, from, bytes, handed });
                 }
             }
-            Some(Letter::Packet { .. }) | None => self.counters.malformed += 1,
+            Some(ForwardedDatagram::Packet { .. }) | None => self.counters.malformed += 1,
         }
     }
 
-    /// When letters that a neighbour's queue did not take are to be tried again.
+    /// When forwarded datagrams that a neighbour's queue did not take are to be tried again.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.slot.retry_at()
     }
 
     /// Tries them again, if it is time.
-    pub(super) fn retry_letters(&mut self, now: Instant) {
+    pub(super) fn retry_forwarded(&mut self, now: Instant) {
         self.slot.retry(now);
     }
 

@@ -1,4 +1,4 @@
-//! Letters that an addressee's full queue did not take.
+//! Forwarded datagrams that an addressee's full queue did not take.
 //!
 //! Linux keeps ten datagrams for a Unix socket (`net.unix.max_dgram_qlen`), fewer than a program
 //! that opens twenty connections sends at once. Peers repeat what is lost, but all of it together,
@@ -10,14 +10,14 @@ use fairway_engine::wire::{Duration, Instant};
 
 use super::{Addressee, Handed};
 
-/// The first retry comes so much later. Each further one waits a quarter of the oldest letter's
-/// age.
+/// The first retry comes so much later. Each further one waits a quarter of the oldest forwarded
+/// datagram's age.
 const PATIENCE_MIN: Duration = Duration::from_us(250);
 
-/// A letter that was not taken for so long is dropped: its sender repeats it.
+/// A forwarded datagram that was not taken for so long is dropped: its sender repeats it.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Most letters that wait for one addressee, and for all.
+/// Most forwarded datagrams that wait for one addressee, and for all.
 const OF_ONE_MAX: usize = 512;
 const OF_ALL_MAX: usize = 4096;
 
@@ -27,10 +27,10 @@ struct Unsent {
     since: Instant,
 }
 
-/// The letters that wait, the oldest first.
+/// The forwarded datagrams that wait, the oldest first.
 #[derive(Default)]
 pub(super) struct Queue {
-    letters: VecDeque<Unsent>,
+    forwarded: VecDeque<Unsent>,
     /// When they are tried again.
     pub(super) retry_at: Option<Instant>,
     /// Those that were dropped after they had waited.
@@ -38,22 +38,22 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A later letter to this addressee has to wait behind an earlier one.
+    /// A later forwarded datagram to this addressee has to wait behind an earlier one.
     pub(super) fn waits_for(&self, to: Addressee) -> bool {
-        self.letters.iter().any(|letter| letter.to == to)
+        self.forwarded.iter().any(|forwarded| forwarded.to == to)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.letters.len()
+        self.forwarded.len()
     }
 
-    /// Keeps a letter, if there is room.
+    /// Keeps a forwarded datagram, if there is room.
     pub(super) fn push(&mut self, now: Instant, to: Addressee, bytes: &[u8]) -> Handed {
-        let of_one = self.letters.iter().filter(|letter| letter.to == to).count();
-        if of_one >= OF_ONE_MAX || self.letters.len() >= OF_ALL_MAX {
+        let of_one = self.forwarded.iter().filter(|forwarded| forwarded.to == to).count();
+        if of_one >= OF_ONE_MAX || self.forwarded.len() >= OF_ALL_MAX {
             return Handed::Full;
         }
-        self.letters.push_back(Unsent { to, bytes: bytes.into(), since: now });
+        self.forwarded.push_back(Unsent { to, bytes: bytes.into(), since: now });
         self.retry_at.get_or_insert(now + PATIENCE_MIN);
         Handed::Later
     }
@@ -62,18 +62,18 @@ impl Queue {
     pub(super) fn retry(&mut self, now: Instant, mut send: impl FnMut(Addressee, &[u8]) -> Handed) {
         let mut full: Vec<Addressee> = Vec::new();
         let mut dropped = 0;
-        self.letters.retain(|letter| {
-            if now.is_at_or_after(letter.since + AGE_MAX) {
+        self.forwarded.retain(|forwarded| {
+            if now.is_at_or_after(forwarded.since + AGE_MAX) {
                 dropped += 1;
                 return false;
             }
-            if full.contains(&letter.to) {
+            if full.contains(&forwarded.to) {
                 return true;
             }
-            match send(letter.to, &letter.bytes) {
+            match send(forwarded.to, &forwarded.bytes) {
                 Handed::Over => false,
                 Handed::Full | Handed::Later => {
-                    full.push(letter.to);
+                    full.push(forwarded.to);
                     true
                 }
                 Handed::Nobody => {
@@ -83,9 +83,9 @@ impl Queue {
             }
         });
         self.dropped += dropped;
-        let oldest = self.letters.front();
-        self.retry_at = oldest.map(|letter| {
-            let age = now.since(letter.since);
+        let oldest = self.forwarded.front();
+        self.retry_at = oldest.map(|forwarded| {
+            let age = now.since(forwarded.since);
             now + Duration::from_ns(age.as_ns() / 4).max(PATIENCE_MIN)
         });
     }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_is_never_taken_is_dropped_after_a_second() {
+    fn datagram_that_is_never_taken_is_dropped_after_a_second() {
         let mut queue = Queue::default();
         queue.push(Instant::ZERO, ONE, &[0]);
         let mut tries = 0;

@@ -104,7 +104,7 @@ fn joined(here: &Node, other: &mut Other) -> Qpn {
 }
 
 #[test]
-fn who_is_killed_is_given_up_and_who_is_started_again_is_somebody_else() {
+fn killed_peer_fails_operations_and_its_restart_is_a_new_peer() {
     const POSTED: u64 = 40;
     let own = own_options();
     let address = own.addresses[0].to_string();
@@ -141,7 +141,7 @@ fn who_is_killed_is_given_up_and_who_is_started_again_is_somebody_else() {
 }
 
 #[test]
-fn who_is_killed_when_nothing_is_under_way_is_noticed_by_what_is_posted_next() {
+fn peer_killed_while_idle_is_noticed_by_the_next_operation() {
     let own = own_options();
     let mut other = Other::start(&own.addresses[0].to_string());
     let here = Node::new(&own);

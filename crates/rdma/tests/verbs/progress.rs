@@ -29,7 +29,7 @@ fn a_target_that_never_polls_is_written_read_and_changed() {
 }
 
 #[test]
-fn who_armed_a_queue_is_told_without_polling() {
+fn armed_queue_notifies_without_polling() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     for round in 0..100 {
@@ -45,7 +45,7 @@ fn who_armed_a_queue_is_told_without_polling() {
 }
 
 #[test]
-fn who_waits_for_the_solicited_is_told_of_those_only() {
+fn queue_armed_for_solicited_completions_notifies_for_those_only() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     there.carrier.arm(there.receives, true).unwrap();
@@ -68,7 +68,7 @@ fn who_waits_for_the_solicited_is_told_of_those_only() {
 
 /// As latency benchmarks do: they post, poll for that, and then look at memory and nothing else.
 #[test]
-fn who_watches_memory_between_polls_sees_it_written() {
+fn memory_changes_between_polls() {
     let pair = Pair::local(Transport::Rc);
     std::thread::scope(|scope| {
         for n in 0..2 {

@@ -278,7 +278,7 @@ fn memory_that_is_taken_back_has_what_was_sent_to_it_before() {
 }
 
 #[test]
-fn what_a_peer_has_received_succeeds_although_its_queue_pair_ends() {
+fn received_operations_succeed_although_the_peers_queue_pair_ends() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     for round in 0..400 {

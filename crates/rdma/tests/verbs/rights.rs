@@ -36,7 +36,7 @@ fn refused(status: Status) -> bool {
 }
 
 #[test]
-fn a_queue_pair_grants_what_its_rights_say() {
+fn queue_pair_grants_the_accesses_of_its_rights() {
     for granted in [Rights::NONE, Rights::WRITE, Rights::READ, Rights::ATOMIC, Rights::ALL] {
         for kind in 0..3 {
             let pair = granting(DOMAIN, granted);
@@ -168,7 +168,7 @@ fn a_region_may_change_and_keep_its_key() {
 }
 
 #[test]
-fn who_takes_a_message_and_ends_has_acknowledged_it() {
+fn queue_pair_that_ends_after_receiving_has_acknowledged() {
     for round in 0..30 {
         let pair = Pair::local(Transport::Rc);
         let [here, there] = &pair.nodes;
@@ -185,7 +185,7 @@ fn who_takes_a_message_and_ends_has_acknowledged_it() {
 }
 
 #[test]
-fn what_nobody_has_polled_of_a_queue_pair_is_forgotten_when_it_is_reset() {
+fn unpolled_completions_are_dropped_when_their_queue_pair_is_reset() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let send = Work::Send { tail: Tail::Nothing };

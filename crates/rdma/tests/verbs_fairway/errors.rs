@@ -37,7 +37,7 @@ fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
 }
 
 #[test]
-fn what_may_not_be_accessed_is_refused() {
+fn accesses_without_rights_are_refused() {
     let wrong_key = |pair: &Pair| {
         let remote = pair.nodes[1].remote(0);
         RemoteAddress { r_key: remote.r_key ^ 1, ..remote }

@@ -56,7 +56,7 @@ fn sends_go_into_receives_in_the_order_of_both() {
 }
 
 #[test]
-fn what_was_written_before_a_send_is_in_place_when_that_is_received() {
+fn writes_before_a_send_are_placed_before_it_is_received() {
     let pair = rough_pair(21);
     let [here, there] = &pair.nodes;
     for round in 0..100_u64 {

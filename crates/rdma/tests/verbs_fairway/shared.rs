@@ -133,7 +133,7 @@ fn a_write_leaves_the_memory_of_the_receive_that_it_takes_alone() {
 }
 
 #[test]
-fn what_an_unreliable_connection_can_not_deliver_is_lost_without_a_word() {
+fn undeliverable_messages_of_an_unreliable_connection_are_dropped_silently() {
     let pair = Pair::local(Transport::Uc);
     let [here, there] = &pair.nodes;
     let bytes = content(3, 30_000);
@@ -163,7 +163,7 @@ fn what_an_unreliable_connection_can_not_deliver_is_lost_without_a_word() {
 }
 
 #[test]
-fn datagrams_say_whom_they_are_from_and_need_the_key() {
+fn datagrams_name_their_sender_and_need_the_key() {
     let nodes = [0, 1].map(|_| Node::new(&options("127.0.0.1")));
     let [here, there] = &nodes;
     let numbers = [0, 1].map(|n: usize| nodes[n].queue_pair(Transport::Ud));

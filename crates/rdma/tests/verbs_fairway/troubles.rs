@@ -43,7 +43,7 @@ fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {
 }
 
 #[test]
-fn who_has_waited_for_a_peer_and_does_no_more_is_not_told_that_it_is_gone() {
+fn queue_pair_without_operations_gets_no_error_when_its_peer_is_gone() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let [number, _] = pair.pairs;
@@ -98,7 +98,7 @@ fn a_datagram_that_does_not_fit_a_shared_receive_leaves_it_to_the_next() {
 }
 
 #[test]
-fn what_was_posted_with_memory_that_is_gone_does_not_use_what_has_its_number_now() {
+fn operation_on_deregistered_memory_does_not_use_the_region_that_reuses_its_number() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let memory = Memory::new(64);
@@ -137,8 +137,8 @@ fn addresses_that_a_stranger_invents_do_not_push_out_real_ones() {
     let to = SocketAddr::from_abstract_name(name).unwrap();
     for number in 0..2000_u32 {
         let from = Ipv4Addr::from(0x0a00_0000 + number).to_ipv6_mapped().octets();
-        let letter = [&[0xf8, 0][..], &from, &[0; 2], &[1; 256]].concat();
-        liar.send_to_addr(&letter, &to).unwrap();
+        let forwarded = [&[0xf8, 0][..], &from, &[0; 2], &[1; 256]].concat();
+        liar.send_to_addr(&forwarded, &to).unwrap();
     }
     node.ear.until(|heard| (heard.management.len() == 2000).then_some(()));
     // Nothing is kept of an address that can be its own number.

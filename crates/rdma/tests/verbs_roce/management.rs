@@ -26,7 +26,7 @@ fn heard(node: &Node, count: usize) -> Vec<(IpAddr, u8, bool)> {
 }
 
 #[test]
-fn to_ones_own_host_whoever_gets_it_says_whose_it_is() {
+fn datagram_within_the_host_reaches_the_process_it_is_for() {
     let [here, there] = two();
     let from = here.carrier.gids()[0].ip();
     send(&here, &there, 1);
@@ -56,7 +56,7 @@ fn a_service_is_where_it_was_claimed() {
 }
 
 #[test]
-fn what_was_handed_on_once_is_not_handed_on_again() {
+fn forwarded_datagram_is_not_forwarded_again() {
     let [here, there] = two();
     // Each thinks it the other's.
     *here.ear.route.lock().unwrap() = Routed::Slot(there.carrier.slot());
@@ -86,7 +86,7 @@ fn a_burst_to_a_busy_neighbour_arrives() {
 }
 
 #[test]
-fn nobody_in_a_slot_is_said_so() {
+fn datagram_to_an_empty_slot_is_reported() {
     let here = Node::new(&own_options());
     *here.ear.route.lock().unwrap() = Routed::Slot(255);
     send(&here, &here, 1);

@@ -75,7 +75,7 @@ fn garbage_does_no_harm() {
     for seed in 0..300 {
         let mut garbage = content(seed, (seed as usize * 7) % 1500);
         if seed % 3 == 0 && garbage.len() > 8 {
-            // As if it were for a queue pair that is there; letters, too.
+            // As if it were for a queue pair that is there; forwarded datagrams, too.
             garbage[0] = [0x64, 0xf7, 0xf8, 0x0a][seed as usize / 3 % 4];
             garbage[4..8].copy_from_slice(&pair.pairs[seed as usize % 2].value().to_be_bytes());
         }
@@ -126,12 +126,12 @@ fn only_carriers_of_this_host_hand_packets_over() {
         [&ip.to_ipv6_mapped().octets()[..], &port.to_be_bytes()].concat()
     };
     let ends = [end("10.9.8.7", 1), end(&to.ip().to_string(), ROCE_PORT)].concat();
-    let letter = [&[0xf7, 0][..], &ends, &inner].concat();
-    liar.send_to(&letter, (ip(&node), roce_port(slot_of(pair)))).unwrap();
+    let forwarded = [&[0xf7, 0][..], &ends, &inner].concat();
+    liar.send_to(&forwarded, (ip(&node), roce_port(slot_of(pair)))).unwrap();
     // Nor by the way that management datagrams take, which is open to every user.
     let name = format!("fairway-verbs-{}", node.carrier.slot());
     let slot = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
-    UnixDatagram::unbound().unwrap().send_to_addr(&letter, &slot).unwrap();
+    UnixDatagram::unbound().unwrap().send_to_addr(&forwarded, &slot).unwrap();
     let real = datagram(liar.local_addr().unwrap(), to, pair, &[2; 64]);
     node.until_counted(|counters| {
         counters.malformed + counters.damaged + counters.not_handed_on + counters.handed_over > 1

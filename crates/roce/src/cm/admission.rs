@@ -55,7 +55,7 @@ impl Manager {
         let holder = Holder::of(from);
         let [mut waiting, mut half_open, mut kept] = [Count::default(); 3];
         let mut spare = 0;
-        for record in (0..self.records.high_water()).map(|index| &self.records[index]) {
+        for record in self.records.ever_taken().map(|index| &self.records[index]) {
             if record.id.0 == 0 {
                 continue;
             }

@@ -9,7 +9,7 @@ use super::names::Names as NewNames;
 use super::record::{self, Record};
 use super::refuse::rejection;
 use fairway_device::deadlines::Deadlines;
-use fairway_device::pool::Pool;
+use fairway_device::pool::{Index, Pool};
 use fairway_wire::roce::cm::{
     self, CommunicationId, Datagram, Disconnect, Message, ReadyToUse, Reason, Refused, Reject,
     Reply, Request, ServiceReply, ServiceRequest, ServiceStatus,
@@ -24,7 +24,7 @@ pub struct Manager {
     names: NewNames,
     pub(super) records: Pool<Record>,
     /// The record of each name in use.
-    by_name: BTreeMap<ConnectionId, u32>,
+    by_name: BTreeMap<ConnectionId, Index<Record>>,
     pub(super) listeners: Vec<Listener>,
     listener_next: u32,
     deadlines: Deadlines,
@@ -91,7 +91,7 @@ impl Manager {
     pub fn unlisten(&mut self, now: Instant, id: ListenerId) -> Result<(), CommandError> {
         let at = self.listeners.iter().position(|listener| listener.id == id);
         self.listeners.swap_remove(at.ok_or(CommandError::Missing)?);
-        for index in 0..self.records.high_water() {
+        for index in self.records.ever_taken() {
             let record = &self.records[index];
             let waits = matches!(record.state, State::Requested | State::Queried);
             if record.id.0 != 0 && record.listener == Some(id) && waits {
@@ -269,11 +269,11 @@ impl Manager {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(index) = self.deadlines.pop_due(now) {
+        while let Some(index) = self.deadlines.pop_due(now).map(Index::of) {
             let record = &mut self.records[index];
             let Some(deadline) = record.deadline.filter(|_| record.id.0 != 0) else { continue };
             if now.is_before(deadline) {
-                self.deadlines.wake_by(index, deadline);
+                self.deadlines.wake_by(index.number(), deadline);
                 continue;
             }
             record.deadline = None;
@@ -329,39 +329,38 @@ impl Manager {
 
     // ---- within ----
 
-    pub(super) fn find(&self, id: ConnectionId) -> Option<u32> {
+    pub(super) fn find(&self, id: ConnectionId) -> Option<Index<Record>> {
         self.by_name.get(&id).copied()
     }
 
-    fn find_in(&self, id: ConnectionId, states: &[State]) -> Result<u32, CommandError> {
+    fn find_in(&self, id: ConnectionId, states: &[State]) -> Result<Index<Record>, CommandError> {
         let index = self.find(id).ok_or(CommandError::Missing)?;
         let state = self.records[index].state;
         if states.contains(&state) { Ok(index) } else { Err(CommandError::State(state)) }
     }
 
     /// A record with a new name. What only waits to be forgotten makes room.
-    pub(super) fn open(&mut self, record: Record) -> Result<u32, CommandError> {
+    pub(super) fn open(&mut self, record: Record) -> Result<Index<Record>, CommandError> {
         if self.records.is_exhausted() {
-            let spare =
-                (0..self.records.high_water()).find(|&index| self.records[index].is_spare());
+            let spare = self.records.ever_taken().find(|&index| self.records[index].is_spare());
             self.release(spare.ok_or(CommandError::Limit("connections"))?);
         }
-        let index = self.records.take(record).ok_or(CommandError::Limit("connections"))?;
+        let index = self.records.add(record).ok_or(CommandError::Limit("connections"))?;
         let id = self.names.draw(|id| self.by_name.contains_key(&id));
         self.records[index].id = id;
         self.by_name.insert(id, index);
         Ok(index)
     }
 
-    pub(super) fn release(&mut self, index: u32) {
+    pub(super) fn release(&mut self, index: Index<Record>) {
         self.by_name.remove(&self.records[index].id);
         self.records[index].id = CommunicationId(0);
         self.records[index].deadline = None;
-        self.deadlines.remove(index);
-        self.records.give_back(index);
+        self.deadlines.remove(index.number());
+        self.records.remove(index);
     }
 
-    pub(super) fn tell(&mut self, index: u32, event: Event) {
+    pub(super) fn tell(&mut self, index: Index<Record>, event: Event) {
         if !self.records[index].is_orphan {
             self.events.push_back(event);
         }
@@ -377,7 +376,7 @@ impl Manager {
     }
 
     /// Sends a message that is repeated only when the peer asks again.
-    pub(super) fn send(&mut self, index: u32, transaction: u64, message: Message) {
+    pub(super) fn send(&mut self, index: Index<Record>, transaction: u64, message: Message) {
         let record = &mut self.records[index];
         record.last = cm::emit(&Datagram { transaction, message });
         record.deadline = None;
@@ -386,7 +385,7 @@ impl Manager {
 
     /// Sends the last message. An address that has not shown that it receives gets no more
     /// datagrams than came from it.
-    pub(super) fn send_last(&mut self, index: u32) {
+    pub(super) fn send_last(&mut self, index: Index<Record>) {
         let record = &mut self.records[index];
         if record.spend() {
             let (peer, last) = (record.peer, record.last);
@@ -397,7 +396,13 @@ impl Manager {
     }
 
     /// Sends a message that is repeated until it is answered.
-    fn send_patiently(&mut self, now: Instant, index: u32, transaction: u64, message: Message) {
+    fn send_patiently(
+        &mut self,
+        now: Instant,
+        index: Index<Record>,
+        transaction: u64,
+        message: Message,
+    ) {
         self.send(index, transaction, message);
         let patience = self.profile.patience_min;
         let record = &mut self.records[index];
@@ -407,18 +412,18 @@ impl Manager {
         self.wake(index, now + patience);
     }
 
-    pub(super) fn wake(&mut self, index: u32, at: Instant) {
+    pub(super) fn wake(&mut self, index: Index<Record>, at: Instant) {
         self.records[index].deadline = Some(at);
-        self.deadlines.wake_by(index, at);
+        self.deadlines.wake_by(index.number(), at);
     }
 
     /// A number for a new exchange.
-    fn transaction(&mut self, index: u32) -> u64 {
+    fn transaction(&mut self, index: Index<Record>) -> u64 {
         let id = self.records[index].id.0;
         self.names.number() << 32 | u64::from(id)
     }
 
-    fn repeat(&mut self, now: Instant, index: u32) {
+    fn repeat(&mut self, now: Instant, index: Index<Record>) {
         let patience_max = self.profile.patience_max;
         let record = &mut self.records[index];
         if let Some(until) = record.extended_until.filter(|until| now.is_before(*until)) {
@@ -444,14 +449,14 @@ impl Manager {
     }
 
     /// RTU once more, as long as it may have got lost.
-    fn repeat_ready(&mut self, now: Instant, index: u32) {
+    fn repeat_ready(&mut self, now: Instant, index: Index<Record>) {
         if self.records[index].listener.is_none() && self.records[index].repeats > 0 {
             self.repeat(now, index);
         }
     }
 
     /// All repetitions were in vain.
-    fn unanswered(&mut self, now: Instant, index: u32) {
+    fn unanswered(&mut self, now: Instant, index: Index<Record>) {
         let connection = self.records[index].id;
         match self.records[index].state {
             State::Disconnecting => return self.disconnected(now, index),
@@ -466,7 +471,7 @@ impl Manager {
 
     /// REJ for a timeout; its information is the sender's adapter, since the peer may have no name
     /// for the connection (12.6.7.2).
-    fn give_up(&mut self, index: u32, refused: Refused) {
+    fn give_up(&mut self, index: Index<Record>, refused: Refused) {
         let record = &mut self.records[index];
         record.gave_up = true;
         let mut message = rejection(record.names(), refused, Reason::TIMEOUT);
@@ -478,7 +483,7 @@ impl Manager {
         self.send(index, transaction, message);
     }
 
-    fn begin_end(&mut self, now: Instant, index: u32) {
+    fn begin_end(&mut self, now: Instant, index: Index<Record>) {
         let transaction = self.transaction(index);
         let record = &mut self.records[index];
         record.state = State::Disconnecting;
@@ -489,13 +494,17 @@ impl Manager {
     }
 
     /// It was established, and no longer is.
-    pub(super) fn disconnected(&mut self, now: Instant, index: u32) {
+    pub(super) fn disconnected(&mut self, now: Instant, index: Index<Record>) {
         let connection = self.records[index].id;
         self.tell(index, Event::Disconnected { connection });
         self.wait(now, index);
     }
 
-    pub(super) fn established(&mut self, index: u32, private: [u8; ReadyToUse::PRIVATE_LEN]) {
+    pub(super) fn established(
+        &mut self,
+        index: Index<Record>,
+        private: [u8; ReadyToUse::PRIVATE_LEN],
+    ) {
         let record = &mut self.records[index];
         record.state = State::Established;
         record.deadline = None;
@@ -504,7 +513,7 @@ impl Manager {
     }
 
     /// It is over, and remembered for a while.
-    pub(super) fn wait(&mut self, now: Instant, index: u32) {
+    pub(super) fn wait(&mut self, now: Instant, index: Index<Record>) {
         let wait_min = self.profile.wait_min;
         let record = &mut self.records[index];
         record.state = State::Waiting;
@@ -515,7 +524,7 @@ impl Manager {
     }
 
     /// The end has been remembered long enough, or REJ is to be sent once more.
-    fn waited(&mut self, now: Instant, index: u32) {
+    fn waited(&mut self, now: Instant, index: Index<Record>) {
         let record = &mut self.records[index];
         if now.is_before(record.over_at) {
             record.patience = record.patience.times(2);
@@ -534,7 +543,7 @@ impl Manager {
     }
 
     /// It is over, and nothing has to be remembered.
-    pub(super) fn ended(&mut self, index: u32) {
+    pub(super) fn ended(&mut self, index: Index<Record>) {
         let record = &mut self.records[index];
         record.state = State::Ended;
         record.deadline = None;

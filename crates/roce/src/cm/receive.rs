@@ -5,6 +5,7 @@ use super::api::{DropReason, Event, ListenerId, Sender, State};
 use super::manager::{Manager, no_service};
 use super::record::{self, Record};
 use super::refuse::{refuse, rejection};
+use fairway_device::pool::Index;
 use fairway_wire::Instant;
 use fairway_wire::roce::cm::{
     self, Acknowledgement, CommunicationId, Datagram, Disconnect, Disconnected, Message, Names,
@@ -109,7 +110,7 @@ impl Manager {
     }
 
     /// Our answer was lost, or is not decided yet (12.9.8.3.2).
-    fn repeated_request(&mut self, index: u32) -> Handled {
+    fn repeated_request(&mut self, index: Index<Record>) -> Handled {
         self.records[index].credit += 1;
         match self.records[index].state {
             State::Requested => self.ask_for_time(index, Refused::Request),
@@ -141,7 +142,7 @@ impl Manager {
     }
 
     /// Ends what was accepted or established, without a word to the peer.
-    fn over(&mut self, now: Instant, index: u32) {
+    fn over(&mut self, now: Instant, index: Index<Record>) {
         let established = self.records[index].state != State::Accepting;
         match established {
             true => self.disconnected(now, index),
@@ -357,14 +358,14 @@ impl Manager {
 
     // ---- helpers ----
 
-    fn search(&self, mut is_it: impl FnMut(&Record) -> bool) -> Option<u32> {
-        (0..self.records.high_water()).find(|&index| {
+    fn search(&self, mut is_it: impl FnMut(&Record) -> bool) -> Option<Index<Record>> {
+        self.records.ever_taken().find(|&index| {
             let record = &self.records[index];
             record.id.0 != 0 && is_it(record)
         })
     }
 
-    fn meant(&self, from: u64, names: Names) -> Result<u32, DropReason> {
+    fn meant(&self, from: u64, names: Names) -> Result<Index<Record>, DropReason> {
         self.find(names.remote)
             .filter(|&index| self.records[index].is_meant(from, names))
             .ok_or(DropReason::NoConnection)
@@ -378,7 +379,7 @@ impl Manager {
     }
 
     /// MRA: the application has not decided yet (12.9.8.6).
-    fn ask_for_time(&mut self, index: u32, received: Refused) {
+    fn ask_for_time(&mut self, index: Index<Record>, received: Refused) {
         if !self.records[index].spend() {
             return;
         }

@@ -308,7 +308,7 @@ fn a_repeated_message_changes_nothing() {
 }
 
 #[test]
-fn who_thinks_long_asks_for_time() {
+fn slow_program_requests_more_time() {
     let mut pair = Pair::new();
     pair.listen();
     let active = pair.connect(5);
@@ -418,7 +418,7 @@ fn datagrams_find_their_process() {
 }
 
 #[test]
-fn whom_nobody_answers_for_is_refused() {
+fn refusal_answers_requests_and_nothing_else() {
     let request = Datagram {
         transaction: 9,
         message: Message::Request(Request { local: CommunicationId(3), ..request(5) }),

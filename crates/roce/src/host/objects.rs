@@ -11,6 +11,7 @@ use crate::shared::KEY_TAG_BITS;
 use crate::work::ReceiveQueue;
 use alloc::boxed::Box;
 use fairway_device::list::List;
+use fairway_device::pool::Index;
 use fairway_device::{CompletionQueueId, Rights, SegmentId, SegmentRequest, SetupError};
 use fairway_policy::DcqcnRate;
 use fairway_wire::Qpn;
@@ -141,7 +142,8 @@ impl Host {
         domain: u32,
         depth: u32,
     ) -> Result<ReceiveQueueId, SetupError> {
-        self.new_receive_queue(domain, depth, false).map(ReceiveQueueId)
+        let queue = self.new_receive_queue(domain, depth, false)?;
+        Ok(ReceiveQueueId(queue.number()))
     }
 
     /// `Event::ReceiveLimit` is to tell, once, when fewer than `limit` receives are left in a
@@ -152,8 +154,9 @@ impl Host {
         limit: u32,
     ) -> Result<(), SetupError> {
         self.receive_queue(queue).ok_or(SetupError::Missing)?;
-        self.shared.receive_queues[queue.0].limit = limit;
-        self.shared.note_limit(queue.0);
+        let queue = Index::of(queue.0);
+        self.shared.receive_queues[queue].limit = limit;
+        self.shared.note_limit(queue);
         Ok(())
     }
 
@@ -163,7 +166,7 @@ impl Host {
         if record.users > 0 {
             return Err(SetupError::Busy);
         }
-        self.free_receive_queue(queue.0);
+        self.free_receive_queue(Index::of(queue.0));
         Ok(())
     }
 
@@ -184,7 +187,7 @@ impl Host {
                 if record.domain != config.domain {
                     return Err(SetupError::Parameter("domain"));
                 }
-                queue.0
+                Index::of(queue.0)
             }
             None => self.new_receive_queue(config.domain, config.receive_depth, true)?,
         };
@@ -277,14 +280,14 @@ impl Host {
         domain: u32,
         depth: u32,
         owned: bool,
-    ) -> Result<u32, SetupError> {
+    ) -> Result<Index<ReceiveQueue>, SetupError> {
         let list = List::default();
         let (posted, users, limit, live) = (0, 0, 0, true);
         let queue = ReceiveQueue { list, posted, depth, owned, users, domain, limit, live };
-        self.shared.receive_queues.take(queue).ok_or(SetupError::Limit("receive_queues"))
+        self.shared.receive_queues.add(queue).ok_or(SetupError::Limit("receive_queues"))
     }
 
-    fn free_receive_queue(&mut self, queue: u32) {
+    fn free_receive_queue(&mut self, queue: Index<ReceiveQueue>) {
         let shared = &mut self.shared;
         let mut list = shared.receive_queues[queue].list;
         while let Some(index) = list.pop_front(&mut shared.receives) {
@@ -292,6 +295,6 @@ impl Host {
         }
         shared.receive_queues[queue].list = list;
         shared.receive_queues[queue].live = false;
-        shared.receive_queues.give_back(queue);
+        shared.receive_queues.remove(queue);
     }
 }

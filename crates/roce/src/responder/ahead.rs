@@ -9,7 +9,7 @@ use super::messages::{Message, Messages, Overlap};
 use super::{Incoming, target};
 use crate::api::{
     CompletionKind, DropReason, OwnVerdict, Peer, Placement, RemoteAddress, Status, Target,
-    TokenKind, Verdict,
+    TokenSubject, Verdict,
 };
 use crate::canary::Canary;
 use crate::queue_pair::QueuePair;
@@ -18,18 +18,15 @@ use crate::shared::{Granted, Shared};
 use crate::work::Pending;
 use alloc::vec::Vec;
 use fairway_device::list::Links;
-use fairway_device::pool::NONE;
+use fairway_device::pool::Index;
 use fairway_device::{Rights, ScatterList};
 use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation, Packet, Reth, Syndrome, Tail, WriteFragment};
 
-/// In a slot: the caller keeps the packet, at the place in the other bits.
-const KEPT: u32 = 1 << 31;
-
 /// What came early: by PSN modulo their number the record of a packet, or where it is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
-    slots: Vec<u32>,
+    slots: Vec<Option<Entry>>,
     count: u32,
     /// The highest PSN of those that were dropped for being early.
     dropped: Option<Psn>,
@@ -54,27 +51,27 @@ struct Early {
 impl Ahead {
     /// For `window` packets, a power of two; 1: for none.
     pub(crate) fn new(window: u32) -> Ahead {
-        let slots = alloc::vec![NONE; window as usize];
+        let slots = alloc::vec![None; window as usize];
         let messages = Messages::new(window > 1);
         Ahead { slots, count: 0, dropped: None, highest: Psn::new(0), messages }
     }
 
-    fn slot(&mut self, psn: Psn) -> &mut u32 {
+    fn slot(&mut self, psn: Psn) -> &mut Option<Entry> {
         let at = psn.value() as usize & (self.slots.len() - 1);
         &mut self.slots[at]
     }
 
     /// Empties a slot.
-    fn remove(&mut self, psn: Psn) -> u32 {
+    fn remove(&mut self, psn: Psn) -> Option<Entry> {
         self.count -= 1;
-        core::mem::replace(self.slot(psn), NONE)
+        self.slot(psn).take()
     }
 
-    fn insert(&mut self, psn: Psn, entry: u32) {
+    fn insert(&mut self, psn: Psn, entry: Entry) {
         if self.count == 0 || self.highest.is_before(psn) {
             self.highest = psn;
         }
-        *self.slot(psn) = entry;
+        *self.slot(psn) = Some(entry);
         self.count += 1;
     }
 
@@ -85,14 +82,16 @@ impl Ahead {
     /// True if something has come of the PSNs behind `psn`, of which there are `psns` with it.
     pub(super) fn is_within(&mut self, psn: Psn, psns: u32) -> bool {
         let most = (self.slots.len() as u32).min(psns);
-        self.count > 0 && (1..most).any(|index| *self.slot(psn.plus(index)) != NONE)
+        self.count > 0 && (1..most).any(|index| self.slot(psn.plus(index)).is_some())
     }
 
     /// This packet's turn has come, and it is here: what was kept of it is not needed.
     pub(super) fn let_go(&mut self, shared: &mut Shared, psn: Psn) {
-        if self.count > 0 && *self.slot(psn) != NONE {
-            let entry = self.remove(psn);
-            give_back(shared, entry);
+        if self.count > 0
+            && let Some(entry) = *self.slot(psn)
+        {
+            self.remove(psn);
+            entry.free(shared);
         }
     }
 
@@ -100,17 +99,28 @@ impl Ahead {
     pub(crate) fn forget(&mut self, shared: &mut Shared) {
         self.dropped = None;
         self.messages.clear();
-        for slot in self.slots.iter_mut().filter(|slot| **slot != NONE) {
-            give_back(shared, core::mem::replace(slot, NONE));
+        for entry in self.slots.iter_mut().filter_map(Option::take) {
+            entry.free(shared);
             self.count -= 1;
         }
     }
 }
 
-fn give_back(shared: &mut Shared, entry: u32) {
-    match entry & KEPT {
-        0 => shared.pending.give_back(entry),
-        _ => shared.kept.give_back(entry & !KEPT),
+/// A packet that came early.
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// It was placed, and this is its record.
+    Placed(Index<Pending>),
+    /// The caller keeps it at this place.
+    Kept(Index<()>),
+}
+
+impl Entry {
+    fn free(self, shared: &mut Shared) {
+        match self {
+            Entry::Placed(record) => shared.pending.remove(record),
+            Entry::Kept(place) => shared.kept.remove(place),
+        }
     }
 }
 
@@ -127,7 +137,7 @@ impl QueuePair {
         let psn = packet.bth.psn;
         let verdict = if gap >= option.window {
             self.miss_early(shared, psn)
-        } else if *self.responder.ahead.slot(psn) != NONE {
+        } else if self.responder.ahead.slot(psn).is_some() {
             shared.counters.duplicate_requests += 1;
             shared.drop(DropReason::Duplicate)
         } else {
@@ -152,10 +162,10 @@ impl QueuePair {
 
     /// The caller keeps it, if it can.
     fn keep_early(&mut self, shared: &mut Shared, psn: Psn) -> Verdict {
-        let Some(place) = shared.kept.take(()) else { return self.miss_early(shared, psn) };
+        let Some(place) = shared.kept.add(()) else { return self.miss_early(shared, psn) };
         shared.counters.kept_early += 1;
-        self.responder.ahead.insert(psn, KEPT | place);
-        Verdict::Own(OwnVerdict::Keep { place })
+        self.responder.ahead.insert(psn, Entry::Kept(place));
+        Verdict::Own(OwnVerdict::Keep { place: place.number() })
     }
 
     /// Where the packet belongs, if that is certain: RETH has told where its message goes, and how
@@ -253,27 +263,27 @@ impl QueuePair {
             ack_request: packet.bth.ack_request,
             first: early.first,
             last: early.last,
-            receive: NONE,
+            receive: None,
             kind: CompletionKind::ReceiveWrite,
             bytes: 0,
             tail: Tail::Nothing,
             solicited: packet.bth.solicited,
             from: Peer::default(),
-            resource: NONE,
+            resource: None,
         };
-        let Some(index) = shared.pending.take(pending) else {
+        let Some(index) = shared.pending.add(pending) else {
             return shared.drop(DropReason::PendingPool);
         };
         let ahead = &mut self.responder.ahead;
         if let Some(message) = early.begins {
             ahead.messages.insert(message);
         }
-        ahead.insert(psn, index);
+        ahead.insert(psn, Entry::Placed(index));
         shared.counters.placed_early += 1;
         if placed {
             return Verdict::Done;
         }
-        let token = self.token(TokenKind::Request, index);
+        let token = self.token(TokenSubject::Request(index));
         let (header, relaxed) = (ScatterList::EMPTY, self.is_relaxed(shared, &target));
         Verdict::Place(Placement { target: Target { bytes: target, header, relaxed }, token })
     }
@@ -314,7 +324,7 @@ impl QueuePair {
                 if let Some(record) = early_record(ahead, shared, later) {
                     ahead.remove(later);
                     ahead.note_dropped(later);
-                    shared.pending.give_back(record);
+                    shared.pending.remove(record);
                 }
             }
         }
@@ -338,22 +348,22 @@ impl QueuePair {
         self.responder.ahead.messages.forget_before(expected);
         while self.responder.ahead.count > 0 {
             let expected = self.responder.expected;
-            let index = *self.responder.ahead.slot(expected);
-            if index == NONE {
-                break;
-            }
-            if index & KEPT != 0 {
-                // Its turn has come: the caller hands it in.
-                if !self.in_recalling {
-                    self.in_recalling = true;
-                    shared.recalling.push(self.index);
+            let index = match *self.responder.ahead.slot(expected) {
+                None => break,
+                Some(Entry::Placed(index)) => index,
+                Some(Entry::Kept(_)) => {
+                    // Its turn has come: the caller hands it in.
+                    if !self.in_recalling {
+                        self.in_recalling = true;
+                        shared.recalling.push(self.index);
+                    }
+                    return;
                 }
-                return;
-            }
+            };
             self.responder.ahead.remove(expected);
             if !self.continue_write(shared, index) {
                 // A message begins within another one, or goes on without having begun.
-                shared.pending.give_back(index);
+                shared.pending.remove(index);
                 let code = NakCode::InvalidRequest;
                 let _ = self.refuse(shared, expected, code, Status::Flushed);
                 return;
@@ -366,7 +376,7 @@ impl QueuePair {
 
     /// An early packet of a WRITE takes its turn. False if it does not continue what came before
     /// it.
-    fn continue_write(&mut self, shared: &Shared, index: u32) -> bool {
+    fn continue_write(&mut self, shared: &Shared, index: Index<Pending>) -> bool {
         let pending = &shared.pending[index];
         let (mtu, responder) = (self.mtu, &mut self.responder);
         let (granted, left, length) = match (responder.incoming, pending.first) {
@@ -413,19 +423,15 @@ impl QueuePair {
         if ahead.count == 0 {
             return None;
         }
-        let entry = *ahead.slot(expected);
-        if entry == NONE || entry & KEPT == 0 {
-            return None;
-        }
+        let Some(Entry::Kept(place)) = *ahead.slot(expected) else { return None };
         ahead.remove(expected);
-        give_back(shared, entry);
-        Some(entry & !KEPT)
+        shared.kept.remove(place);
+        Some(place.number())
     }
 }
 
 /// The record of the packet `psn`, if it came early and was placed.
-fn early_record(ahead: &mut Ahead, shared: &Shared, psn: Psn) -> Option<u32> {
-    let entry = *ahead.slot(psn);
-    let placed = entry & KEPT == 0 && shared.pending[entry].psn == psn;
-    placed.then_some(entry)
+fn early_record(ahead: &mut Ahead, shared: &Shared, psn: Psn) -> Option<Index<Pending>> {
+    let Some(Entry::Placed(index)) = *ahead.slot(psn) else { return None };
+    (shared.pending[index].psn == psn).then_some(index)
 }

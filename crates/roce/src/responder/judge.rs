@@ -76,7 +76,7 @@ impl QueuePair {
         };
         self.responder.incoming = Incoming::Nothing;
         let (from, bytes) = (self.peer, bytes + payload);
-        Ok(Taken { last: true, receive, bytes, tail, from, ..taken })
+        Ok(Taken { last: true, receive: Some(receive), bytes, tail, from, ..taken })
     }
 
     fn judge_write(
@@ -122,7 +122,7 @@ impl QueuePair {
         }
         let mut taken = Taken { target, last: true, ..Taken::NOTHING };
         if let Some(immediate) = immediate {
-            taken.receive = self.next_receive(shared).ok_or(Refusal::NotReady)?;
+            taken.receive = Some(self.next_receive(shared).ok_or(Refusal::NotReady)?);
             taken.kind = CompletionKind::ReceiveWrite;
             (taken.bytes, taken.tail, taken.from) = (length, Tail::Immediate(immediate), self.peer);
         }
@@ -150,7 +150,7 @@ impl QueuePair {
         }
         let kind = ResourceKind::Read { granted, length: reth.length, from: 0 };
         let resource = Resource { first, packets, kind, stage: Stage::Waiting };
-        let resource = self.responder.resources.insert(resource);
+        let resource = Some(self.responder.resources.insert(resource));
         Ok(Taken { psns: packets, last: true, resource, ..Taken::NOTHING })
     }
 
@@ -171,7 +171,7 @@ impl QueuePair {
         let operand = atomic.swap_or_add;
         let kind = ResourceKind::Atomic { granted, compare, operand, old: 0 };
         let resource = Resource { first, packets: 1, kind, stage: Stage::Waiting };
-        let resource = self.responder.resources.insert(resource);
+        let resource = Some(self.responder.resources.insert(resource));
         Ok(Taken { last: true, resource, ..Taken::NOTHING })
     }
 }

@@ -12,7 +12,6 @@ use crate::canary::Canary;
 use crate::queue_pair::QueuePair;
 use crate::resources::{Resource, ResourceKind, Stage};
 use crate::shared::Shared;
-use fairway_device::pool::NONE;
 use fairway_device::{LocalRange, Rights, ScatterList};
 use fairway_wire::roce::{Operation, Packet, WriteFragment};
 
@@ -63,16 +62,15 @@ impl QueuePair {
     /// Where the payload of a SEND goes; nowhere if it will be refused.
     fn send_target(&self, shared: &Shared, payload: u32) -> ScatterList {
         let (receive, bytes) = match self.responder.incoming {
-            Incoming::Send { receive, bytes } => (receive, bytes),
+            Incoming::Send { receive, bytes } => (Some(receive), bytes),
             _ => match self.responder.spare {
-                Some(receive) => (receive, 0),
+                Some(receive) => (Some(receive), 0),
                 None => (shared.receive_queues[self.receives].list.head(), 0),
             },
         };
-        match receive {
-            NONE => ScatterList::EMPTY,
-            receive => shared.receives[receive].local.slice(bytes, payload),
-        }
+        receive.map_or(ScatterList::EMPTY, |receive| {
+            shared.receives[receive].local.slice(bytes, payload)
+        })
     }
 
     /// Where the payload of a WRITE goes; nowhere if it will be refused.
@@ -86,7 +84,7 @@ impl QueuePair {
             _ => None,
         };
         // An access of no bytes is to no segment: payload behind it will be refused.
-        let somewhere = granted.filter(|granted| granted.segment != NONE);
+        let somewhere = granted.filter(|granted| granted.segment.is_some());
         somewhere.map_or(ScatterList::EMPTY, |granted| target(&granted, payload))
     }
 

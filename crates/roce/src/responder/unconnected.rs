@@ -101,7 +101,7 @@ impl QueuePair {
             target: record.local.slice(IP_HEADER, received.payload),
             header: record.local.slice(0, IP_HEADER),
             last: true,
-            receive,
+            receive: Some(receive),
             bytes,
             tail: immediate.map_or(Tail::Nothing, Tail::Immediate),
             from: Peer { address: received.source, queue_pair: deth.source },

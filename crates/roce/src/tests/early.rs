@@ -61,7 +61,7 @@ fn beyond_the_tolerance_the_missing_packet_alone_is_sent_again() {
 }
 
 #[test]
-fn another_gap_is_told_of_when_the_first_has_closed_although_nothing_more_comes() {
+fn second_gap_is_reported_once_the_first_has_closed_without_further_packets() {
     let mut pair = pair(3);
     pair.write(0, 1, 12 * MTU);
     let sent = pair.pull(0);

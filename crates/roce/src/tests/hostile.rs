@@ -66,7 +66,7 @@ fn packet(
 }
 
 #[test]
-fn whatever_comes_nothing_panics_leaks_or_strays() {
+fn random_packets_cause_no_panic_leak_or_stray_write() {
     let mut random = Random::new(1);
     let (mut placed, mut dropped) = (0, 0);
     for round in 0..3000u64 {

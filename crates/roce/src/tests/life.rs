@@ -41,7 +41,7 @@ fn the_table_of_states_is_the_specifications() {
 }
 
 #[test]
-fn what_may_be_posted_depends_on_the_state() {
+fn permitted_posts_depend_on_the_state() {
     let mut pair = Pair::new(Transport::Rc);
     let number = pair.pairs[0];
     let send = pair.request(0, 1, Work::Send { tail: Tail::Nothing }, 8);
@@ -148,7 +148,7 @@ fn a_reset_forgets_everything_and_the_queue_pair_lives_again() {
 }
 
 #[test]
-fn completions_that_nobody_polled_go_with_their_queue_pair() {
+fn unpolled_completions_go_with_their_queue_pair() {
     let mut pair = Pair::new(Transport::Rc);
     pair.receive(0, 9, 8);
     pair.write(0, 1, 8);
@@ -185,7 +185,7 @@ fn a_destroyed_queue_pairs_number_is_not_used_again_soon() {
 }
 
 #[test]
-fn the_first_packet_is_reported_to_who_waits_for_it() {
+fn first_packet_is_reported_as_established() {
     let mut pair = Pair::new(Transport::Rc);
     let number = pair.pairs[1];
     pair.hosts[1].modify(number, &Change::Reset).unwrap();

@@ -103,7 +103,7 @@ fn the_answer_to_a_read_is_made_before_what_it_reads_is_changed() {
 }
 
 #[test]
-fn where_an_answer_cannot_be_made_what_would_change_it_comes_again() {
+fn write_that_would_change_an_unsent_answer_is_retransmitted() {
     let mut pair = careless();
     pair.read(0, 1, 2 * MTU);
     write_to(&mut pair, 2, 8192, 8);
@@ -236,7 +236,7 @@ fn of_the_message_whose_turn_it_is_all_but_the_end_is_placed_early() {
 }
 
 #[test]
-fn what_a_read_before_the_message_reads_is_not_changed_early() {
+fn message_does_not_change_bytes_of_an_earlier_read() {
     let mut pair = early_pair();
     relax(&mut pair, 0);
     pair.read(0, 1, 8 * MTU);

@@ -83,7 +83,7 @@ fn an_armed_queue_tells_of_one_completion() {
 }
 
 #[test]
-fn who_waits_for_the_solicited_hears_of_those_and_of_errors() {
+fn queue_armed_for_solicited_completions_notifies_for_those_and_errors() {
     let mut pair = Pair::new(Transport::Rc);
     let queue = pair.queues[1][1];
     pair.hosts[1].arm(queue, true).unwrap();
@@ -159,7 +159,7 @@ fn a_shared_queue_that_runs_low_is_reported_once() {
 }
 
 #[test]
-fn a_queue_pair_says_when_it_takes_no_more_of_a_shared_queue() {
+fn queue_pair_reports_when_it_takes_no_more_of_a_shared_queue() {
     let mut pair = Pair::new(Transport::Rc);
     let queue = shared(&mut pair, 8);
     let local = pair.local(1, 0, 64);
@@ -201,7 +201,7 @@ fn numbers_stay_within_their_range() {
 }
 
 #[test]
-fn what_names_deregistered_memory_fails_when_its_turn_comes() {
+fn operation_on_deregistered_memory_fails_when_its_turn_comes() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 1, 8);
     let segment = pair.regions[0].segment;

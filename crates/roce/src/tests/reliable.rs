@@ -169,7 +169,7 @@ fn seven_rnr_retries_are_without_end() {
 }
 
 #[test]
-fn credits_hold_back_what_nobody_could_take() {
+fn credits_hold_back_messages_without_a_receive() {
     let mut pair = Pair::new(Transport::Rc);
     for id in 0..3 {
         pair.receive(1, id, 64);
@@ -223,7 +223,7 @@ fn the_window_bounds_what_is_under_way() {
 }
 
 #[test]
-fn acknowledgements_say_what_is_limitless_with_shared_receives() {
+fn acknowledgements_grant_unlimited_credit_with_shared_receives() {
     let mut pair = Pair::new(Transport::Rc);
     let queue = pair.hosts[1].create_receive_queue(3, 4).unwrap();
     let shared =
@@ -302,7 +302,7 @@ fn every_gap_is_refused() {
 }
 
 #[test]
-fn what_was_acknowledged_meanwhile_is_not_sent_again() {
+fn packets_acknowledged_meanwhile_are_not_retransmitted() {
     let mut pair = Pair::new(Transport::Rc);
     for id in 0..4 {
         pair.write(0, id, 8);

@@ -35,7 +35,7 @@ fn a_broken_message_is_dropped_and_its_receive_taken_by_the_next() {
 }
 
 #[test]
-fn what_an_unreliable_peer_may_not_access_is_dropped_in_silence() {
+fn accesses_without_rights_of_an_unreliable_peer_are_dropped_silently() {
     let mut pair = Pair::new(Transport::Uc);
     let remote = RemoteAddress { r_key: 5, ..pair.remote(0, 0) };
     pair.post(0, 1, Work::Write { remote, immediate: None }, 8);

@@ -139,7 +139,7 @@ fn again(world: &World) -> (u64, u64, u64) {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_and_little_else() {
+fn lost_packets_are_retransmitted_and_few_others() {
     for traffic in [Traffic::LONG, Traffic::LONG_SENDS] {
         let (mut lost, mut resent, mut sent) = (0, 0, 0);
         for seed in 7000..7010 {
@@ -156,7 +156,7 @@ fn what_is_lost_is_sent_again_and_little_else() {
 }
 
 #[test]
-fn what_is_only_late_is_hardly_ever_sent_again() {
+fn late_packets_are_hardly_ever_retransmitted() {
     for traffic in [Traffic::LONG, Traffic::LONG_SENDS] {
         for seed in 7100..7104 {
             let shuffled = Faults { reordering: 125, ..Faults::NONE };
@@ -226,7 +226,7 @@ fn violations(seeds: std::ops::Range<u64>, traffic: Traffic) -> Vec<String> {
 
 /// Without order the same tests fail: they would find it missing.
 #[test]
-fn where_any_order_is_allowed_disorder_is_found() {
+fn relaxed_order_shows_disorder() {
     let in_order = violations(8300..8310, Traffic::OVERLAPPING);
     let reads = in_order.iter().filter(|text| text.starts_with("Read")).count();
     assert!(reads > 5, "READs get the bytes of later operations: {in_order:?}");
@@ -236,7 +236,7 @@ fn where_any_order_is_allowed_disorder_is_found() {
 }
 
 #[test]
-fn where_any_order_is_allowed_the_last_writes_bytes_remain() {
+fn relaxed_order_keeps_the_bytes_of_the_last_write() {
     let mut early = 0;
     for seed in 8400..8410 {
         let relaxed = Traffic { relaxed: Relaxed::Both, ..Traffic::BULK_OUT_OF_ORDER };

@@ -78,7 +78,7 @@ fn foreign_memory_is_left_alone() {
 }
 
 #[test]
-fn words_change_as_the_operator_says() {
+fn words_change_by_the_operator() {
     let memory = Memory::zeroed(16).unwrap();
     for width in [4, 8] {
         let mask = if width == 8 { u64::MAX } else { u64::from(u32::MAX) };

@@ -25,7 +25,7 @@ fn an_area_lies_wholly_in_the_memory() {
 
 /// The layout is frozen: these numbers stand in `docs/policies.md` and in the headers.
 #[test]
-fn every_field_is_where_the_document_says() {
+fn every_field_is_at_the_documented_offset() {
     let mut bytes = [0xee; AREA_BYTES];
     let mut area = area(&mut bytes);
     area.put_ack(&AckSample {
@@ -110,7 +110,7 @@ fn decisions_are_kept_within_bounds() {
 }
 
 #[test]
-fn more_paths_than_there_is_room_for_are_not_told_of() {
+fn paths_beyond_the_room_are_left_out() {
     let mut bytes = [0; AREA_BYTES];
     let view = PathView { sent: u64::MAX, ..PathView::default() };
     let request = ChunkRequest { now: Instant::ZERO, bytes: 0, random: 0 };

@@ -111,7 +111,7 @@ fn a_link_that_fails_is_gone_around() {
 }
 
 #[test]
-fn what_hosts_would_not_know_is_refused() {
+fn trimming_switches_are_refused() {
     let mut settings = Settings::default();
     settings.read("topology leaf-spine\nnodes 4\nhosts-per-leaf 2\noverflow trim\n").unwrap();
     let refused = Emulation::new(settings.build(1).unwrap()).err().unwrap();

@@ -28,7 +28,7 @@ fn a_slow_link_keeps_its_rate_and_a_long_one_its_latency() {
 fn headers_do_not_keep_data_waiting_for_ever() {
     for (overflow, expected) in [(Overflow::Trim, 10), (Overflow::Drop, 30)] {
         let mut port = Port::new(0, 0, 400_000, 0);
-        let packet = |class| Hot {
+        let packet = |class| PacketMeta {
             next: NONE,
             bytes: 100,
             destination: 0,
@@ -41,7 +41,8 @@ fn headers_do_not_keep_data_waiting_for_ever() {
             trimmed: false,
             hops: 0,
         };
-        let mut packets: Vec<Hot> = (0..31).map(|number| packet(u8::from(number == 0))).collect();
+        let mut packets: Vec<PacketMeta> =
+            (0..31).map(|number| packet(u8::from(number == 0))).collect();
         let (mut tally, marking) = (PortTally::default(), Marking::Off);
         let spec = QueueSpec {
             bytes: 10_000,

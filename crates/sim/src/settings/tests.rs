@@ -83,7 +83,7 @@ fn nodes_fail_by_number_and_by_name() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn wrong_settings_are_named_in_the_error() {
     for (text, word) in [
         ("nodes 1", "hosts"),
         ("link 400", "as 400G"),

@@ -42,7 +42,7 @@ fn a_wrong_matrix_is_refused_with_its_line() {
 
 /// Runs a collective on paper: flow by flow, it follows which rank holds what.
 #[test]
-fn collectives_bring_everything_to_everybody() {
+fn collectives_bring_all_data_to_every_rank() {
     for hosts in [2u32, 3, 7, 16] {
         for kind in [Collective::RingAllReduce, Collective::AllGather, Collective::TreeAllReduce] {
             let flows = collective(kind, hosts, 1 << 20);

@@ -348,7 +348,7 @@ fn the_icrc_does_not_cover_what_routers_change() {
 }
 
 #[test]
-fn what_is_no_udp_is_named() {
+fn packet_that_is_not_udp_is_refused_by_name() {
     let good = enclosed(&OUTER, 0, 64, b"content");
     let with = |at: usize, byte: u8| {
         let mut bytes = good.clone();

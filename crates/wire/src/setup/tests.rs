@@ -5,7 +5,7 @@ use crate::strategies;
 
 proptest! {
     #[test]
-    fn parameters_agree_whoever_asks(a in strategies::parameters(), b in strategies::parameters()) {
+    fn agreed_parameters_do_not_depend_on_the_initiator(a in strategies::parameters(), b in strategies::parameters()) {
         let agreed = a.agree(&b);
         prop_assert_eq!(agreed, b.agree(&a));
         prop_assert_eq!(agreed.fault(), None);

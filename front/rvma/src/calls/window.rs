@@ -108,15 +108,14 @@ fn mailbox_options(
         return Err(Failure::argument("flags", format!("{flags:#x}"), "use RVMA_WIN_..."));
     }
     let has = |flag| flags & flag != 0;
-    Ok(MailboxOptions {
-        address,
-        key: 0,
-        threshold,
-        steering: if has(STREAM) { Steering::Receiver } else { Steering::Sender },
-        when_empty: if has(REFUSE_EMPTY) { WhenEmpty::Refuse } else { WhenEmpty::Wait },
-        retired,
-        nack: !has(NO_NACK),
-    })
+    Ok(MailboxOptions::default()
+        .address(address)
+        .key(0)
+        .threshold(threshold)
+        .steering(if has(STREAM) { Steering::Receiver } else { Steering::Sender })
+        .when_empty(if has(REFUSE_EMPTY) { WhenEmpty::Refuse } else { WhenEmpty::Wait })
+        .retired(retired)
+        .nack(!has(NO_NACK)))
 }
 
 /// A secret that is neither "none" nor "draw one".

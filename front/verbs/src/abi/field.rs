@@ -10,10 +10,10 @@ use std::sync::atomic::{
 /// Reads acquire and writes release, so that a thread that reads a pointer also sees the object
 /// behind it.
 #[repr(transparent)]
-pub(crate) struct Field<T: Word>(T::Atomic);
+pub struct Field<T: Word>(T::Atomic);
 
 /// A type that the processor reads and writes at once.
-pub(crate) trait Word: Copy {
+pub trait Word: Copy {
     type Atomic;
 
     fn atomic(self) -> Self::Atomic;
@@ -59,47 +59,47 @@ words! {
 }
 
 impl<T: Word> Field<T> {
-    pub(crate) fn new(value: T) -> Field<T> {
+    pub fn new(value: T) -> Field<T> {
         Field(value.atomic())
     }
 
     #[inline]
-    pub(crate) fn get(&self) -> T {
+    pub fn get(&self) -> T {
         T::load(&self.0)
     }
 
     #[inline]
-    pub(crate) fn set(&self, value: T) {
+    pub fn set(&self, value: T) {
         value.store(&self.0);
     }
 
     /// Writes a value and returns the one before. Of several calls at once, no two get the same.
-    pub(crate) fn replace(&self, value: T) -> T {
+    pub fn replace(&self, value: T) -> T {
         value.swap(&self.0)
     }
 }
 
 impl<P> Field<*mut P> {
-    pub(crate) fn null() -> Field<*mut P> {
+    pub fn null() -> Field<*mut P> {
         Field::new(std::ptr::null_mut())
     }
 
     /// Writes a null pointer and returns what was there.
-    pub(crate) fn take(&self) -> *mut P {
+    pub fn take(&self) -> *mut P {
         self.replace(std::ptr::null_mut())
     }
 }
 
 impl Field<u32> {
     /// Adds to a counter of events.
-    pub(crate) fn add(&self, events: u32) {
+    pub fn add(&self, events: u32) {
         self.0.fetch_add(events, Ordering::AcqRel);
     }
 }
 
 impl Field<i32> {
     /// Adds to a counter of users.
-    pub(crate) fn add(&self, users: i32) {
+    pub fn add(&self, users: i32) {
         self.0.fetch_add(users, Ordering::AcqRel);
     }
 }

@@ -3,7 +3,8 @@
 //! The unit test `tests.rs` has the C compiler compare every size and offset with the installed
 //! header. Enumerations are plain integers here: what a C program passes need not be one of the
 //! header's values, and an illegal one must not be undefined behaviour.
-#![allow(non_camel_case_types)]
+// Types and fields are those of the header, and documented by the manual pages of libibverbs.
+#![allow(non_camel_case_types, missing_docs)]
 
 mod attributes;
 mod constants;
@@ -15,40 +16,42 @@ mod objects;
 mod tests;
 mod work;
 
-pub(crate) use attributes::*;
-pub(crate) use constants::*;
-pub(crate) use context::*;
-pub(crate) use extended::*;
-pub(crate) use field::Field;
-pub(crate) use objects::*;
-pub(crate) use work::*;
+pub use attributes::*;
+pub use constants::*;
+pub use context::*;
+pub use extended::*;
+pub use field::Field;
+pub use objects::*;
+pub use work::*;
 
 /// A type that can be made of zeroes.
 ///
 /// # Safety
 ///
 /// Bytes that are all zeroes are a legal value of the type.
-pub(crate) unsafe trait Zero: Sized {}
+pub unsafe trait Zero: Sized {}
 
 // SAFETY: an array consists of such values.
 unsafe impl<T: Zero, const LENGTH: usize> Zero for [T; LENGTH] {}
 
-/// Implements [`Zero`] for structs of C.
+/// Implements [`Zero`](crate::abi::Zero) for structs of C that consist of numbers, raw pointers,
+/// and what need not be initialised.
+#[macro_export]
 macro_rules! zero {
     ($($name:ty),* $(,)?) => {
         // SAFETY: each consists of numbers, raw pointers, and what need not be initialised.
         $(unsafe impl $crate::abi::Zero for $name {})*
     };
 }
-pub(crate) use zero;
-
 zero! {
     ibv_ah_attr, ibv_device_attr, ibv_device_attr_ex, ibv_port_attr, ibv_qp_attr, ibv_recv_wr,
     ibv_send_wr, ibv_wc,
+    // The system's.
+    libc::addrinfo, libc::sockaddr_in, libc::sockaddr_in6, libc::sockaddr_storage,
 }
 
 /// A struct of C that is all zeroes.
-pub(crate) fn zeroed<T: Zero>() -> T {
+pub fn zeroed<T: Zero>() -> T {
     // SAFETY: zeroes are a legal value of the type (`Zero`).
     unsafe { std::mem::zeroed() }
 }

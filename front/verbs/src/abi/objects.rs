@@ -4,177 +4,177 @@ use super::{Field, ibv_context, ibv_gid};
 use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
 
 #[repr(C)]
-pub(crate) struct ibv_pd {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) handle: u32,
+pub struct ibv_pd {
+    pub context: *mut ibv_context,
+    pub handle: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_td {
-    pub(crate) context: *mut ibv_context,
+pub struct ibv_td {
+    pub context: *mut ibv_context,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_td_init_attr {
-    pub(crate) comp_mask: u32,
+pub struct ibv_td_init_attr {
+    pub comp_mask: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_parent_domain_init_attr {
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) td: *mut ibv_td,
-    pub(crate) comp_mask: u32,
-    pub(crate) alloc: *mut c_void,
-    pub(crate) free: *mut c_void,
-    pub(crate) pd_context: *mut c_void,
+pub struct ibv_parent_domain_init_attr {
+    pub pd: *mut ibv_pd,
+    pub td: *mut ibv_td,
+    pub comp_mask: u32,
+    pub alloc: *mut c_void,
+    pub free: *mut c_void,
+    pub pd_context: *mut c_void,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_mr {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) pd: Field<*mut ibv_pd>,
-    pub(crate) addr: Field<*mut c_void>,
-    pub(crate) length: Field<usize>,
-    pub(crate) handle: u32,
-    pub(crate) lkey: Field<u32>,
-    pub(crate) rkey: Field<u32>,
+pub struct ibv_mr {
+    pub context: *mut ibv_context,
+    pub pd: Field<*mut ibv_pd>,
+    pub addr: Field<*mut c_void>,
+    pub length: Field<usize>,
+    pub handle: u32,
+    pub lkey: Field<u32>,
+    pub rkey: Field<u32>,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_global_route {
-    pub(crate) dgid: ibv_gid,
-    pub(crate) flow_label: u32,
-    pub(crate) sgid_index: u8,
-    pub(crate) hop_limit: u8,
-    pub(crate) traffic_class: u8,
+pub struct ibv_global_route {
+    pub dgid: ibv_gid,
+    pub flow_label: u32,
+    pub sgid_index: u8,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
 }
 
 /// The header in front of a received datagram, as it is in memory: unaligned.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_grh {
-    pub(crate) version_tclass_flow: u32,
-    pub(crate) paylen: u16,
-    pub(crate) next_hdr: u8,
-    pub(crate) hop_limit: u8,
-    pub(crate) sgid: ibv_gid,
-    pub(crate) dgid: ibv_gid,
+pub struct ibv_grh {
+    pub version_tclass_flow: u32,
+    pub paylen: u16,
+    pub next_hdr: u8,
+    pub hop_limit: u8,
+    pub sgid: ibv_gid,
+    pub dgid: ibv_gid,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_ah_attr {
-    pub(crate) grh: ibv_global_route,
-    pub(crate) dlid: u16,
-    pub(crate) sl: u8,
-    pub(crate) src_path_bits: u8,
-    pub(crate) static_rate: u8,
-    pub(crate) is_global: u8,
-    pub(crate) port_num: u8,
+pub struct ibv_ah_attr {
+    pub grh: ibv_global_route,
+    pub dlid: u16,
+    pub sl: u8,
+    pub src_path_bits: u8,
+    pub static_rate: u8,
+    pub is_global: u8,
+    pub port_num: u8,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_ah {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) handle: u32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct ibv_srq_attr {
-    pub(crate) max_wr: u32,
-    pub(crate) max_sge: u32,
-    pub(crate) srq_limit: u32,
-}
-
-#[repr(C)]
-pub(crate) struct ibv_srq_init_attr {
-    pub(crate) srq_context: *mut c_void,
-    pub(crate) attr: ibv_srq_attr,
-}
-
-#[repr(C)]
-pub(crate) struct ibv_srq_init_attr_ex {
-    pub(crate) srq_context: *mut c_void,
-    pub(crate) attr: ibv_srq_attr,
-    pub(crate) comp_mask: u32,
-    pub(crate) srq_type: c_int,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) xrcd: *mut c_void,
-    pub(crate) cq: *mut ibv_cq,
-    pub(crate) max_num_tags: u32,
-    pub(crate) max_ops: u32,
-}
-
-#[repr(C)]
-pub(crate) struct ibv_srq {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) srq_context: Field<*mut c_void>,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) handle: u32,
-    pub(crate) mutex: pthread_mutex_t,
-    pub(crate) cond: pthread_cond_t,
-    pub(crate) events_completed: Field<u32>,
+pub struct ibv_ah {
+    pub context: *mut ibv_context,
+    pub pd: *mut ibv_pd,
+    pub handle: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_cap {
-    pub(crate) max_send_wr: u32,
-    pub(crate) max_recv_wr: u32,
-    pub(crate) max_send_sge: u32,
-    pub(crate) max_recv_sge: u32,
-    pub(crate) max_inline_data: u32,
+pub struct ibv_srq_attr {
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub srq_limit: u32,
+}
+
+#[repr(C)]
+pub struct ibv_srq_init_attr {
+    pub srq_context: *mut c_void,
+    pub attr: ibv_srq_attr,
+}
+
+#[repr(C)]
+pub struct ibv_srq_init_attr_ex {
+    pub srq_context: *mut c_void,
+    pub attr: ibv_srq_attr,
+    pub comp_mask: u32,
+    pub srq_type: c_int,
+    pub pd: *mut ibv_pd,
+    pub xrcd: *mut c_void,
+    pub cq: *mut ibv_cq,
+    pub max_num_tags: u32,
+    pub max_ops: u32,
+}
+
+#[repr(C)]
+pub struct ibv_srq {
+    pub context: *mut ibv_context,
+    pub srq_context: Field<*mut c_void>,
+    pub pd: *mut ibv_pd,
+    pub handle: u32,
+    pub mutex: pthread_mutex_t,
+    pub cond: pthread_cond_t,
+    pub events_completed: Field<u32>,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_init_attr {
-    pub(crate) qp_context: *mut c_void,
-    pub(crate) send_cq: *mut ibv_cq,
-    pub(crate) recv_cq: *mut ibv_cq,
-    pub(crate) srq: *mut ibv_srq,
-    pub(crate) cap: ibv_qp_cap,
-    pub(crate) qp_type: c_int,
-    pub(crate) sq_sig_all: c_int,
+pub struct ibv_qp_cap {
+    pub max_send_wr: u32,
+    pub max_recv_wr: u32,
+    pub max_send_sge: u32,
+    pub max_recv_sge: u32,
+    pub max_inline_data: u32,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_rx_hash_conf {
-    pub(crate) rx_hash_function: u8,
-    pub(crate) rx_hash_key_len: u8,
-    pub(crate) rx_hash_key: *mut u8,
-    pub(crate) rx_hash_fields_mask: u64,
+pub struct ibv_qp_init_attr {
+    pub qp_context: *mut c_void,
+    pub send_cq: *mut ibv_cq,
+    pub recv_cq: *mut ibv_cq,
+    pub srq: *mut ibv_srq,
+    pub cap: ibv_qp_cap,
+    pub qp_type: c_int,
+    pub sq_sig_all: c_int,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_rx_hash_conf {
+    pub rx_hash_function: u8,
+    pub rx_hash_key_len: u8,
+    pub rx_hash_key: *mut u8,
+    pub rx_hash_fields_mask: u64,
 }
 
 /// Begins with the fields of [`ibv_qp_init_attr`], but not with its padding.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_init_attr_ex {
-    pub(crate) qp_context: *mut c_void,
-    pub(crate) send_cq: *mut ibv_cq,
-    pub(crate) recv_cq: *mut ibv_cq,
-    pub(crate) srq: *mut ibv_srq,
-    pub(crate) cap: ibv_qp_cap,
-    pub(crate) qp_type: c_int,
-    pub(crate) sq_sig_all: c_int,
-    pub(crate) comp_mask: u32,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) xrcd: *mut c_void,
-    pub(crate) create_flags: u32,
-    pub(crate) max_tso_header: u16,
-    pub(crate) rwq_ind_tbl: *mut c_void,
-    pub(crate) rx_hash_conf: ibv_rx_hash_conf,
-    pub(crate) source_qpn: u32,
-    pub(crate) send_ops_flags: u64,
+pub struct ibv_qp_init_attr_ex {
+    pub qp_context: *mut c_void,
+    pub send_cq: *mut ibv_cq,
+    pub recv_cq: *mut ibv_cq,
+    pub srq: *mut ibv_srq,
+    pub cap: ibv_qp_cap,
+    pub qp_type: c_int,
+    pub sq_sig_all: c_int,
+    pub comp_mask: u32,
+    pub pd: *mut ibv_pd,
+    pub xrcd: *mut c_void,
+    pub create_flags: u32,
+    pub max_tso_header: u16,
+    pub rwq_ind_tbl: *mut c_void,
+    pub rx_hash_conf: ibv_rx_hash_conf,
+    pub source_qpn: u32,
+    pub send_ops_flags: u64,
 }
 
 impl ibv_qp_init_attr_ex {
     /// What it has in common with [`ibv_qp_init_attr`].
-    pub(crate) fn base(&self) -> ibv_qp_init_attr {
+    pub fn base(&self) -> ibv_qp_init_attr {
         ibv_qp_init_attr {
             qp_context: self.qp_context,
             send_cq: self.send_cq,
@@ -189,111 +189,111 @@ impl ibv_qp_init_attr_ex {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_qp_attr {
-    pub(crate) qp_state: c_int,
-    pub(crate) cur_qp_state: c_int,
-    pub(crate) path_mtu: c_int,
-    pub(crate) path_mig_state: c_int,
-    pub(crate) qkey: u32,
-    pub(crate) rq_psn: u32,
-    pub(crate) sq_psn: u32,
-    pub(crate) dest_qp_num: u32,
-    pub(crate) qp_access_flags: c_uint,
-    pub(crate) cap: ibv_qp_cap,
-    pub(crate) ah_attr: ibv_ah_attr,
-    pub(crate) alt_ah_attr: ibv_ah_attr,
-    pub(crate) pkey_index: u16,
-    pub(crate) alt_pkey_index: u16,
-    pub(crate) en_sqd_async_notify: u8,
-    pub(crate) sq_draining: u8,
-    pub(crate) max_rd_atomic: u8,
-    pub(crate) max_dest_rd_atomic: u8,
-    pub(crate) min_rnr_timer: u8,
-    pub(crate) port_num: u8,
-    pub(crate) timeout: u8,
-    pub(crate) retry_cnt: u8,
-    pub(crate) rnr_retry: u8,
-    pub(crate) alt_port_num: u8,
-    pub(crate) alt_timeout: u8,
-    pub(crate) rate_limit: u32,
+pub struct ibv_qp_attr {
+    pub qp_state: c_int,
+    pub cur_qp_state: c_int,
+    pub path_mtu: c_int,
+    pub path_mig_state: c_int,
+    pub qkey: u32,
+    pub rq_psn: u32,
+    pub sq_psn: u32,
+    pub dest_qp_num: u32,
+    pub qp_access_flags: c_uint,
+    pub cap: ibv_qp_cap,
+    pub ah_attr: ibv_ah_attr,
+    pub alt_ah_attr: ibv_ah_attr,
+    pub pkey_index: u16,
+    pub alt_pkey_index: u16,
+    pub en_sqd_async_notify: u8,
+    pub sq_draining: u8,
+    pub max_rd_atomic: u8,
+    pub max_dest_rd_atomic: u8,
+    pub min_rnr_timer: u8,
+    pub port_num: u8,
+    pub timeout: u8,
+    pub retry_cnt: u8,
+    pub rnr_retry: u8,
+    pub alt_port_num: u8,
+    pub alt_timeout: u8,
+    pub rate_limit: u32,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_qp {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) qp_context: Field<*mut c_void>,
-    pub(crate) pd: *mut ibv_pd,
-    pub(crate) send_cq: *mut ibv_cq,
-    pub(crate) recv_cq: *mut ibv_cq,
-    pub(crate) srq: *mut ibv_srq,
-    pub(crate) handle: u32,
-    pub(crate) qp_num: u32,
-    pub(crate) state: Field<c_int>,
-    pub(crate) qp_type: c_int,
-    pub(crate) mutex: pthread_mutex_t,
-    pub(crate) cond: pthread_cond_t,
-    pub(crate) events_completed: Field<u32>,
+pub struct ibv_qp {
+    pub context: *mut ibv_context,
+    pub qp_context: Field<*mut c_void>,
+    pub pd: *mut ibv_pd,
+    pub send_cq: *mut ibv_cq,
+    pub recv_cq: *mut ibv_cq,
+    pub srq: *mut ibv_srq,
+    pub handle: u32,
+    pub qp_num: u32,
+    pub state: Field<c_int>,
+    pub qp_type: c_int,
+    pub mutex: pthread_mutex_t,
+    pub cond: pthread_cond_t,
+    pub events_completed: Field<u32>,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_comp_channel {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) fd: c_int,
-    pub(crate) refcnt: Field<c_int>,
+pub struct ibv_comp_channel {
+    pub context: *mut ibv_context,
+    pub fd: c_int,
+    pub refcnt: Field<c_int>,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_cq {
-    pub(crate) context: *mut ibv_context,
-    pub(crate) channel: *mut ibv_comp_channel,
-    pub(crate) cq_context: Field<*mut c_void>,
-    pub(crate) handle: u32,
-    pub(crate) cqe: Field<c_int>,
-    pub(crate) mutex: pthread_mutex_t,
-    pub(crate) cond: pthread_cond_t,
-    pub(crate) comp_events_completed: Field<u32>,
-    pub(crate) async_events_completed: Field<u32>,
+pub struct ibv_cq {
+    pub context: *mut ibv_context,
+    pub channel: *mut ibv_comp_channel,
+    pub cq_context: Field<*mut c_void>,
+    pub handle: u32,
+    pub cqe: Field<c_int>,
+    pub mutex: pthread_mutex_t,
+    pub cond: pthread_cond_t,
+    pub comp_events_completed: Field<u32>,
+    pub async_events_completed: Field<u32>,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_cq_init_attr_ex {
-    pub(crate) cqe: u32,
-    pub(crate) cq_context: *mut c_void,
-    pub(crate) channel: *mut ibv_comp_channel,
-    pub(crate) comp_vector: u32,
-    pub(crate) wc_flags: u64,
-    pub(crate) comp_mask: u32,
-    pub(crate) flags: u32,
-    pub(crate) parent_domain: *mut ibv_pd,
+pub struct ibv_cq_init_attr_ex {
+    pub cqe: u32,
+    pub cq_context: *mut c_void,
+    pub channel: *mut ibv_comp_channel,
+    pub comp_vector: u32,
+    pub wc_flags: u64,
+    pub comp_mask: u32,
+    pub flags: u32,
+    pub parent_domain: *mut ibv_pd,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_modify_cq_attr {
-    pub(crate) attr_mask: u32,
-    pub(crate) cq_count: u16,
-    pub(crate) cq_period: u16,
+pub struct ibv_modify_cq_attr {
+    pub attr_mask: u32,
+    pub cq_count: u16,
+    pub cq_period: u16,
 }
 
 /// What an asynchronous event is about: a pointer to an object, or a port number.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) union ibv_event_element {
-    pub(crate) cq: *mut ibv_cq,
-    pub(crate) qp: *mut ibv_qp,
-    pub(crate) srq: *mut ibv_srq,
-    pub(crate) port_num: c_int,
+pub union ibv_event_element {
+    pub cq: *mut ibv_cq,
+    pub qp: *mut ibv_qp,
+    pub srq: *mut ibv_srq,
+    pub port_num: c_int,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct ibv_async_event {
-    pub(crate) element: ibv_event_element,
-    pub(crate) event_type: c_int,
+pub struct ibv_async_event {
+    pub element: ibv_event_element,
+    pub event_type: c_int,
 }
 
 #[repr(C)]
-pub(crate) struct ibv_ece {
-    pub(crate) vendor_id: u32,
-    pub(crate) options: u32,
-    pub(crate) comp_mask: u32,
+pub struct ibv_ece {
+    pub vendor_id: u32,
+    pub options: u32,
+    pub comp_mask: u32,
 }

@@ -49,7 +49,7 @@ fn everything_can_be_set() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_remedy() {
+fn wrong_settings_are_named_with_a_remedy() {
     for (name, value) in [
         ("FAIRWAY_CARRIER", "tcp"),
         ("FAIRWAY_DCQCN", "maybe"),

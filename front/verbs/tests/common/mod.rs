@@ -1,4 +1,5 @@
-//! The library as programs get it, and programs that run over it.
+//! The libraries as programs get them, and programs that run over them. The tests of librdmacm
+//! (`front/rdmacm`) use this module, too.
 #![allow(dead_code)] // Every test file uses some of it.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -203,7 +204,7 @@ fn reporter() -> &'static Path {
     static REPORTER: OnceLock<PathBuf> = OnceLock::new();
     REPORTER.get_or_init(|| {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("verbs-listening.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c/listening.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../verbs/tests/c/listening.c");
         let mut compiler = Command::new("cc");
         compiler.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]);
         let result = compiler.arg("-o").arg(&file).arg(source).arg("-ldl").output();
@@ -233,7 +234,7 @@ pub fn compile_with(compiler: &str, name: &str) -> Option<PathBuf> {
     let result = Command::new(compiler)
         .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .arg(&program)
-        .arg(here.join(format!("tests/c/{name}.c")))
+        .arg(here.join(format!("../verbs/tests/c/{name}.c")))
         .arg(library().join("libibverbs.so.1"))
         .output()
         .expect("the compiler runs");

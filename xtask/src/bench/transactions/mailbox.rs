@@ -230,8 +230,7 @@ struct Target<'a> {
 
 impl<'a> Target<'a> {
     fn new(pair: &'a Pair, notice: Notice, size: u64) -> io::Result<Self> {
-        let options =
-            MailboxOptions { address: Some(TO.address), key: TO.key, ..MailboxOptions::default() };
+        let options = MailboxOptions::default().address(TO.address).key(TO.key);
         let room = BUFFERS * size.next_multiple_of(64);
         let target = Target {
             pair,

@@ -69,8 +69,7 @@ impl Mesh {
                 };
                 for (from, to, peer) in [(one, two, there), (two, one, back)] {
                     for _ in 0..load.flows_of(from) {
-                        let options =
-                            JettyOptions { depth: JETTY_DEPTH, ..JettyOptions::default() };
+                        let options = JettyOptions::default().depth(JETTY_DEPTH);
                         let jetty = contexts[from].create_jetty(options).map_err(failed)?;
                         let (peer, to) = (peer.clone(), memory[to].key());
                         lanes[from].push(Lane { jetty, peer, to });

@@ -122,7 +122,7 @@ pub fn segment(context: &Context, length: u64, rights: Rights) -> io::Result<Seg
 
 /// A Jetty with room for much.
 pub fn jetty(context: &Context) -> io::Result<Jetty> {
-    context.create_jetty(JettyOptions { depth: 4096, ..JettyOptions::default() }).map_err(failed)
+    context.create_jetty(JettyOptions::default().depth(4096)).map_err(failed)
 }
 
 /// Keeps operations of one Jetty in flight.

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairway::Rights;
-use fairway::engine::wire::roce::{RnrTimer, Tail};
-use fairway::engine::wire::{Psn, Qpn};
-use fairway::engine::{CompletionQueueId, LocalRange};
+use fairway_engine::{CompletionQueueId, LocalRange};
 use fairway_rdma::{
     Carrier, CarrierKind, CarrierOptions, ForeignMemory, Listener, Management, Routed, open,
 };
@@ -18,6 +16,8 @@ use fairway_roce::{
     Change, Completion, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, Reliability,
     RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
+use fairway_wire::roce::{RnrTimer, Tail};
+use fairway_wire::{Psn, Qpn};
 use serde_json::{Value, json};
 
 use crate::bench::table::Spread;

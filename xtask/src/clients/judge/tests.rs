@@ -57,7 +57,7 @@ fn a_server_that_serves_for_ever_is_stopped_after_its_client() {
 }
 
 #[test]
-fn what_a_program_says_it_can_not_do_is_refused() {
+fn unsupported_operations_of_a_program_count_as_refused() {
     for text in [
         " Multicast: Operation not supported\n",
         "ib_write_bw: unrecognized option '--x'\n",
@@ -233,7 +233,7 @@ fn a_test_that_ucx_skips_is_refused_with_its_reason() {
 }
 
 #[test]
-fn suites_say_why_tests_were_refused() {
+fn suites_report_why_tests_were_refused() {
     let text = "\
 - name:   fi_dgram -p \"verbs\"
   result: Excluded

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use fairway::port::mtu_towards;
 use fairway::{
     Context, Error, Jetty, JettyOptions, LongPackets, Memory, PathStats, Peer, Rights, Segment,
     Status, To,
 };
+use fairway_port::mtu_towards;
 
 use crate::doctor::readings::{Connection, PeerReading};
 use crate::failure::Failure;
@@ -75,7 +75,7 @@ fn examine(
     service: &Service,
     set_up: Duration,
 ) -> Result<Connection, Failure> {
-    let options = JettyOptions { depth: BURST as u32, ..JettyOptions::default() };
+    let options = JettyOptions::default().depth(BURST as u32);
     let jetty = context.create_jetty(options)?;
     let memory = Memory::zeroed(MESSAGE_BYTES as usize).map_err(fairway::Error::from)?;
     let memory = context.register(memory, Rights::NONE)?;

@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use fairway::Memory;
-use fairway::port::{Address, RawSlice, ReceiveBuffer, Train, UdpConfig, UdpPort, Waiter};
+use fairway_port::{Address, RawSlice, ReceiveBuffer, Train, UdpConfig, UdpPort, Waiter};
 
 use super::system;
 use crate::doctor::readings::{Buffers, Udp};

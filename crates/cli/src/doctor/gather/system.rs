@@ -37,7 +37,7 @@ pub(super) fn entries(folder: &str) -> Vec<String> {
 
 /// Interfaces of this network namespace. (`/sys` may show those of another one.)
 pub(super) fn interfaces() -> Vec<Interface> {
-    let names = fairway::port::interfaces().unwrap_or_default();
+    let names = fairway_port::interfaces().unwrap_or_default();
     names.into_iter().filter_map(|name| interface(name).ok()).collect()
 }
 

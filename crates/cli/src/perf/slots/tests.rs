@@ -15,7 +15,7 @@ fn payload(slot: u32, generation: u32) -> Payload {
 }
 
 #[test]
-fn what_is_filled_is_found() {
+fn filled_slots_verify() {
     for size in [1, 2, 7, 8, 9, 64, 100, 4096, 4097, 20_000] {
         let slots = slots(size, 1024);
         slots.fill(2, payload(2, 0)).expect("fill");
@@ -35,7 +35,7 @@ fn what_is_filled_is_found() {
 }
 
 #[test]
-fn every_kind_of_wrong_data_is_told() {
+fn every_kind_of_wrong_data_is_reported() {
     for size in [2, 8, 64, 5000] {
         let slots = slots(size, 1024);
         slots.fill(1, payload(1, 3)).expect("fill");

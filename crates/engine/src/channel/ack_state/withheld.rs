@@ -1,6 +1,8 @@
 //! Packets that have arrived and must not be acknowledged yet.
 
 use super::AckState;
+use crate::message::Message;
+use crate::pool::Index;
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Msn, Order, Psn, Refusal, SACK_BITS, Sack, Void};
 
@@ -16,7 +18,7 @@ pub(in crate::channel) enum Why {
     /// Its payload is being put in place.
     Placing,
     /// As `Placing`; it is a part of the answer to this message of ours.
-    PlacingAnswer { question: u32 },
+    PlacingAnswer { question: Index<Message> },
     /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
     /// a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },
@@ -129,7 +131,7 @@ impl AckState {
     }
 
     /// Is a part of the answer to this message of ours being put in place?
-    pub(in crate::channel) fn is_placing_answer(&self, question: u32) -> bool {
+    pub(in crate::channel) fn is_placing_answer(&self, question: Index<Message>) -> bool {
         self.withheld.packets.iter().any(|entry| entry.why == Why::PlacingAnswer { question })
     }
 

@@ -17,8 +17,8 @@ use crate::channel::Timer;
 use crate::channel::round_trip::RoundTrip;
 use crate::limits::Profile;
 use crate::list::List;
-use crate::message::{Body, MessagePlace, access};
-use crate::pool::NONE;
+use crate::message::{Body, Message, MessagePlace, access};
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossDetector, PathOrder};
 use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
@@ -74,7 +74,7 @@ pub(super) struct Repeats {
     /// By number mod 64.
     asked: [Asked; WINDOW as usize],
     /// Those that await their answer, in the order in which they were asked last.
-    pub(super) flying: List,
+    pub(super) flying: List<Index<Message>>,
     /// The place of the next one to be asked, wrapping.
     next: u32,
     /// Of those asked once and answered, the one asked last: its place, and when it was asked.
@@ -175,7 +175,12 @@ fn slot_of(number: u32) -> usize {
 
 impl Channel {
     /// The packet of a load or store of ours.
-    pub(super) fn ask(&mut self, shared: &mut Shared, now: Instant, index: u32) -> Transmit {
+    pub(super) fn ask(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        index: Index<Message>,
+    ) -> Transmit {
         let message = shared.messages[index];
         let number = message.unsequenced().number;
         let path = match self.bypass.repeats.was_asked(number) {
@@ -239,8 +244,8 @@ impl Channel {
         path: u8,
     ) {
         self.bypass.repeats.learn(number, now, path);
-        let mut at = self.bypass.repeats.flying.head();
-        while at != NONE {
+        let mut flying = self.bypass.repeats.flying.head();
+        while let Some(at) = flying {
             let message = &shared.messages[at];
             let (number, retries, next) =
                 (message.unsequenced().number, message.retries, message.links.next());
@@ -250,18 +255,18 @@ impl Channel {
                 }
                 self.hasten(shared, at);
             }
-            at = next;
+            flying = next;
         }
     }
 
     /// Repeats one that is under way, before the retransmission time-out.
-    fn hasten(&mut self, shared: &mut Shared, index: u32) {
+    fn hasten(&mut self, shared: &mut Shared, index: Index<Message>) {
         let number = shared.messages[index].unsequenced().number;
         self.bypass.repeats.asked[slot_of(number)].hasty += 1;
         self.repeat(shared, index);
     }
 
-    fn repeat(&mut self, shared: &mut Shared, index: u32) {
+    fn repeat(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.counters.bypass_repeated += 1;
         self.bypass.repeats.flying.unlink(&mut shared.messages, index);
         self.post_bypass(shared, index);
@@ -271,11 +276,11 @@ impl Channel {
     pub(crate) fn bypass_timer(&mut self, shared: &mut Shared, now: Instant) {
         let mut next: Option<Instant> = None;
         for slot in 0..WINDOW as usize {
-            let index = self.bypass.pending[slot];
-            if index == NONE || shared.messages[index].place != MessagePlace::Asked {
+            let Some(index) = self.bypass.pending[slot] else { continue };
+            let message = &mut shared.messages[index];
+            if message.place != MessagePlace::Asked {
                 continue;
             }
-            let message = &mut shared.messages[index];
             let (number, retries) = (message.unsequenced().number, message.retries);
             if now.is_before(message.retry_at) {
                 let due = message.retry_at;
@@ -295,7 +300,7 @@ impl Channel {
     }
 
     /// A load or store of ours has been repeated often enough.
-    fn expire_bypass(&mut self, shared: &mut Shared, index: u32) {
+    fn expire_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         let is_oldest = message.unsequenced().number == self.bypass.oldest;
         if matches!(message.body, Body::Store(_)) && !is_oldest {

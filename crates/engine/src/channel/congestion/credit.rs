@@ -13,6 +13,7 @@ use crate::control::TraceEntry;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
 use crate::placement::Verdict;
+use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_policy::{Credit as Grant, SourceId};
 use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
@@ -136,12 +137,12 @@ impl Channel {
         message.remaining(self.mtu) + packets * u64::from(HEADER_BYTES)
     }
 
-    pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: u32) {
+    pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.congestion.credit.backlog += self.cost(&shared.messages[index]);
         self.ask_for_credit(shared, shared.flows.now);
     }
 
-    pub(crate) fn note_delisted(&mut self, shared: &Shared, index: u32) {
+    pub(crate) fn note_delisted(&mut self, shared: &Shared, index: Index<Message>) {
         let cost = self.cost(&shared.messages[index]);
         self.congestion.credit.shorten(cost);
     }
@@ -194,7 +195,7 @@ impl Channel {
         self.acks.reply_by(path);
         shared.counters.demands_received += 1;
         match &mut shared.credit {
-            Some(policy) => policy.announced(now, SourceId(self.index()), demand),
+            Some(policy) => policy.announced(now, SourceId(self.index().number()), demand),
             None => {
                 self.congestion.credit.grant_total(demand.total_bytes);
                 self.mark_urgent(shared);

@@ -1,7 +1,8 @@
 //! The burst of packets that leaves on one path before another path is chosen.
 
 use super::Paths;
-use crate::pool::NONE;
+use crate::message::Message;
+use crate::pool::Index;
 
 /// The burst that is leaving on one path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,7 +14,7 @@ pub(in crate::channel) struct Chunk {
     is_small: bool,
     /// The message whose packets it carries, and whether they leave the address out: a run of equal
     /// packets leaves as one, so that is settled once for each message in a chunk.
-    owner: u32,
+    owner: Option<Index<Message>>,
     leaves_address_out: bool,
 }
 
@@ -41,7 +42,7 @@ impl Paths {
     #[inline]
     pub(in crate::channel) fn begin_chunk(&mut self, path: u8, bytes: u32, is_small: bool) {
         (self.chunk.path, self.chunk.left, self.chunk.is_small, self.chunk.owner) =
-            (path, bytes, is_small, NONE);
+            (path, bytes, is_small, None);
     }
 
     /// A packet leaves for the first time. A chunk of large messages is over if another packet of
@@ -80,12 +81,12 @@ impl Paths {
     #[inline]
     pub(in crate::channel) fn leaves_address_out(
         &mut self,
-        message: u32,
+        message: Index<Message>,
         is_first: bool,
         is_learned: bool,
     ) -> bool {
-        if self.chunk.owner != message || is_first {
-            self.chunk.owner = message;
+        if self.chunk.owner != Some(message) || is_first {
+            self.chunk.owner = Some(message);
             self.chunk.leaves_address_out = is_learned;
         }
         self.chunk.leaves_address_out

@@ -121,7 +121,7 @@ impl Life {
 
 /// Run after every event, a law decides as if it were called.
 #[test]
-fn a_law_cannot_tell_that_it_hears_of_events() {
+fn algorithm_decides_the_same_by_events_as_by_packets() {
     for name in ALL {
         for seed in 0..20 {
             let mut direct = law(name);
@@ -246,7 +246,7 @@ fn after_us(us: u64) -> Instant {
 }
 
 #[test]
-fn what_comes_together_is_told_as_one() {
+fn samples_that_arrive_together_are_handed_over_as_one() {
     let log = Log::default();
     let (mut stand_in, mut processor) = rig(Box::new(Scribe(log.clone())));
     let ack = |us, rtt: Option<u64>| AckSample {
@@ -350,7 +350,7 @@ fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
 }
 
 #[test]
-fn data_alone_is_told_when_it_is_enough() {
+fn sent_bytes_alone_raise_an_event_once_they_suffice() {
     let log = Log::default();
     let (mut stand_in, mut processor) = rig(Box::new(Scribe(log.clone())));
     for packet in 0..65 {

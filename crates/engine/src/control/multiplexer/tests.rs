@@ -26,7 +26,7 @@ fn flows_take_turns() {
 }
 
 #[test]
-fn what_costs_more_comes_less_often() {
+fn event_that_costs_more_is_handed_over_less_often() {
     let (queue, mut multiplexer) = (EventQueue::new(2), Multiplexer::new(2));
     multiplexer.set_costs(|kind| if kind == Kind::Hint { 3 } else { 1 }, 1);
     let mut served = [0; 2];

@@ -100,7 +100,7 @@ fn a_flow_lives_sends_and_ends() {
 }
 
 #[test]
-fn an_end_and_a_beginning_that_come_together_are_both_told() {
+fn end_and_begin_that_arrive_together_are_both_handed_over() {
     let (queue, _, mut processor, log) = rig(0);
     tell(&queue, 0, Kind::Life, 1);
     processor.run(Instant::ZERO, 1);

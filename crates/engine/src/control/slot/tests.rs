@@ -2,7 +2,7 @@ use super::{Cursor, Gathered, Slot};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
-fn what_came_together_is_told_once() {
+fn events_that_arrive_together_are_read_once() {
     let (slot, mut cursor) = (Slot::default(), Cursor::default());
     assert_eq!(slot.peek(&cursor), None);
     slot.accumulate(1500);

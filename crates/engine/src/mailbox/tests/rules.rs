@@ -217,7 +217,7 @@ fn a_stream_of_bytes_is_put_together_in_order() {
 }
 
 #[test]
-fn what_does_not_fit_the_rest_goes_to_the_next_buffer() {
+fn put_that_does_not_fit_the_rest_goes_to_the_next_buffer() {
     let mut bench = Bench::stream(1000, 2);
     let a = Source::new(1);
     assert_eq!(bench.whole(&a, &a.put(60, 0)), 0);
@@ -366,7 +366,7 @@ fn strangers_do_not_use_up_the_records() {
 }
 
 #[test]
-fn the_oldest_put_says_that_what_is_missing_never_comes() {
+fn oldest_put_number_ends_the_wait_for_missing_puts() {
     let mut bench = Bench::bytes(100, 2);
     let a = Source::new(1);
     let puts = [30; 5].map(|length| a.put(length, 0));
@@ -423,7 +423,7 @@ fn without_records_for_gaps_puts_come_later() {
 }
 
 #[test]
-fn a_stream_without_a_free_byte_is_full_whatever_the_threshold_says() {
+fn stream_without_a_free_byte_is_full_whatever_the_threshold() {
     let mut bench = Bench::new(&config(Threshold::Operations(10), Steering::Receiver), 2);
     let a = Source::new(1);
     bench.whole(&a, &a.put(60, 0));

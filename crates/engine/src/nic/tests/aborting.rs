@@ -17,7 +17,7 @@ impl Pair {
 }
 
 #[test]
-fn what_is_aborted_is_flushed_at_once_and_touches_no_memory_afterwards() {
+fn aborted_operation_is_flushed_at_once_and_touches_no_memory_afterwards() {
     let mut pair = Pair::new(0, 1);
     let near = pair.jetties[0];
     let remote = pair.remote();
@@ -46,7 +46,7 @@ fn what_is_aborted_is_flushed_at_once_and_touches_no_memory_afterwards() {
 
 /// One of them has been acknowledged, and waits for those before it.
 #[test]
-fn what_completes_in_order_is_aborted_at_once_as_well() {
+fn operations_that_complete_in_order_are_aborted_at_once() {
     let mut pair = Pair::new(0, 1).with_stash();
     let near = pair.jetties[0];
     let remote = pair.remote();

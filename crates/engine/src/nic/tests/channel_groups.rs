@@ -91,7 +91,7 @@ fn d24_every_channel_of_a_group_has_numbers_of_its_own() {
 }
 
 #[test]
-fn what_came_by_another_channel_is_waited_for() {
+fn ordered_operation_waits_for_an_earlier_one_of_another_channel() {
     let mut pair = Pair::with_group(2);
     pair.write_at(0, 0, Tag::Ro);
     pair.write_at(1, 8, Tag::So);

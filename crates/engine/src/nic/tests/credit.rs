@@ -214,7 +214,7 @@ fn of_a_trimmed_packet_only_the_headers_have_come() {
 }
 
 #[test]
-fn pressure_is_told() {
+fn pressure_is_reported_to_peers() {
     let mut pair = pair("cc=backpressure", false);
     let remote = pair.remote();
     pair.nics[1].set_pressure(true);
@@ -249,7 +249,7 @@ fn paced(peer: bool, own_queue: bool) -> Option<u64> {
 }
 
 #[test]
-fn a_full_transmit_queue_is_heard_of_here_as_pressure_of_the_peer_is() {
+fn full_transmit_queue_slows_senders_as_pressure_of_the_peer_does() {
     let free = paced(false, false);
     assert!(paced(false, true) < free);
     assert_eq!(paced(false, true), paced(true, false));

@@ -215,7 +215,7 @@ fn a_fourth_copy_waits_as_well_where_no_round_trip_is_known() {
 }
 
 #[test]
-fn the_first_copy_of_what_was_sent_again_tells_a_least_round_trip() {
+fn first_copy_of_a_retransmitted_packet_bounds_the_round_trip() {
     let first = Duration::from_ms(1);
     let profile = Profile { timeout_initial: first, timeout_min: first, ..Profile::default() };
     let spec: PolicySpec = "cc=fixed:1M,loss=path-order".parse().unwrap();

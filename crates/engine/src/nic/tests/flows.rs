@@ -236,7 +236,7 @@ fn without_a_scheduler_long_messages_win() {
 }
 
 #[test]
-fn answers_to_reads_are_paced_by_who_sends_them() {
+fn answers_to_reads_are_paced_by_the_target() {
     let (mut pair, _) = weighted(&[]);
     let now = pair.now;
     pair.nics[1].set_scheduler(now, Some(Law::rates(12_500_000)));
@@ -370,7 +370,7 @@ impl Scheduler for Listener {
 }
 
 #[test]
-fn a_flow_that_begins_after_a_hint_hears_of_it() {
+fn flow_that_begins_after_a_hint_receives_it() {
     let mut pair = Pair::new(0, 1);
     let heard = alloc::sync::Arc::new(core::sync::atomic::AtomicU64::new(0));
     let read = || heard.load(core::sync::atomic::Ordering::Relaxed);

@@ -83,7 +83,7 @@ fn no_other_jetty_and_no_other_secret_opens_it() {
 }
 
 #[test]
-fn who_comes_too_early_comes_again() {
+fn access_before_the_grant_is_retried() {
     let mut pair = guarded(Grant::Later);
     let remote = pair.via(1);
     pair.post(0, Work::Write { remote }, 5000);
@@ -113,7 +113,7 @@ fn in_the_middle(mut pair: Pair, remote: RemoteRange, change: impl FnOnce(&mut P
 }
 
 #[test]
-fn what_is_under_way_when_a_grant_ends_is_refused() {
+fn access_under_way_when_a_grant_ends_is_refused() {
     let ends: [&[Grant]; 3] =
         [&[Grant::Nothing], &[Grant::Later, access(Rights::ALL)], &[access(Rights::READ)]];
     for grants in ends {

@@ -90,7 +90,7 @@ fn they_need_not_wait_for_one_another_nor_for_what_was_written() {
 }
 
 #[test]
-fn who_comes_before_others_leaves_them_their_receives_and_is_not_counted_as_refused() {
+fn early_message_leaves_receives_to_others_and_does_not_count_as_refused() {
     let mut pair = Pair::in_sequence(1);
     let near = pair.jetties[0];
     pair.nics[0].set_jetty_patience(near, Some(0)).unwrap();
@@ -131,7 +131,7 @@ fn the_receive_of_one_that_never_comes_goes_to_the_next() {
 }
 
 #[test]
-fn what_is_set_aside_or_waits_for_its_turn_is_flushed_with_its_jetty() {
+fn messages_set_aside_or_waiting_are_flushed_with_their_jetty() {
     let mut pair = Pair::in_sequence(1);
     (0..5).for_each(|id| pair.far_receive(id, 100));
     (0..3).for_each(|id| pair.send(id, 100));

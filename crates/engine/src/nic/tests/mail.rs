@@ -134,7 +134,7 @@ fn a_put_without_a_buffer_waits_or_is_refused_as_the_mailbox_has_it() {
 }
 
 #[test]
-fn a_sender_that_begins_before_the_mailbox_is_there_is_heard_afterwards() {
+fn puts_sent_before_the_mailbox_exists_are_admitted_once_it_does() {
     let mut pair = Pair::new(0, 1);
     for id in 0..3 {
         pair.put(id, 0, 10);
@@ -203,7 +203,7 @@ fn room_for_a_refused_put_is_given_back_though_a_later_one_is_refused_too() {
 }
 
 #[test]
-fn a_put_that_is_given_up_holds_nobody_up() {
+fn abandoned_put_does_not_delay_later_ones() {
     let profile = Profile { not_ready_retries: 1, ..Profile::default() };
     let mut pair = Pair::with_profile(0, 1, profile);
     let mailbox = pair.mailbox(Threshold::Operations(2), Steering::Receiver);

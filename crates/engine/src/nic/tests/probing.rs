@@ -124,7 +124,7 @@ fn probes_follow_what_is_sent() {
 }
 
 #[test]
-fn what_is_odd_is_looked_into() {
+fn loss_starts_probes_of_the_anomaly_mode() {
     let probes = |lose: bool| {
         let mut pair = pair("cc=fixed:64K,probe=anomaly:100", 2);
         let remote = pair.remote();
@@ -158,7 +158,7 @@ impl CongestionControl for Split {
 }
 
 #[test]
-fn what_a_probe_does_not_take_is_the_hosts_delay() {
+fn round_trip_beyond_that_of_a_probe_is_host_delay() {
     let mut pair = pair("probe=periodic:10ms", 1);
     let part = Arc::new(AtomicU64::new(0));
     let index = pair.channels[0].index();

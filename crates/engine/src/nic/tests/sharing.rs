@@ -101,7 +101,7 @@ fn a_quarter_is_left_however_many_jetties_are_stalled() {
 }
 
 #[test]
-fn what_waits_for_its_share_is_let_in_in_order_as_places_come_free() {
+fn operations_that_wait_for_a_share_are_issued_in_order_as_places_come_free() {
     let mut pair = Pair::new(0, 1).with_stash();
     let jetty = pair.jetties[0];
     pair.stall(jetty, 200);
@@ -120,7 +120,7 @@ fn what_waits_for_its_share_is_let_in_in_order_as_places_come_free() {
 }
 
 #[test]
-fn whoever_asks_for_no_order_has_no_share() {
+fn operation_without_order_needs_no_share() {
     let mut pair = Pair::new(0, 1).with_stash();
     let remote = pair.remote();
     let (jetty, relaxed) = (pair.jetties[0], OrderRequest { tag: Tag::Ro, ..STRICT });

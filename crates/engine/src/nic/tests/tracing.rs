@@ -63,7 +63,7 @@ fn records_add_up_to_the_counters() {
 }
 
 #[test]
-fn decisions_are_told_when_they_change() {
+fn decisions_are_recorded_when_they_change() {
     let (pair, records, _) = traced(100_000, 0, "cc=swift,path=spray");
     let windows: Vec<u64> = records
         .iter()
@@ -89,7 +89,7 @@ fn decisions_are_told_when_they_change() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_nothing_more_is_taken() {
+fn records_without_room_are_counted_and_recording_stops() {
     let (_, all, _) = traced(100_000, 30, "cc=swift");
     let (mut pair, some, dropped) = traced(50, 30, "cc=swift");
     assert_eq!(some[..], all[..50]);

@@ -261,7 +261,7 @@ fn freedom(program: &str, orders: &[&[usize]]) -> Vec<(usize, usize)> {
 }
 
 #[test]
-fn who_asks_for_nothing_is_not_made_to_wait() {
+fn operations_without_order_do_not_wait() {
     let program = "0 0W1>1.rot.so 0W1>1.rot.ro 0W1>1.rot.so";
     assert_eq!(freedom(program, &[&[0, 1, 2]]), [(0, 1)]);
     assert_eq!(freedom(program, &[&[1, 0, 2]]), []);

@@ -157,8 +157,7 @@ fn packets_that_are_forged_without_the_key_change_nothing() {
         Box::new(Forger { port, victim, sent, turn: 0 })
     };
     let (client, server) = (builder().build_on(forge).unwrap(), builder().build().unwrap());
-    let mail =
-        server.create_jetty(JettyOptions { number: Some(JETTY), ..Default::default() }).unwrap();
+    let mail = server.create_jetty(JettyOptions::default().number(JETTY)).unwrap();
     let inbox = server.register(Memory::zeroed(64).unwrap(), Rights::NONE).unwrap();
     mail.post_receive(&inbox, 0).unwrap();
     let secret = server.register(Memory::zeroed(64).unwrap(), Rights::READ_WRITE).unwrap();

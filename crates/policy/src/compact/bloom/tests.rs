@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_in_an_empty_one(keys in prop::collection::vec(any::<u64>(), 1..100)) {
+    fn empty_filter_contains_no_key(keys in prop::collection::vec(any::<u64>(), 1..100)) {
         let filter = BloomFilter::new(10);
         prop_assert!(keys.iter().all(|key| !filter.contains(*key)));
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn what_is_put_in_is_found_until_it_is_taken_out() {
+fn entries_are_found_until_they_are_removed() {
     let mut map = FixedMap::new(3);
     assert_eq!(map.insert(7, 'a'), Ok(None));
     assert_eq!(map.insert(7, 'b'), Ok(Some('a')));

@@ -23,7 +23,7 @@ fn totals_add_up() {
 }
 
 #[test]
-fn who_waits_has_nothing_and_may_have_missed_it() {
+fn waiting_sender_counts_as_having_missed_its_grants() {
     let mut account = Account::default();
     account.announced(&demand(1000, false), 0);
     account.grant(1000);
@@ -39,7 +39,7 @@ fn who_waits_has_nothing_and_may_have_missed_it() {
 }
 
 #[test]
-fn what_was_lost_does_not_stay_outstanding() {
+fn lost_credit_does_not_stay_outstanding() {
     let mut account = Account::default();
     account.announced(&demand(1000, false), 0);
     account.grant(1000);
@@ -49,7 +49,7 @@ fn what_was_lost_does_not_stay_outstanding() {
 }
 
 #[test]
-fn what_a_new_sender_sends_at_first_was_not_granted() {
+fn first_bytes_of_a_new_sender_count_as_not_granted() {
     let mut account = Account::default();
     account.announced(&demand(1000, false), 100);
     assert_eq!(Account::default().arrived(60), 60, "who never asks has no credit");

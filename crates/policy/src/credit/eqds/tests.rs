@@ -90,7 +90,7 @@ fn a_total_that_got_lost_is_repeated() {
 }
 
 #[test]
-fn who_does_not_use_its_credit_gets_no_more() {
+fn sender_that_does_not_use_its_credit_gets_no_more() {
     let mut eqds = Eqds::new(parameters(), 2);
     eqds.announced(at_us(0), SourceId(0), &demand(10_000));
     assert_eq!(granted(&mut eqds, 0), [(0, 32)]);
@@ -111,7 +111,7 @@ fn who_does_not_use_its_credit_gets_no_more() {
 }
 
 #[test]
-fn what_nobody_granted_takes_time_too() {
+fn bytes_sent_without_credit_delay_later_grants() {
     // A window may overlap with the first credits; what is beyond it delays them.
     let mut eqds = Eqds::new(EqdsParameters { line_bits: 8_192_000_000, ..parameters() }, 2);
     eqds.on_data(at_us(0), SourceId(1), 128 * 1024);

@@ -105,7 +105,7 @@ fn short_ones_finish_first_and_the_line_is_full() {
 }
 
 #[test]
-fn nobody_starves_behind_a_stream_of_short_ones() {
+fn long_message_does_not_starve_behind_a_stream_of_short_ones() {
     let mut model = model(parameters(1), 2);
     model.post(0, 1 << 30);
     model.run(1_000);

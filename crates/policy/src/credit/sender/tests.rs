@@ -60,7 +60,7 @@ fn a_long_one_asks_for_what_it_may_not_send_and_spends_what_it_gets() {
 }
 
 #[test]
-fn demand_is_told_when_it_grew_by_a_quantum_or_all_was_granted() {
+fn demand_is_sent_when_it_grew_by_a_quantum_or_all_was_granted() {
     let mut sender = sender();
     assert_eq!(sender.demand(at_us(0), 96 * KIB), demand(32, false, false));
     assert_eq!(sender.demand(at_us(0), 100 * KIB), None, "a little more can wait");
@@ -71,7 +71,7 @@ fn demand_is_told_when_it_grew_by_a_quantum_or_all_was_granted() {
 }
 
 #[test]
-fn what_was_lost_is_asked_for_at_once() {
+fn credit_for_lost_bytes_is_requested_at_once() {
     let mut sender = sender();
     sender.demand(at_us(0), 64 * KIB);
     sender.on_sent(at_us(0), 64 * 1024, 0);
@@ -84,7 +84,7 @@ fn what_was_lost_is_asked_for_at_once() {
 }
 
 #[test]
-fn who_waits_asks_again_ever_more_seldom() {
+fn waiting_sender_requests_again_with_growing_intervals() {
     let mut sender = sender();
     assert_eq!(sender.demand_at(), None);
     sender.demand(at_us(0), 128 * KIB);

@@ -28,7 +28,7 @@ fn the_line_is_divided_by_weight_and_anew_when_flows_come_and_go() {
 }
 
 #[test]
-fn nobody_gets_less_than_the_least() {
+fn every_flow_gets_the_least_rate_at_least() {
     let (mut scheduler, rates) = scheduler(8_000_000);
     for flow in 0..4 {
         scheduler.flow_started(

@@ -125,7 +125,7 @@ fn hungry_flows_share_a_line_that_a_greedy_nic_divides_by_message_size() {
 }
 
 #[test]
-fn what_some_do_not_use_goes_to_the_others_and_static_wastes_it() {
+fn unused_shares_go_to_other_flows_and_static_wastes_them() {
     let line = 10 * GBPS;
     let demands = [HUNGRY, GBPS, GBPS / 2, HUNGRY];
     let run = |scheduler: Box<dyn Scheduler>| {
@@ -176,7 +176,7 @@ fn weights_of_flows_and_tenants_count() {
 }
 
 #[test]
-fn whatever_the_demands_and_weights_everyone_gets_its_max_min_share() {
+fn every_flow_gets_its_max_min_share_for_any_demands_and_weights() {
     let line = 10 * GBPS;
     let mut random = 3u64;
     let mut draw = |below: u64| {
@@ -257,7 +257,7 @@ fn a_demand_that_rises_late_gets_its_part() {
 }
 
 #[test]
-fn who_uses_little_is_not_slowed_below_what_it_is_due() {
+fn flow_that_uses_little_keeps_its_fair_rate() {
     let line = 10 * GBPS;
     let mut model = model(parameters(line * 8), line, 2);
     model.start(0, HUNGRY, Share::default());

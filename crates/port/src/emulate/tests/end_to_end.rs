@@ -309,7 +309,7 @@ fn a_relay_carries_trains_and_congestion_bits_both_ways() {
 }
 
 #[test]
-fn a_relay_tells_routes_and_clients_apart() {
+fn relay_distinguishes_routes_and_clients() {
     // Paths: route + 2 x client. Client 0 loses route 1, client 1 loses route 0.
     let mut servers = [Receiver::new(bind(1)), Receiver::new(bind(1))];
     let targets = [servers[0].port.local_addrs()[0], servers[1].port.local_addrs()[0]];

@@ -107,7 +107,7 @@ fn settings() -> impl Strategy<Value = Settings> {
 
 proptest! {
     #[test]
-    fn what_is_displayed_parses_to_the_same(
+    fn displayed_specification_parses_to_the_same(
         clauses in proptest::collection::vec((proptest::option::of(0usize..300), settings()), 0..5)
     ) {
         let clauses: Vec<Clause> =

@@ -69,7 +69,7 @@ impl Datapath for Sluice {
 /// A datagram is done when it is handed to the network. If that has no room, its bytes are the
 /// application's again all the same.
 #[test]
-fn what_waits_for_room_is_what_it_was_when_its_operation_was_done() {
+fn waiting_packet_keeps_the_payload_of_its_completed_operation() {
     let [.., high, low] = std::process::id().to_be_bytes();
     let ip = std::net::Ipv4Addr::new(127, 77, high, low);
     let mut opened = sockets::open(&CarrierOptions::new(vec![ip.into()], 1024)).unwrap();

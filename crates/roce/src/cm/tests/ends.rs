@@ -23,7 +23,7 @@ fn without_a_listener_the_reason_is_the_service() {
 }
 
 #[test]
-fn a_program_that_refuses_says_why_though_it_is_lost() {
+fn refusal_arrives_with_its_reason_although_packets_are_lost() {
     let mut pair = Pair::new();
     pair.listen();
     pair.lose.push(("REJ", 1));
@@ -57,7 +57,7 @@ fn a_reply_may_be_refused() {
 }
 
 #[test]
-fn nobody_there_is_a_timeout() {
+fn connecting_to_a_silent_host_times_out() {
     let mut pair = Pair::new();
     pair.listen();
     pair.lose.push(("REQ", 100));
@@ -73,7 +73,7 @@ fn nobody_there_is_a_timeout() {
 }
 
 #[test]
-fn a_withdrawn_request_is_told() {
+fn withdrawn_request_is_reported() {
     let mut pair = Pair::new();
     pair.listen();
     let active = pair.connect(5);
@@ -171,7 +171,7 @@ fn a_queue_pair_seen_again_ends_what_it_was_in() {
 }
 
 #[test]
-fn who_stops_listening_refuses_what_waits() {
+fn ending_a_listener_refuses_waiting_requests() {
     let mut pair = Pair::new();
     let listener = pair.listen();
     let taken = pair.managers[1].listen(pair.now, SERVICE, 1);

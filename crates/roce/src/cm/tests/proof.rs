@@ -80,7 +80,7 @@ fn repeated_requests_get_an_answer_each() {
 }
 
 #[test]
-fn a_peer_that_confirms_is_told_of_the_end() {
+fn peer_that_confirms_is_notified_of_the_end() {
     let mut pair = Pair::new();
     pair.listen();
     pair.lose.push(("RTU", 1));

@@ -23,7 +23,7 @@ fn a_trace_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line() {
+fn errors_name_the_line() {
     for (text, words) in [
         ("", "ranks 8"),
         ("ranks 8", "without an operation"),

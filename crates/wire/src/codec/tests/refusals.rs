@@ -112,7 +112,7 @@ fn orders() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_read() {
+fn reserved_bytes_are_ignored() {
     let order = Order { mode: ServiceMode::Roi, ..Order::NONE };
     let read = Operation::Read { access: sample_access() };
     let ordered = Packet::Data(Data { order, ..sample_data(read) });

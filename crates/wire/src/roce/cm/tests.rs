@@ -68,7 +68,7 @@ fn fields_stand_where_the_specification_puts_them() {
 }
 
 #[test]
-fn what_is_no_message_is_named() {
+fn datagram_that_is_no_message_is_refused_by_name() {
     assert_eq!(parse(&[0; 255]), Err(MadError::Length(255)));
     assert_eq!(parse(&[0; 257]), Err(MadError::Length(257)));
     for known in 0x10..=0x1a {

@@ -1,0 +1,284 @@
+//! The two protocol engines as one kind of object: what the shell around them needs to say and
+//! hear. Every decision of the protocol is made in there.
+
+mod coherent;
+mod roce;
+mod ub;
+
+pub(crate) use coherent::{CoherentSide, HOME};
+pub(crate) use roce::RoceSide;
+pub(crate) use ub::UbSide;
+
+use crate::coherent::{Message, Pending};
+use crate::config::{Config, Ordering, Verb};
+use crate::error::ModelError;
+use fairway_device::Ranges;
+use fairway_device::drive::Access;
+use fairway_engine::wire::{self, AtomicOperator, Ecn, Route};
+use fairway_engine::{LocalRange, PlacementToken, Status};
+use fairway_roce as rocev2;
+
+/// Memory that peers work on, by the number of its segment.
+pub(crate) const EXPOSED: usize = 0;
+/// Memory that own operations send from and read into.
+pub(crate) const LOCAL: usize = 1;
+/// Memory that receives lie in.
+pub(crate) const RECEIVES: usize = 2;
+/// Memory in which the engine sets payload aside.
+pub(crate) const STASH: usize = 3;
+/// What the first exposed byte is called by peers.
+pub(crate) const BASE: u64 = 0x10_0000_0000;
+/// Receives that every endpoint keeps posted.
+pub(crate) const RECEIVE_DEPTH: u32 = 64;
+
+/// A packet of either protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Packet {
+    Ub(Route, wire::Packet),
+    Roce(wire::roce::Packet),
+    Coherent(Message),
+}
+
+/// What a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Request,
+    /// Brings what was asked for.
+    Response,
+    /// Acknowledgements and refusals.
+    Control,
+}
+
+/// A packet that an engine has handed out.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) to: usize,
+    pub(crate) packet: Packet,
+    pub(crate) role: Role,
+    pub(crate) gather: Vec<LocalRange>,
+    /// Everything on the wire but payload, without preamble, FCS and gap.
+    pub(crate) header_bytes: u32,
+    /// What it has to stay in order with until it is on the wire: packets of one stream of PSNs.
+    pub(crate) stream: Option<u32>,
+}
+
+/// Names a placement to the engine that asked for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    Ub(PlacementToken),
+    Roce(rocev2::PlacementToken),
+    Coherent(Pending),
+}
+
+/// What is to be done to memory.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    Bytes {
+        ranges: Vec<LocalRange>,
+        bytes: Vec<u8>,
+    },
+    Word {
+        range: LocalRange,
+        operator: AtomicOperator,
+        operand: u64,
+        compare: u64,
+    },
+    Copy {
+        from: LocalRange,
+        to: LocalRange,
+    },
+    /// A CPU's caches give a line up, or only the right to change it. Its answer: bit 0, it was
+    /// there; bit 1, it was changed.
+    Snoop {
+        line: u64,
+        keep: bool,
+    },
+}
+
+/// An effect, and the token to report it with.
+#[derive(Clone, Debug)]
+pub(crate) struct Placing {
+    pub(crate) effect: Effect,
+    pub(crate) token: Token,
+}
+
+/// An operation for an engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Post {
+    pub(crate) id: u64,
+    pub(crate) verb: Verb,
+    /// By an instruction, past the transport.
+    pub(crate) bypass: bool,
+    pub(crate) peer: usize,
+    pub(crate) jetty: u32,
+    pub(crate) connection: u32,
+    pub(crate) remote_jetty: u32,
+    pub(crate) remote: u64,
+    pub(crate) local: u64,
+    pub(crate) length: u32,
+    pub(crate) order: Ordering,
+    pub(crate) operand: u64,
+    pub(crate) compare: u64,
+    /// Of a SEND: what a Jetty group may go by.
+    pub(crate) hint: u8,
+    /// Over a coherent fabric: a line is given back; nothing of what it holds is wanted.
+    pub(crate) returns: bool,
+    pub(crate) whole: bool,
+}
+
+/// How an operation of either protocol failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Failure {
+    Ub(Status),
+    Roce(rocev2::Status),
+}
+
+/// An operation has ended, or a receive was used.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) id: u64,
+    /// How it failed, if it did.
+    pub(crate) failure: Option<Failure>,
+    pub(crate) value: u64,
+    pub(crate) receive: bool,
+    /// Of a receive: which of the target's endpoints it is for.
+    pub(crate) endpoint: u32,
+}
+
+/// Counters of an engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineCounters {
+    /// Packets sent.
+    pub sent: u64,
+    /// Of those, sent again.
+    pub resent: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Packets that had come before.
+    pub duplicates: u64,
+    /// Operations held back to keep an order.
+    pub gated: u64,
+}
+
+/// One host's protocol: a `ub` NIC, a RoCE host or a coherent agent. All times are picoseconds.
+pub(crate) trait ProtocolAdapter {
+    /// Posts an operation. Returns false if the protocol has no room for it now.
+    ///
+    /// # Errors
+    /// If the protocol refuses the operation whatever room it has.
+    fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError>;
+    /// The next packet to send, if any is due.
+    fn transmit(&mut self, now: u64) -> Option<Outgoing>;
+    /// Hands in a packet that arrived from host `from`. Returns the change of memory it causes.
+    fn receive(
+        &mut self,
+        now: u64,
+        from: usize,
+        packet: &Packet,
+        payload: Vec<u8>,
+        ecn: Ecn,
+    ) -> Option<Placing>;
+    /// The change of memory of a packet that the NIC kept and whose turn has come. Polled after
+    /// every packet until there is none.
+    fn recalled(&mut self, _now: u64) -> Option<Placing> {
+        None
+    }
+    /// The next change of memory that the protocol put off.
+    fn execution(&mut self) -> Option<Placing>;
+    /// Reports that a change of memory was carried out, with the old value of an atomic's word.
+    fn placed(&mut self, now: u64, token: &Token, old: u64);
+    /// The next operation that has ended.
+    fn completion(&mut self) -> Option<Done>;
+    /// Posts receive number `receive` again.
+    fn repost(&mut self, receive: u64);
+    /// The memory of receive number `receive`.
+    fn receive_buffer(&self, _receive: u64) -> LocalRange {
+        unreachable!("this stack has no receives")
+    }
+    /// When [`Self::handle_timeout`] is to be called next, if ever.
+    fn timeout(&self) -> Option<u64>;
+    /// Lets the protocol do what is due at `now`.
+    fn handle_timeout(&mut self, now: u64);
+    /// Packets, retransmissions and time-outs so far.
+    fn counters(&self) -> EngineCounters;
+    /// The transport contexts that a request of this operation uses at the initiator, and at the
+    /// target.
+    fn contexts(&self, post: &Post) -> (u32, u32);
+    /// Figures that only this protocol has, by name.
+    fn metrics(&self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
+}
+
+/// The effect of an access that a device asks for. `named` is the variant of the device's tokens.
+fn placing<T: Ranges, K: Copy>(
+    access: Access<T, K, Vec<u8>>,
+    named: impl FnOnce(K) -> Token,
+) -> Placing {
+    let token = named(access.token());
+    let effect = match access {
+        Access::Place { target, payload, .. } => {
+            Effect::Bytes { ranges: target.ranges().to_vec(), bytes: payload }
+        }
+        Access::Store { target, value, .. } => {
+            Effect::Bytes { ranges: target.ranges().to_vec(), bytes: value.to_ne_bytes().to_vec() }
+        }
+        Access::Copy { from, to, .. } => Effect::Copy { from, to },
+        Access::Atomic(atomic) => Effect::Word {
+            range: atomic.target,
+            operator: atomic.operator,
+            operand: atomic.operand,
+            compare: atomic.compare,
+        },
+    };
+    Placing { effect, token }
+}
+
+/// Bytes of every memory of a host.
+pub(crate) fn memory_bytes(config: &Config) -> [usize; 4] {
+    let payload = config.payload as usize;
+    let set = match config.workload {
+        crate::WorkloadKind::Bulk => payload * 512 * config.concurrency.max(1) as usize,
+        crate::WorkloadKind::Incast => {
+            payload * 64 * (config.concurrency.max(1) * (config.hosts - 1)) as usize
+        }
+        crate::WorkloadKind::PointerChase => {
+            4096 * (config.ops as usize + 4 + 64 * config.concurrency as usize)
+        }
+        _ => config.keys as usize * 64,
+    };
+    let set = set.clamp(1 << 20, 1 << 28).next_multiple_of(1 << 16);
+    // A buffer per operation in flight, and behind them what a host keeps of the peer's memory.
+    let buffers = slots(config) * slot_bytes(config);
+    let receive = payload.next_multiple_of(64) * RECEIVE_DEPTH as usize;
+    let endpoints = match config.fanout() {
+        // A queue pair for each sender's endpoint and each that it addresses.
+        Some(_) => {
+            let senders = config.jetties * config.connections * (config.hosts - 1);
+            (senders * config.addressed()).max(config.remote_jetties + 1)
+        }
+        None => config.remote_jetties.max(config.jetties),
+    };
+    let receives = receive * endpoints as usize;
+    [set, buffers + set, receives, 256 * config.mtu as usize]
+}
+
+/// Bytes of the buffer of an operation.
+pub(crate) fn slot_bytes(config: &Config) -> usize {
+    let scan = matches!(config.workload, crate::WorkloadKind::Ycsb('E'));
+    let longest = if scan { 6400 } else { 64 };
+    (config.payload as usize).max(longest).next_multiple_of(64)
+}
+
+/// Operations in flight per host, at most.
+pub(crate) fn slots(config: &Config) -> usize {
+    match config.rate_mops {
+        Some(_) => ((64 << 20) / slot_bytes(config)).clamp(64, 4096),
+        None => config.concurrency as usize,
+    }
+}
+
+/// Where a range lies in its memory.
+pub(crate) fn bytes_at(range: &LocalRange) -> std::ops::Range<usize> {
+    range.offset as usize..range.offset as usize + range.length as usize
+}

@@ -1,0 +1,464 @@
+//! A part of the network and its events: the whole network, if a run takes one core.
+
+use super::calendar::{Calendar, Kind};
+use super::capture::Captured;
+use super::host::Host;
+use super::packets::{CrossPartitionPacket, NONE, PacketHeaders, PacketMeta, Packets};
+use super::placement::Placements;
+use super::plan::{BETWEEN, Plan};
+use super::port::{Admission, Port, PortTally, mix};
+use super::scenario::Routing;
+use super::switch::Buffers;
+use crate::calendar::NEVER;
+use std::sync::Arc;
+
+/// What is known of a flow here: the source's part knows its beginning and its completion, the
+/// destination's part what was delivered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowState {
+    pub(crate) started: u64,
+    pub(crate) completed: u64,
+    pub(crate) delivered: u64,
+    /// Bytes that are not in place yet.
+    pub(crate) remaining: u32,
+    /// Flows that it still waits for.
+    pub(crate) waits: u32,
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) events: u64,
+    /// Packets that hosts have sent.
+    pub(crate) sent: u64,
+    /// Packets that have come to their hosts whole, and as headers only.
+    pub(crate) delivered: u64,
+    pub(crate) delivered_trimmed: u64,
+    /// Packets that found no room, and that were on a link that failed.
+    pub(crate) dropped: u64,
+    pub(crate) lost_on_links: u64,
+    pub(crate) completed: u64,
+    pub(crate) placed_bytes: u64,
+    /// Ranks that are done, messages they have taken, and when the last was done.
+    pub(crate) ranks_done: u64,
+    pub(crate) messages: u64,
+    pub(crate) ranks_end: u64,
+    /// Operations that failed: their peers were given up.
+    pub(crate) failed: u64,
+}
+
+/// A part of the network.
+#[repr(align(128))] // Its own cache lines: another core has the next one.
+pub(crate) struct Partition {
+    pub(crate) plan: Arc<Plan>,
+    part: u8,
+    /// The nodes of this part.
+    nodes: Vec<u32>,
+    pub(crate) calendar: Calendar,
+    pub(crate) packets: Packets,
+    /// All ports, of which only those of this part's nodes are used; likewise below.
+    pub(crate) ports: Vec<Port>,
+    pub(crate) tallies: Vec<PortTally>,
+    pub(crate) hosts: Vec<Option<Box<Host>>>,
+    pub(crate) flows: Vec<FlowState>,
+    /// What goes to other parts.
+    pub(crate) outbox: Vec<Vec<CrossPartitionPacket>>,
+    /// What came from other parts, and when the first of it arrives.
+    pub(crate) inbox: Vec<Vec<CrossPartitionPacket>>,
+    pub(crate) earliest_crossing: u64,
+    /// Ports of other parts that have to wait, or need not any more: when, which, and which of it.
+    pub(crate) signals: Vec<(u64, u32, bool)>,
+    pub(crate) buffers: Buffers,
+    /// What left by the port that is tapped.
+    pub(crate) captured: Vec<Captured>,
+    /// Flows of other parts that wait for one flow less.
+    pub(crate) remote_dependents: Vec<u32>,
+    pub(crate) totals: Totals,
+    /// Choices that each switch has drawn.
+    draws: Vec<u32>,
+    placements: Option<Placements>,
+    /// By stream: bytes in place here, and those since measuring began.
+    pub(crate) stream_bytes: Vec<(u64, u64)>,
+    /// If hosts are outside: packets that have arrived at them, and whether each was marked.
+    pub(crate) handed: Option<Vec<(u32, u32, bool)>>,
+}
+
+impl Partition {
+    pub(crate) fn new(plan: &Arc<Plan>, part: u8, hosts: Vec<Option<Box<Host>>>) -> Partition {
+        let network = &plan.scenario.network;
+        let ports: Vec<Port> = network
+            .links
+            .iter()
+            .map(|link| {
+                let entry = link.reverse - network.first_port[link.to as usize];
+                Port::new(link.to, entry as u16, link.megabits, link.latency_ps)
+            })
+            .collect();
+        let flows = plan.scenario.flows.iter().map(|flow| FlowState {
+            started: NEVER,
+            completed: NEVER,
+            delivered: NEVER,
+            remaining: flow.bytes,
+            waits: flow.after.len() as u32,
+        });
+        let room = 32 * ports.len() / plan.parts as usize;
+        let mut partition = Partition {
+            part,
+            calendar: Calendar::new(network.nodes() as usize, plan.window_ps, room),
+            nodes: (0..network.nodes())
+                .filter(|node| [part, BETWEEN].contains(&plan.part[*node as usize]))
+                .collect(),
+            packets: Packets::new(room),
+            tallies: vec![PortTally::default(); ports.len()],
+            ports,
+            hosts,
+            flows: flows.collect(),
+            outbox: (0..plan.parts).map(|_| Vec::new()).collect(),
+            inbox: (0..plan.parts).map(|_| Vec::new()).collect(),
+            earliest_crossing: NEVER,
+            signals: Vec::new(),
+            buffers: Buffers::new(&plan.scenario),
+            captured: Vec::with_capacity(plan.scenario.tap.map_or(0, |(_, packets)| packets)),
+            remote_dependents: Vec::new(),
+            totals: Totals::default(),
+            draws: vec![0; network.nodes() as usize],
+            placements: plan.scenario.check.then(|| Placements::new(plan)),
+            stream_bytes: vec![(0, 0); plan.scenario.streams.len()],
+            handed: None,
+            plan: Arc::clone(plan),
+        };
+        for host in 0..partition.hosts.len() as u32 {
+            partition.schedule_post(0, host);
+            partition.arm_ranks(0, host);
+            partition.arm_streams(0, host);
+        }
+        partition.schedule_changes();
+        partition
+    }
+
+    /// About how many events a window has, as far as they are known before it.
+    pub(crate) fn expected(&self, window: u64) -> u64 {
+        let crossings: usize = self.inbox.iter().map(Vec::len).sum();
+        crossings as u64 + self.calendar.count(window)
+    }
+
+    /// Lets everything happen that happens in a window, node by node.
+    pub(crate) fn run(&mut self, window: u64) {
+        for from in 0..self.inbox.len() {
+            let mut crossings = std::mem::take(&mut self.inbox[from]);
+            crossings.drain(..).for_each(|crossing| self.accept(&crossing));
+            self.inbox[from] = crossings;
+        }
+        self.earliest_crossing = NEVER;
+        self.calendar.open(window);
+        for at in 0..self.nodes.len() {
+            let node = self.nodes[at];
+            if !self.calendar.turn(node) {
+                continue;
+            }
+            self.prefetch(node);
+            let first = self.plan.scenario.network.first_port[node as usize];
+            while let Some((now, entry)) = self.calendar.pop() {
+                self.totals.events += 1;
+                match entry.kind() {
+                    Kind::Arrive => self.arrive(now, node, entry.packet()),
+                    Kind::Serve => {
+                        self.serve(now, node, first + entry.port());
+                        self.resume_host(now, node, first + entry.port());
+                    }
+                    Kind::Pull => self.turn(now, node),
+                    Kind::Timer => self.timer(now, node),
+                    Kind::Post if self.handed.is_some() => {
+                        let meta = &self.packets.meta[entry.packet() as usize];
+                        let wire = self.wire_of(node, first, meta.destination, meta.path);
+                        self.offer(now, node, wire, entry.packet());
+                    }
+                    Kind::Post => self.post(now, node),
+                    Kind::Act if self.plan.scenario.streams.is_empty() => self.act(now, node),
+                    Kind::Act => self.act_streams(now, node),
+                    Kind::Change => self.change(entry.packet()),
+                    Kind::Pause => self.pause(now, node, first + entry.port(), entry.packet()),
+                }
+            }
+        }
+    }
+
+    /// Reads one word of every packet that comes to the node whose turn it is, and of the first
+    /// that
+    /// waits at each of its ports: none of these reads waits for another, while those of the events
+    /// themselves would wait in turn.
+    #[inline]
+    fn prefetch(&self, node: u32) {
+        let (meta, headers) = (&self.packets.meta, &self.packets.headers);
+        let is_host = node < self.plan.scenario.network.hosts;
+        let mut read = 0;
+        for entry in self.calendar.ahead() {
+            if entry.kind() == Kind::Arrive {
+                let index = entry.packet() as usize;
+                read ^= meta[index].destination;
+                if is_host {
+                    read ^= headers[index].payload();
+                }
+            }
+        }
+        for port in self.plan.scenario.network.ports_of(node) {
+            let head = self.ports[port as usize].queues[1].head;
+            read ^= meta.get(head as usize).map_or(0, |meta| meta.bytes);
+        }
+        std::hint::black_box(read);
+    }
+
+    /// Takes in a packet from another part.
+    fn accept(&mut self, crossing: &CrossPartitionPacket) {
+        let index = self.packets.take(crossing.meta, &crossing.headers);
+        let port = &self.ports[crossing.port as usize];
+        self.calendar.push(crossing.at, port.to, Kind::Arrive, u32::from(port.entry), index);
+    }
+
+    /// Takes in a frame from outside at a host's wire.
+    pub(crate) fn take_in(
+        &mut self,
+        now: u64,
+        host: u32,
+        meta: PacketMeta,
+        headers: &PacketHeaders,
+    ) -> u32 {
+        self.totals.sent += 1;
+        let index = self.packets.take(meta, headers);
+        self.calendar.push(now, host, Kind::Post, 0, index);
+        index
+    }
+
+    /// A flow of this part waits for one less, from `now` on.
+    pub(crate) fn dependency_done(&mut self, now: u64, flow: u32) {
+        let source = self.plan.scenario.flows[flow as usize].source;
+        if self.hosts[source as usize].is_some() {
+            self.waits_less(now, flow);
+        }
+    }
+
+    // ---- the network ----
+
+    #[inline]
+    fn arrive(&mut self, now: u64, node: u32, index: u32) {
+        if node < self.plan.scenario.network.hosts {
+            self.receive(now, node, index);
+        } else {
+            let out = self.choose(now, node, index);
+            self.offer(now, node, out, index);
+        }
+    }
+
+    /// The port by which a packet leaves a switch.
+    #[inline]
+    fn choose(&mut self, now: u64, node: u32, index: u32) -> u32 {
+        let routing = self.plan.scenario.routing;
+        let salt = node.wrapping_mul(0x9E37_79B9) ^ self.plan.scenario.seed as u32;
+        if matches!(routing, Routing::Valiant | Routing::Ugal) {
+            self.choose_via(now, node, index, salt);
+        }
+        let network = &self.plan.scenario.network;
+        let meta = &self.packets.meta[index as usize];
+        let any = matches!(routing, Routing::Ecmp | Routing::Spray | Routing::Adaptive);
+        let candidates = network.by_way_of(meta.via, node, meta.destination, meta.entropy, any);
+        let first = network.first_port[node as usize];
+        let count = candidates.count();
+        if count == 1 {
+            return first + candidates.get(0);
+        }
+        let start = match routing {
+            Routing::Source => u32::from(meta.path) / network.stride(node) % count,
+            Routing::Spray | Routing::Adaptive => scale(self.draw(node, salt), count),
+            _ => scale(mix(meta.entropy ^ salt), count),
+        };
+        let each = (start..count).chain(0..start).map(|number| first + candidates.get(number));
+        // A switch knows which of its own links are gone.
+        let mut each = each.filter(|port| !self.ports[*port as usize].down);
+        let chosen = match routing {
+            Routing::Adaptive => each.min_by_key(|port| self.ports[*port as usize].backlog_ps(now)),
+            _ => each.next(),
+        };
+        chosen.unwrap_or(first + candidates.get(start))
+    }
+
+    /// Where a packet has to pass first: settled by the switch of its source, forgotten there.
+    fn choose_via(&mut self, now: u64, node: u32, index: u32, salt: u32) {
+        let meta = self.packets.meta[index as usize];
+        let via = if meta.hops > 1 {
+            if meta.via == node { NONE } else { meta.via }
+        } else {
+            let drawn = self.draw(node, salt);
+            let network = &self.plan.scenario.network;
+            let first = network.first_port[node as usize];
+            let port = |via| {
+                network.by_way_of(via, node, meta.destination, meta.entropy, false).get(0) + first
+            };
+            let backlog = |via| self.ports[port(via) as usize].backlog_ps(now);
+            match network.detour(node, meta.destination, meta.entropy, drawn) {
+                None => NONE,
+                Some((via, ..)) if self.plan.scenario.routing == Routing::Valiant => via,
+                Some((via, short, long)) => {
+                    let direct = u128::from(backlog(NONE)) * u128::from(short);
+                    if direct <= u128::from(backlog(via)) * u128::from(long) { NONE } else { via }
+                }
+            }
+        };
+        self.packets.meta[index as usize].via = via;
+    }
+
+    /// A number that the switch draws: it depends on nothing but the switch and how often it drew.
+    #[inline]
+    fn draw(&mut self, node: u32, salt: u32) -> u32 {
+        let count = &mut self.draws[node as usize];
+        *count = count.wrapping_add(1);
+        mix(salt ^ mix(*count))
+    }
+
+    /// A packet is to leave by a port of a switch.
+    #[inline]
+    fn offer(&mut self, now: u64, node: u32, port: u32, index: u32) {
+        let here = &mut self.ports[port as usize];
+        let class = self.packets.meta[index as usize].class;
+        if here.busy_until <= now && !here.armed && !(here.paused && class == 1) {
+            return self.transmit(now, port, index);
+        }
+        let spec = &self.plan.scenario.queue;
+        let tally = &mut self.tallies[port as usize];
+        let room = match class {
+            // A host outside looks after its own queue.
+            _ if node < self.plan.scenario.network.hosts => u32::MAX,
+            0 => spec.control_bytes,
+            _ => self.buffers.room(spec, node),
+        };
+        match here.admit(&mut self.packets.meta, index, room, spec.overflow, tally) {
+            Admission::Queued => {
+                let meta = &self.packets.meta[index as usize];
+                let counts = class == 1 && self.buffers.is_counted() && meta.arrived != NONE;
+                if counts && self.buffers.add(spec, node, meta) {
+                    let arrived = meta.arrived;
+                    self.signal(now, arrived, true);
+                }
+                let here = &mut self.ports[port as usize];
+                if !here.armed && here.has_work() {
+                    here.armed = true;
+                    let at = here.busy_until.max(now);
+                    self.arm(at, node, port);
+                }
+            }
+            Admission::Trimmed => {
+                let headers = &self.packets.headers[index as usize];
+                let meta = &mut self.packets.meta[index as usize];
+                meta.bytes -= headers.payload();
+                meta.class = 0;
+                meta.trimmed = true;
+                self.offer(now, node, port, index);
+            }
+            Admission::Dropped => {
+                self.totals.dropped += 1;
+                self.packets.give_back(index);
+            }
+        }
+    }
+
+    /// A port is done with a packet, and others wait.
+    #[inline]
+    fn serve(&mut self, now: u64, node: u32, port: u32) {
+        let here = &mut self.ports[port as usize];
+        here.armed = false;
+        let spec = &self.plan.scenario.queue;
+        let tally = &mut self.tallies[port as usize];
+        let salt = port.wrapping_mul(0x85EB_CA6B) ^ self.plan.scenario.seed as u32;
+        let Some(index) = here.next(&mut self.packets.meta, spec, salt, tally) else { return };
+        let meta = &self.packets.meta[index as usize];
+        if meta.class == 1 && self.buffers.is_counted() && meta.arrived != NONE {
+            let arrived = meta.arrived;
+            if self.buffers.remove(spec, node, meta) {
+                self.signal(now, arrived, false);
+            }
+        }
+        self.transmit(now, port, index);
+        let here = &mut self.ports[port as usize];
+        if here.has_work() {
+            here.armed = true;
+            let at = here.busy_until;
+            self.arm(at, node, port);
+        }
+    }
+
+    /// A host whose wire has sent what had waited goes on when that has left.
+    #[inline]
+    fn resume_host(&mut self, now: u64, node: u32, wire: u32) {
+        if node < self.plan.scenario.network.hosts && self.handed.is_none() {
+            // It may have been told to wait again, and have sent nothing.
+            let free = self.ports[wire as usize].busy_until.max(now);
+            self.calendar.push(free, node, Kind::Pull, 0, 0);
+        }
+    }
+
+    /// Has a port of a node served at `at`.
+    #[inline]
+    fn arm(&mut self, at: u64, node: u32, port: u32) {
+        let own = port - self.plan.scenario.network.first_port[node as usize];
+        self.calendar.push(at, node, Kind::Serve, own, 0);
+    }
+
+    /// Puts a packet onto the link: its arrival is known from now on.
+    #[inline]
+    fn transmit(&mut self, now: u64, port: u32, index: u32) {
+        let here = &mut self.ports[port as usize];
+        let meta = &mut self.packets.meta[index as usize];
+        meta.hops += 1;
+        meta.arrived = port;
+        if let Some((tapped, most)) = self.plan.scenario.tap
+            && tapped == port
+            && self.captured.len() < most
+        {
+            let (destination, path) = (meta.destination, meta.path);
+            let headers = self.packets.headers[index as usize];
+            self.captured.push(Captured { at: now, destination, path, headers });
+        }
+        // A host's wire may still be busy with the packet before it, of the same burst.
+        let begins = here.busy_until.max(now);
+        here.busy_until = begins + here.time(meta.bytes);
+        here.bytes += u64::from(meta.bytes);
+        here.packets += 1;
+        let scenario = &self.plan.scenario;
+        // Of a packet's links the first one is its host's.
+        let unlucky = scenario.loss > 0 && meta.hops == 1 && {
+            let salt = port.wrapping_mul(0x9E37_79B9) ^ scenario.seed as u32;
+            mix(mix(salt) ^ here.packets) < scenario.loss
+        };
+        if here.down || unlucky {
+            self.totals.lost_on_links += 1;
+            self.packets.give_back(index);
+            return;
+        }
+        // A switch that cuts through has a packet as soon as it begins to come; a host, when it is
+        // whole.
+        let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
+        let at = if cuts { begins } else { here.busy_until } + here.latency_ps();
+        let part = match self.plan.part[here.to as usize] {
+            BETWEEN => self.plan.part[meta.destination as usize],
+            part => part,
+        };
+        if part == self.part {
+            let entry = u32::from(here.entry);
+            self.calendar.push(at, here.to, Kind::Arrive, entry, index);
+        } else {
+            let (meta, headers) = (*meta, self.packets.headers[index as usize]);
+            self.outbox[usize::from(part)].push(CrossPartitionPacket { at, port, meta, headers });
+            self.packets.give_back(index);
+        }
+    }
+}
+
+/// A number below `count`, from one that is spread over all 32 bits.
+#[inline]
+fn scale(number: u32, count: u32) -> u32 {
+    ((u64::from(number) * u64::from(count)) >> 32) as u32
+}
+
+mod hosts;
+mod links;
+mod ranks;
+mod streams;

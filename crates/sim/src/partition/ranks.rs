@@ -1,0 +1,60 @@
+//! Ranks of a program: what their NIC says to them, and when they act.
+
+use super::Partition;
+use crate::calendar::Kind;
+use fairway_engine::Execution;
+use fairway_engine::wire::Instant;
+
+impl Partition {
+    /// Something may be due for the ranks of a host.
+    pub(super) fn act(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(ranks) = host.ranks.as_deref_mut() else { return };
+        if ranks.wake_at == now {
+            ranks.wake_at = u64::MAX;
+            self.serve_ranks(now, node);
+            self.turn(now, node);
+        }
+    }
+
+    /// Ranks receive what the NIC has for them, and do what is due.
+    pub(super) fn serve_ranks(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(ranks) = host.ranks.as_deref_mut() else { return };
+        let (at, nic) = (Instant::from_ps(now), host.nic.fairway());
+        while let Some(execution) = nic.poll_execution() {
+            match execution {
+                Execution::Copy { token, .. } => nic.handle_placed(at, token, 0),
+                Execution::Atomic(_) => unreachable!("nobody posts atomics"),
+            }
+        }
+        let before = (ranks.done, ranks.messages, ranks.failed);
+        while let Some(done) = nic.poll_epoch() {
+            ranks.epoch(now, &done);
+        }
+        while let Some(completion) = nic.poll_completion(host.queue) {
+            ranks.completed(nic, now, &completion);
+        }
+        ranks.act(nic, now);
+        let totals = &mut self.totals;
+        totals.messages += ranks.messages - before.1;
+        totals.failed += ranks.failed - before.2;
+        if ranks.done > before.0 {
+            totals.ranks_done += u64::from(ranks.done - before.0);
+            totals.ranks_end = now;
+        }
+        self.arm_ranks(now, node);
+    }
+
+    /// Arms the next wake of a host's ranks.
+    pub(super) fn arm_ranks(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(ranks) = host.ranks.as_deref_mut() else { return };
+        if let Some(due) = ranks.next_due().map(|due| due.max(now))
+            && due < ranks.wake_at
+        {
+            ranks.wake_at = due;
+            self.calendar.push(due, node, Kind::Act, 0, 0);
+        }
+    }
+}

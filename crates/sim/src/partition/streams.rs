@@ -1,0 +1,56 @@
+//! Streams of a host: when they post, and when their scheduler has its turn.
+
+use super::Partition;
+use crate::calendar::Kind;
+use crate::plan::SLOT_BITS;
+
+impl Partition {
+    /// Something may be due for the streams of a host.
+    pub(super) fn act_streams(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(streams) = host.streams.as_deref_mut() else { return };
+        if streams.wake_at == now {
+            streams.wake_at = u64::MAX;
+            streams.act(host.nic.fairway(), host.segment, &self.plan, now);
+            if let Some(control) = &mut streams.control {
+                control.run(now);
+            }
+            self.turn(now, node);
+        }
+    }
+
+    /// Streams receive what is complete, and post what follows. True if the host has any.
+    pub(super) fn serve_streams(&mut self, now: u64, node: u32) -> bool {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return false };
+        let Some(streams) = host.streams.as_deref_mut() else { return false };
+        let (before, nic) = (streams.failed, host.nic.fairway());
+        while let Some(completion) = nic.poll_completion(host.queue) {
+            streams.completed(nic, host.segment, &self.plan, (now, &completion));
+        }
+        self.totals.failed += streams.failed - before;
+        true
+    }
+
+    /// Arms the next wake of a host's streams.
+    #[inline]
+    pub(super) fn arm_streams(&mut self, now: u64, node: u32) {
+        let Some(host) = self.hosts[node as usize].as_mut() else { return };
+        let Some(streams) = host.streams.as_deref_mut() else { return };
+        if let Some(due) = streams.next_due(now).map(|due| due.max(now + 1))
+            && due < streams.wake_at
+        {
+            streams.wake_at = due;
+            self.calendar.push(due, node, Kind::Act, 0, 0);
+        }
+    }
+
+    /// Payload of a stream is in place.
+    pub(super) fn place_of_stream(&mut self, now: u64, node: u32, offset: u64, length: u32) {
+        let number = self.plan.streams_in[node as usize][(offset >> SLOT_BITS) as usize] as usize;
+        self.totals.placed_bytes += u64::from(length);
+        self.stream_bytes[number].0 += u64::from(length);
+        if now >= self.plan.scenario.measure_ps {
+            self.stream_bytes[number].1 += u64::from(length);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Socket addresses between C and Rust.
+
+use std::marker::PhantomData;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::ptr::NonNull;
+
+use libc::{sockaddr, sockaddr_in, sockaddr_in6, sockaddr_storage};
+
+use fairway_verbs::abi::zeroed;
+use fairway_verbs::guard::{Errno, Result};
+
+/// A socket address that a program passes. It is as long as its family says, and the program does
+/// not change it before the call returns.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(super) struct Address<'a>(NonNull<sockaddr>, PhantomData<&'a sockaddr>);
+
+impl Address<'_> {
+    /// Trusts a pointer that was not passed but found in a struct. `None` if it is null.
+    ///
+    /// # Safety
+    ///
+    /// It points to a socket address, if to any.
+    pub(super) unsafe fn found(address: *const sockaddr) -> Option<Self> {
+        NonNull::new(address.cast_mut()).map(|address| Address(address, PhantomData))
+    }
+}
+
+/// An address of IPv4 or IPv6; others, that of InfiniBand (AF_IB) among them, are refused.
+pub(super) fn read(address: Option<Address<'_>>) -> Result<SocketAddr> {
+    let address = address.ok_or(Errno(libc::EINVAL))?.0;
+    // SAFETY: each branch reads the type that belongs to the family.
+    unsafe {
+        match i32::from((*address.as_ptr()).sa_family) {
+            libc::AF_INET => {
+                let address = address.cast::<sockaddr_in>().read_unaligned();
+                let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+                Ok(SocketAddr::from((ip, u16::from_be(address.sin_port))))
+            }
+            libc::AF_INET6 => {
+                let address = address.cast::<sockaddr_in6>().read_unaligned();
+                let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+                let (port, scope) = (u16::from_be(address.sin6_port), address.sin6_scope_id);
+                Ok(SocketAddrV6::new(ip, port, 0, scope).into())
+            }
+            _ => Err(Errno(libc::EAFNOSUPPORT)),
+        }
+    }
+}
+
+/// The same for a program.
+pub(super) fn write(address: SocketAddr) -> sockaddr_storage {
+    let mut storage: sockaddr_storage = zeroed();
+    // SAFETY: each branch writes a type that fits into the storage.
+    unsafe {
+        match address {
+            SocketAddr::V4(v4) => {
+                let mut out: sockaddr_in = zeroed();
+                out.sin_family = libc::AF_INET as u16;
+                out.sin_port = v4.port().to_be();
+                out.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
+                (&raw mut storage).cast::<sockaddr_in>().write(out);
+            }
+            SocketAddr::V6(v6) => {
+                let mut out: sockaddr_in6 = zeroed();
+                out.sin6_family = libc::AF_INET6 as u16;
+                out.sin6_port = v6.port().to_be();
+                out.sin6_addr.s6_addr = v6.ip().octets();
+                (&raw mut storage).cast::<sockaddr_in6>().write(out);
+            }
+        }
+    }
+    storage
+}
+
+/// The wildcard address of a family.
+pub(super) fn any(like: IpAddr) -> IpAddr {
+    match like {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// An IPv4 address that is written as one of IPv6 is one of IPv4.
+pub(super) fn plain(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
+        IpAddr::V4(_) => address,
+    }
+}

@@ -1,0 +1,403 @@
+//! A device's connection manager at work: its datagrams, its timers, and the
+//! ids that receive its events.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time;
+
+use fairway::without_signals;
+use fairway_rdma::{Carrier, Gid, Management, Routed, ServiceClaim};
+use fairway_roce::cm::{
+    ConnectionId, Limits, ListenerId, Manager, Profile, Route, Sender, Transmit, destination,
+    route, source,
+};
+use fairway_wire::Instant;
+
+use super::address::plain;
+use super::clock::{now, random};
+use super::id::Core;
+use super::{deferred_disconnect, verbs};
+use fairway_verbs::abi::{ibv_context, ibv_pd};
+use fairway_verbs::manager::{self, DeviceHandle, DeviceState, ManagementListener, refuse_to};
+
+use fairway_verbs::guard::{Errno, Result, lock};
+use fairway_verbs::pointer::Ptr;
+
+mod events;
+
+#[cfg(test)]
+pub(super) use events::awaited;
+pub(super) use events::{address_of, mtu_code};
+
+/// Requests that may wait for an answer if a program does not say how many (Linux's default).
+const BACKLOG: u32 = 1024;
+
+/// One for each device that the connection manager is used with, for as long as the process lives.
+pub(super) struct CmDevice {
+    me: Weak<CmDevice>,
+    pub(super) device: &'static DeviceHandle,
+    pub(super) carrier: Arc<dyn Carrier>,
+    /// The address of the `ibv_context` that all ids of the device share.
+    context: usize,
+    /// The address of the `ibv_pd` that ids have by default; 0 before it is needed.
+    domain: Mutex<usize>,
+    state: Mutex<State>,
+    /// There is an earlier deadline.
+    wake: Condvar,
+}
+
+/// What is behind the lock.
+pub(super) struct State {
+    pub(super) manager: Manager,
+    pub(super) cores: HashMap<ConnectionId, Arc<Core>>,
+    services: HashMap<u64, Listening>,
+    /// A thread sleeps until the next deadline, and which that is.
+    timer: Option<Instant>,
+}
+
+/// The ids that listen for a service.
+struct Listening {
+    listener: ListenerId,
+    cores: Vec<Arc<Core>>,
+}
+
+static CM_DEVICES: Mutex<Vec<(u32, Arc<CmDevice>)>> = Mutex::new(Vec::new());
+
+/// A service that this process has claimed from the others.
+struct Claim {
+    service: u64,
+    /// How often it is listened for.
+    users: usize,
+    /// Held, so that it stays claimed.
+    _held: Box<dyn ServiceClaim>,
+}
+
+static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
+
+/// When something is to be done without being asked.
+fn deadline(state: &mut State) -> Option<Instant> {
+    state
+        .manager
+        .poll_timeout()
+        .into_iter()
+        .chain(deferred_disconnect::earliest())
+        .reduce(Instant::min)
+}
+
+fn cm_devices() -> Vec<Arc<CmDevice>> {
+    let process = std::process::id();
+    let all = lock(&CM_DEVICES);
+    all.iter()
+        .filter(|(owner, _)| *owner == process)
+        .map(|(_, cm_device)| Arc::clone(cm_device))
+        .collect()
+}
+
+impl CmDevice {
+    /// The device of a device, opened now if need be.
+    pub(super) fn of(device: &'static DeviceHandle) -> Result<Arc<CmDevice>> {
+        let process = std::process::id();
+        let mut all = lock(&CM_DEVICES);
+        let same = |(owner, cm_device): &&(u32, Arc<CmDevice>)| {
+            *owner == process && std::ptr::eq(cm_device.device, device)
+        };
+        if let Some((_, cm_device)) = all.iter().find(same) {
+            return Ok(Arc::clone(cm_device));
+        }
+        let device_state = DeviceState::of(&device.device);
+        let carrier = Arc::clone(device_state.carrier()?);
+        let context = verbs::ibv_open_device(device.as_ptr());
+        if context.is_null() {
+            return Err(Errno(libc::ENODEV));
+        }
+        let manager =
+            Manager::new(&Limits::default(), &Profile::default(), carrier.slot(), random());
+        let state = State { manager, cores: HashMap::new(), services: HashMap::new(), timer: None };
+        let cm_device = Arc::new_cyclic(|me| CmDevice {
+            me: Weak::clone(me),
+            device,
+            carrier,
+            context: context as usize,
+            domain: Mutex::new(0),
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+        });
+        device_state.set_management(Some(Arc::clone(&cm_device) as Arc<dyn ManagementListener>));
+        all.push((process, Arc::clone(&cm_device)));
+        manager::at_exit(leave);
+        Ok(cm_device)
+    }
+
+    /// The device of the device that has this address.
+    pub(super) fn at(address: IpAddr) -> Result<Arc<CmDevice>> {
+        let has = |device: &&'static DeviceHandle| device.device.addresses.contains(&address);
+        let device = manager::devices()?.into_iter().find(has);
+        CmDevice::of(device.ok_or(Errno(libc::ENODEV))?)
+    }
+
+    /// The protection domain of ids for which the program names none.
+    pub(super) fn domain(&self) -> Result<*mut ibv_pd> {
+        let mut domain = lock(&self.domain);
+        if *domain == 0 {
+            *domain = verbs::ibv_alloc_pd(self.context()) as usize;
+        }
+        match *domain {
+            0 => Err(Errno(libc::ENOMEM)),
+            domain => Ok(domain as *mut ibv_pd),
+        }
+    }
+
+    /// The context that ids of this device share.
+    pub(super) fn context(&self) -> Ptr<'_, ibv_context> {
+        // SAFETY: `of` has opened it, and it is never closed.
+        unsafe { Ptr::kept(self.context as *mut ibv_context) }
+    }
+
+    /// The number of an address in the device's GID table.
+    pub(super) fn gid_index(&self, address: IpAddr) -> u8 {
+        let gid = Gid::from(address);
+        self.carrier.gids().iter().position(|other| *other == gid).unwrap_or(0) as u8
+    }
+
+    /// Does something with the state machine, then everything that follows from it.
+    pub(super) fn act<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let result = self.act_and_send(body);
+        deferred_disconnect::release(now());
+        result
+    }
+
+    /// The same without a look at what events wait for, which needs the carrier's lock.
+    fn act_and_send<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
+        let mut to_send = Vec::new();
+        let result = {
+            let mut state = lock(&self.state);
+            let result = body(&mut state, now());
+            events::dispatch(self, &mut state);
+            while let Some(transmit) = state.manager.poll_transmit() {
+                to_send.push(transmit);
+            }
+            self.keep_time(&mut state);
+            result
+        };
+        // Without the lock: a peer in this process receives the datagram within the call.
+        for Transmit { to, bytes } in to_send {
+            // What can't be sent is lost, and repeated.
+            let _ = self.carrier.send_management(to, &bytes);
+        }
+        result
+    }
+
+    /// Closes every connection, which tells its peer that this process ends. What has come by now
+    /// is acknowledged before: to its sender it is a success.
+    fn leave(&self) {
+        self.carrier.acknowledge();
+        self.act_and_send(|state, now| {
+            let open: Vec<ConnectionId> =
+                state.cores.drain().map(|(connection, _)| connection).collect();
+            for connection in open {
+                // It may be over already.
+                let _ = state.manager.close(now, connection);
+            }
+        });
+    }
+
+    // ---- time ----
+
+    /// Has a thread sleep until the next deadline, if there is one.
+    fn keep_time(&self, state: &mut State) {
+        let Some(next) = deadline(state) else { return };
+        match state.timer {
+            Some(at) if next.is_before(at) => {
+                state.timer = Some(next);
+                self.wake.notify_one();
+            }
+            Some(_) => {}
+            None => {
+                let Some(cm_device) = self.me.upgrade() else { return };
+                let thread = std::thread::Builder::new().name("fairway-cm".to_owned());
+                // Without one the next datagram or call takes the time along.
+                if without_signals(|| thread.spawn(move || cm_device.sleep())).is_ok() {
+                    state.timer = Some(next);
+                }
+            }
+        }
+    }
+
+    /// The timer thread: it ends when nothing is pending.
+    fn sleep(&self) {
+        let mut state = lock(&self.state);
+        while let Some(next) = deadline(&mut state) {
+            let now = now();
+            if now.is_at_or_after(next) {
+                drop(state);
+                self.act(|state, now| state.manager.handle_timeout(now));
+                state = lock(&self.state);
+                continue;
+            }
+            state.timer = Some(next);
+            let span = time::Duration::from_nanos(next.since(now).as_ns() + 1);
+            let waited = self.wake.wait_timeout(state, span);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.timer = None;
+    }
+
+    // ---- listening ----
+
+    /// Tells requests for a service to an id.
+    pub(super) fn listen(&self, service: u64, backlog: i32, core: &Arc<Core>) -> Result<()> {
+        let backlog = u32::try_from(backlog).ok().filter(|wanted| *wanted > 0);
+        self.act(|state, now| {
+            if let Some(listening) = state.services.get_mut(&service) {
+                listening.cores.push(Arc::clone(core));
+                return Ok(());
+            }
+            let listener = state
+                .manager
+                .listen(now, service, backlog.unwrap_or(BACKLOG))
+                .map_err(|_| Errno(libc::ENOMEM))?;
+            let cores = vec![Arc::clone(core)];
+            state.services.insert(service, Listening { listener, cores });
+            Ok(())
+        })
+    }
+
+    fn unlisten(&self, service: u64, core: &Arc<Core>) {
+        self.act(|state, now| {
+            let Some(listening) = state.services.get_mut(&service) else { return };
+            listening.cores.retain(|other| !Arc::ptr_eq(other, core));
+            if listening.cores.is_empty() {
+                let listener = listening.listener;
+                state.services.remove(&service);
+                // It was there: it was made with the entry.
+                let _ = state.manager.unlisten(now, listener);
+            }
+        });
+    }
+
+    fn listens(&self, service: u64) -> bool {
+        lock(&self.state).services.contains_key(&service)
+    }
+
+    // ---- datagrams ----
+
+    fn receive(&self, datagram: &Management<'_>) {
+        let from = sender(datagram);
+        self.act(|state, now| {
+            state.manager.handle_datagram(now, &from, datagram.bytes);
+        });
+    }
+
+    /// A request for this process, which may have come to another of its devices.
+    fn receive_request(&self, datagram: &Management<'_>) {
+        let destination = destination(datagram.bytes);
+        let other = destination.filter(|ip| !self.carrier.gids().contains(&Gid::from(*ip)));
+        let other = other.and_then(|ip| {
+            cm_devices()
+                .into_iter()
+                .find(|cm_device| cm_device.carrier.gids().contains(&Gid::from(ip)))
+        });
+        let Some(other) = other else { return self.receive(datagram) };
+        if let Ok(source) = other.carrier.resolve(Gid::from(datagram.from)) {
+            other.receive(&Management { source, ..*datagram });
+        }
+    }
+}
+
+/// Tells the peers of all connections that this process ends, as a kernel would. Runs on the
+/// farewell thread.
+fn leave() {
+    cm_devices().iter().for_each(|cm_device| cm_device.leave());
+}
+
+/// Where a datagram came from. Between addresses of this host, packets may be sent from another one
+/// than that which their sender is bound to.
+fn sender(datagram: &Management<'_>) -> Sender {
+    let cm_devices = cm_devices();
+    let is_own = |ip: &IpAddr| {
+        let has = |cm_device: &Arc<CmDevice>| cm_device.carrier.gids().contains(&Gid::from(*ip));
+        plain(*ip).is_loopback() || cm_devices.iter().any(has)
+    };
+    let from = plain(datagram.from);
+    let claimed = source(datagram.bytes).filter(|claimed| is_own(&from) && is_own(claimed));
+    // Linux drops packets of other hosts from an own address if it is one of IPv4, or `::1`.
+    let is_local = from.is_loopback() || from.is_ipv4() && is_own(&from);
+    Sender { number: datagram.source, ip: claimed.unwrap_or(from), is_local }
+}
+
+impl ManagementListener for CmDevice {
+    fn management(&self, datagram: &Management<'_>) -> Routed {
+        match route(datagram.bytes) {
+            Route::Slot(slot) if slot == self.carrier.slot() => self.receive(datagram),
+            Route::Service(service)
+                if cm_devices().iter().any(|cm_device| cm_device.listens(service)) =>
+            {
+                self.receive_request(datagram);
+            }
+            Route::Slot(slot) if datagram.deliverable => return Routed::Slot(slot),
+            Route::Service(service) if datagram.deliverable => return Routed::Service(service),
+            Route::Slot(_) | Route::Service(_) => refuse_to(&*self.carrier, datagram),
+            Route::Anyone => self.receive(datagram),
+        }
+        Routed::Here
+    }
+}
+
+/// Listens at every device that has the address, or at all of them.
+pub(super) fn listen(
+    core: &Arc<Core>,
+    address: SocketAddr,
+    service: u64,
+    backlog: i32,
+) -> Result<()> {
+    let at: Vec<Arc<CmDevice>> = match address.ip().is_unspecified() {
+        false => vec![CmDevice::at(address.ip())?],
+        // A device that can not be opened is left out: no peer can reach it.
+        true => {
+            manager::devices()?.into_iter().filter_map(|device| CmDevice::of(device).ok()).collect()
+        }
+    };
+    let first = at.first().ok_or(Errno(libc::ENODEV))?;
+    claim(&*first.carrier, service)?;
+    lock(&core.inner).service = Some(service);
+    at.iter().try_for_each(|cm_device| cm_device.listen(service, backlog, core))
+}
+
+fn claim(carrier: &dyn Carrier, service: u64) -> Result<()> {
+    let mut claims = lock(&CLAIMS);
+    if let Some(claim) = claims.iter_mut().find(|claim| claim.service == service) {
+        claim.users += 1;
+        return Ok(());
+    }
+    let held = carrier.claim_service(service).map_err(|_| Errno(libc::EADDRINUSE))?;
+    claims.push(Claim { service, users: 1, _held: held });
+    Ok(())
+}
+
+fn unclaim(service: u64) {
+    let mut claims = lock(&CLAIMS);
+    if let Some(claim) = claims.iter_mut().find(|claim| claim.service == service) {
+        claim.users -= 1;
+    }
+    claims.retain(|claim| claim.users > 0);
+}
+
+/// Ends what an id is in: it hears of nothing more.
+pub(super) fn forget(core: &Arc<Core>) {
+    let (cm_device, connection, service) = {
+        let mut inner = lock(&core.inner);
+        (inner.cm_device.clone(), inner.connection.take(), inner.service.take())
+    };
+    if let Some(service) = service {
+        cm_devices().iter().for_each(|cm_device| cm_device.unlisten(service, core));
+        unclaim(service);
+    }
+    if let (Some(cm_device), Some(connection)) = (cm_device, connection) {
+        cm_device.act(|state, now| {
+            state.cores.remove(&connection);
+            // It may have been forgotten there already.
+            let _ = state.manager.close(now, connection);
+        });
+    }
+}

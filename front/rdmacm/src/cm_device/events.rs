@@ -1,0 +1,285 @@
+//! What the state machine says, as events for programs.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use fairway_roce::cm::{ConnectionId, Event, ListenerId};
+use fairway_wire::Qpn;
+use fairway_wire::roce::cm::{
+    IpHeader, PortSpace, Reason, Reject, Reply, Request, ServiceReply, ServiceRequest,
+    ServiceStatus, port_of_service,
+};
+
+use super::super::abi::*;
+use super::super::address::plain;
+use super::super::clock::now;
+use super::super::deferred_disconnect::{self, tell};
+use super::super::id::{Agreed, Core, Id};
+use super::super::note::{Details, Note};
+use super::{CmDevice, State};
+use fairway_rdma::Gid;
+use fairway_verbs::abi::{ibv_ah_attr, ibv_gid, zeroed};
+use fairway_verbs::guard::lock;
+use fairway_verbs::pointer::Ptr;
+
+/// Tells everything that happened, in order.
+pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {
+    while let Some(event) = state.manager.poll_event() {
+        match event {
+            Event::Requested { listener, connection, from: _, request } => {
+                requested(cm_device, state, listener, connection, &request);
+            }
+            Event::Queried { listener, connection, from: _, request } => {
+                queried(cm_device, state, listener, connection, &request);
+            }
+            other => {
+                let Some(core) = state.cores.get(&other.connection()).map(Arc::clone) else {
+                    continue;
+                };
+                let Some(note) = note(cm_device, &core, &other) else { continue };
+                if lock(&core.inner).is_unaccepted {
+                    continue;
+                }
+                let is_end = matches!(other, Event::Disconnected { .. });
+                match awaited(&core).filter(|_| is_end) {
+                    Some(own) => deferred_disconnect::defer(&cm_device.carrier, own, note, now()),
+                    None => tell(note),
+                }
+            }
+        }
+    }
+}
+
+/// The queue pair whose completions the program is to poll before it hears that the peer has left.
+pub(in super::super) fn awaited(core: &Core) -> Option<Qpn> {
+    let inner = lock(&core.inner);
+    inner.own_queue_pair.filter(|_| !inner.leaves)
+}
+
+fn note(cm_device: &CmDevice, core: &Arc<Core>, event: &Event) -> Option<Note> {
+    let plain = |kind, status| Note::new(core, kind, status);
+    let over = |note| {
+        lock(&core.inner).is_over = true;
+        note
+    };
+    Some(match event {
+        Event::Replied { reply, .. } => {
+            agree(core, reply);
+            let mut note = plain(RDMA_CM_EVENT_CONNECT_RESPONSE, 0).saying(&reply.private);
+            note.details = Details::Connection(offered_by_reply(reply));
+            note
+        }
+        Event::Established { private, .. } => plain(RDMA_CM_EVENT_ESTABLISHED, 0).saying(private),
+        Event::Rejected { reject, .. } => {
+            over(plain(RDMA_CM_EVENT_REJECTED, i32::from(reject.reason.0)).saying(&reject.private))
+        }
+        Event::TimedOut { .. } => over(plain(RDMA_CM_EVENT_UNREACHABLE, -libc::ETIMEDOUT)),
+        Event::Disconnected { .. } => over(plain(RDMA_CM_EVENT_DISCONNECTED, 0)),
+        Event::Released { .. } => plain(RDMA_CM_EVENT_TIMEWAIT_EXIT, 0),
+        Event::Answered { reply, .. } => over(answered(cm_device, core, reply)),
+        Event::Requested { .. } | Event::Queried { .. } => return None,
+    })
+}
+
+/// What the peer's REP settles.
+fn agree(core: &Core, reply: &Reply) {
+    let mut inner = lock(&core.inner);
+    let psn = inner.agreed;
+    inner.agreed = Agreed {
+        queue_pair: reply.queue_pair.value(),
+        remote_psn: reply.psn.value(),
+        // What is in flight from there has to be served here.
+        responder_resources: reply.initiator_depth,
+        initiator_depth: reply.responder_resources,
+        rnr_retries: reply.rnr_retries,
+        ..psn
+    };
+}
+
+fn offered_by_reply(reply: &Reply) -> rdma_conn_param {
+    rdma_conn_param {
+        private_data: std::ptr::null(),
+        private_data_len: 0,
+        responder_resources: reply.initiator_depth,
+        initiator_depth: reply.responder_resources,
+        flow_control: u8::from(reply.flow_control),
+        retry_count: 0,
+        rnr_retry_count: reply.rnr_retries,
+        srq: u8::from(reply.shared_receives),
+        qp_num: reply.queue_pair.value(),
+    }
+}
+
+/// Where the datagrams of a queue pair go, as `ibv_create_ah` wants to hear it.
+pub(in super::super) fn address_of(
+    cm_device: &CmDevice,
+    local: IpAddr,
+    remote: IpAddr,
+) -> ibv_ah_attr {
+    let mut address: ibv_ah_attr = zeroed();
+    address.grh.dgid = ibv_gid::new(Gid::from(remote).0);
+    address.grh.sgid_index = cm_device.gid_index(local);
+    address.grh.hop_limit = 64;
+    address.is_global = 1;
+    address.port_num = 1;
+    address
+}
+
+fn answered(cm_device: &CmDevice, core: &Arc<Core>, reply: &ServiceReply) -> Note {
+    if reply.status != ServiceStatus::SUCCESS {
+        let status = i32::from(reply.status.0);
+        return Note::new(core, RDMA_CM_EVENT_UNREACHABLE, status).saying(&reply.private);
+    }
+    let (local, remote) = {
+        let mut inner = lock(&core.inner);
+        inner.agreed.queue_pair = reply.queue_pair.value();
+        inner.agreed.q_key = reply.q_key;
+        (inner.local, inner.remote)
+    };
+    let mut note = Note::new(core, RDMA_CM_EVENT_ESTABLISHED, 0).saying(&reply.private);
+    if let (Some(local), Some(remote)) = (local, remote) {
+        note.details = Details::Datagram {
+            address: address_of(cm_device, local.ip(), remote.ip()),
+            queue_pair: reply.queue_pair.value(),
+            q_key: reply.q_key,
+        };
+    }
+    note
+}
+
+// ---- requests ----
+
+/// The header's number for so many bytes of a packet.
+pub(in super::super) fn mtu_code(bytes: u32) -> u8 {
+    (bytes.ilog2().saturating_sub(7)).clamp(1, 5) as u8
+}
+
+fn requested(
+    cm_device: &CmDevice,
+    state: &mut State,
+    listener: ListenerId,
+    connection: ConnectionId,
+    request: &Request,
+) {
+    let fits = request.mtu <= mtu_code(cm_device.device.device.mtu());
+    let found = fits
+        .then(|| {
+            newcomer(cm_device, state, listener, connection, request.service, &request.private)
+        })
+        .flatten();
+    let Some((core, listening)) = found else {
+        // No id listens at this address, and no program is told.
+        let reason = if fits { Reason::INVALID_SERVICE } else { Reason::INVALID_MTU };
+        let no_private = [0; Reject::PRIVATE_LEN];
+        let _ = state.manager.reject(now(), connection, reason, &no_private);
+        let _ = state.manager.close(now(), connection);
+        return;
+    };
+    {
+        let mut inner = lock(&core.inner);
+        let psn = inner.agreed.psn;
+        inner.agreed = Agreed {
+            queue_pair: request.queue_pair.value(),
+            remote_psn: request.psn.value(),
+            psn,
+            mtu: request.mtu,
+            // What is in flight from there has to be served here.
+            responder_resources: request.initiator_depth,
+            initiator_depth: request.responder_resources,
+            retries: request.retries,
+            rnr_retries: request.rnr_retries,
+            q_key: 0,
+        };
+    }
+    let mut note = Note::new(&core, RDMA_CM_EVENT_CONNECT_REQUEST, 0)
+        .saying(&request.private[IpHeader::LEN..]);
+    note.details = Details::Connection(rdma_conn_param {
+        private_data: std::ptr::null(),
+        private_data_len: 0,
+        responder_resources: request.initiator_depth,
+        initiator_depth: request.responder_resources,
+        flow_control: u8::from(request.flow_control),
+        retry_count: request.retries,
+        rnr_retry_count: request.rnr_retries,
+        srq: u8::from(request.shared_receives),
+        qp_num: request.queue_pair.value(),
+    });
+    note.listener = Some(listening);
+    tell(note);
+}
+
+fn queried(
+    cm_device: &CmDevice,
+    state: &mut State,
+    listener: ListenerId,
+    connection: ConnectionId,
+    request: &ServiceRequest,
+) {
+    let Some((core, listening)) =
+        newcomer(cm_device, state, listener, connection, request.service, &request.private)
+    else {
+        // Refused thereby.
+        let _ = state.manager.close(now(), connection);
+        return;
+    };
+    let mut note = Note::new(&core, RDMA_CM_EVENT_CONNECT_REQUEST, 0)
+        .saying(&request.private[IpHeader::LEN..]);
+    let address = zeroed();
+    note.details = Details::Datagram { address, queue_pair: 0, q_key: 0 };
+    note.listener = Some(listening);
+    tell(note);
+}
+
+/// It listens at the wildcard address; that of IPv6 is also IPv4's, unless it was said otherwise.
+fn takes_all(core: &Core, asked: IpAddr) -> bool {
+    let inner = lock(&core.inner);
+    inner.local.is_some_and(|local| match local.ip() {
+        IpAddr::V4(ip) => ip.is_unspecified() && asked.is_ipv4(),
+        IpAddr::V6(ip) => ip.is_unspecified() && (asked.is_ipv6() || !inner.options.family_only),
+    })
+}
+
+/// A new id for a request, and the listening id; `None` if no id listens at its address.
+fn newcomer(
+    cm_device: &CmDevice,
+    state: &mut State,
+    listener: ListenerId,
+    connection: ConnectionId,
+    service: u64,
+    private: &[u8],
+) -> Option<(Arc<Core>, Arc<Core>)> {
+    let header = IpHeader::parse(private)?;
+    let (space, port) = port_of_service(service)?;
+    let listening = state.services.get(&service).filter(|found| found.listener == listener)?;
+    let asked = plain(header.destination);
+    let local = |core: &Arc<Core>| lock(&core.inner).local.map(|local| plain(local.ip()));
+    // An id that listens at this very address comes before those of the wildcard address.
+    let exact = listening.cores.iter().find(|core| local(core) == Some(asked));
+    let any = || listening.cores.iter().find(|core| takes_all(core, asked));
+    let asked_core = Arc::clone(exact.or_else(any)?);
+    let (queue, options) = {
+        let inner = lock(&asked_core.inner);
+        (inner.queue.clone(), inner.options)
+    };
+    let core = Arc::new(Core::new(queue, false, space));
+    {
+        let mut inner = lock(&core.inner);
+        inner.local = Some(SocketAddr::new(header.destination, port));
+        inner.remote = Some(SocketAddr::new(header.source, header.source_port));
+        inner.cm_device = cm_device.me.upgrade();
+        inner.connection = Some(connection);
+        inner.options = options;
+        inner.is_unaccepted = true;
+    }
+    let parent = asked_core.id();
+    let ps = if space == PortSpace::Tcp { RDMA_PS_TCP } else { RDMA_PS_UDP };
+    // SAFETY: an id that listens is destroyed only after it was taken from the list above, under
+    // the lock that is held here.
+    let parent = unsafe { Ptr::found(parent) }?.handle();
+    let id = Id::new(Arc::clone(&core), parent.channel.get(), parent.context.get(), ps);
+    id.show();
+    // It is the program's once it gets the request.
+    id.give();
+    state.cores.insert(connection, Arc::clone(&core));
+    Some((core, asked_core))
+}

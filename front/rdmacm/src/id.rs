@@ -1,0 +1,252 @@
+//! `rdma_cm_id`.
+
+use std::net::SocketAddr;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fairway_roce::cm::ConnectionId;
+use fairway_wire::Qpn;
+use fairway_wire::roce::cm::PortSpace;
+use libc::{c_int, c_void};
+
+use super::abi::*;
+use super::cm_device::CmDevice;
+use super::note::Queue;
+use super::port::Port;
+use fairway_verbs::abi::{
+    Field, IBV_QPT_RC, IBV_QPT_UD, ibv_context, ibv_pd, ibv_qp, ibv_qp_cap, zeroed,
+};
+use fairway_verbs::guard::{EINVAL, Result, UnackedEvents, lock};
+use fairway_verbs::pointer::{Handle, Ptr};
+
+/// An id as programs hold it.
+#[repr(C)]
+pub(crate) struct Id {
+    pub(super) base: rdma_cm_id,
+    pub(super) core: Arc<Core>,
+}
+
+/// What queue pairs are to be like.
+#[derive(Clone, Copy)]
+pub(super) struct Template {
+    pub(super) cap: ibv_qp_cap,
+    pub(super) qp_context: usize,
+    pub(super) sq_sig_all: c_int,
+    pub(super) queues: [usize; 3],
+}
+
+/// What an id is beside what programs see of it. Events refer to it.
+pub(super) struct Core {
+    /// The address of its [`Id`].
+    pub(super) id: AtomicUsize,
+    /// Events that the program has and did not acknowledge.
+    pub(super) unacked: UnackedEvents,
+    pub(super) inner: Mutex<Inner>,
+}
+
+/// What changes.
+pub(super) struct Inner {
+    /// Where its events go.
+    pub(super) queue: Queue,
+    /// Calls wait for what they begin: the queue is its own.
+    pub(super) is_synchronous: bool,
+    pub(super) space: PortSpace,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) remote: Option<SocketAddr>,
+    pub(super) port: Option<Port>,
+    /// Whose device it uses.
+    pub(super) cm_device: Option<Arc<CmDevice>>,
+    pub(super) connection: Option<ConnectionId>,
+    /// The service listened for.
+    pub(super) service: Option<u64>,
+    pub(super) agreed: Agreed,
+    pub(super) options: Options,
+    /// What `rdma_create_ep` was given for the queue pairs of incoming connections.
+    pub(super) template: Option<Template>,
+    /// The program's private data for REQ (`rdma_create_ep`).
+    pub(super) greeting: Vec<u8>,
+    /// Its connection has ended, and the program will be told or was.
+    pub(super) is_over: bool,
+    /// A peer has asked for it, and the program has not accepted. Until then its program gets no
+    /// event of it, as Linux has it: the id still has the context of the listener, so a program
+    /// could not tell which of the two an event means. Accepting fails if the peer has given up.
+    pub(super) is_unaccepted: bool,
+    /// The queue pair that is connected.
+    pub(super) own_queue_pair: Option<Qpn>,
+    /// The program has asked for the end itself.
+    pub(super) leaves: bool,
+}
+
+/// What both ends have agreed on, or one has asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Agreed {
+    /// The queue pair there.
+    pub(super) queue_pair: u32,
+    /// The first PSN to be sent: what the peer asked for.
+    pub(super) remote_psn: u32,
+    /// The first PSN the peer is to send: what it is asked for.
+    pub(super) psn: u32,
+    /// The header's number for the bytes of a packet.
+    pub(super) mtu: u8,
+    /// READs and atomics served here at once.
+    pub(super) responder_resources: u8,
+    /// READs and atomics in flight from here.
+    pub(super) initiator_depth: u8,
+    pub(super) retries: u8,
+    pub(super) rnr_retries: u8,
+    pub(super) q_key: u32,
+}
+
+/// `rdma_set_option`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    pub(super) tos: u8,
+    pub(super) reuse: bool,
+    pub(super) family_only: bool,
+    pub(super) ack_timeout: Option<u8>,
+}
+
+impl Core {
+    pub(super) fn new(queue: Queue, is_synchronous: bool, space: PortSpace) -> Core {
+        let psn = super::clock::random() as u32 & 0xff_ffff;
+        Core {
+            id: AtomicUsize::new(0),
+            unacked: UnackedEvents::default(),
+            inner: Mutex::new(Inner {
+                queue,
+                is_synchronous,
+                space,
+                local: None,
+                remote: None,
+                port: None,
+                cm_device: None,
+                connection: None,
+                service: None,
+                agreed: Agreed { psn, ..Agreed::default() },
+                options: Options::default(),
+                template: None,
+                greeting: Vec::new(),
+                is_over: false,
+                is_unaccepted: false,
+                own_queue_pair: None,
+                leaves: false,
+            }),
+        }
+    }
+
+    pub(super) fn id(&self) -> *mut rdma_cm_id {
+        self.id.load(Ordering::Acquire) as *mut rdma_cm_id
+    }
+
+    /// The device it uses and the connection it is.
+    pub(super) fn connection(&self) -> Result<(Arc<CmDevice>, ConnectionId)> {
+        let inner = lock(&self.inner);
+        let cm_device = inner.cm_device.clone().ok_or(EINVAL)?;
+        Ok((cm_device, inner.connection.ok_or(EINVAL)?))
+    }
+}
+
+// SAFETY: `Id::give` makes all of them, at the start of an `Id` from a box.
+unsafe impl Handle for rdma_cm_id {
+    type Object = Id;
+}
+
+impl Id {
+    /// The id that a program passes, which must not be a null pointer.
+    pub(super) fn of(id: Option<Ptr<'_, rdma_cm_id>>) -> Result<&Id> {
+        Ok(id.ok_or(EINVAL)?.object())
+    }
+
+    pub(super) fn new(
+        core: Arc<Core>,
+        channel: *mut rdma_event_channel,
+        context: *mut c_void,
+        ps: c_int,
+    ) -> Box<Id> {
+        let base = rdma_cm_id {
+            verbs: Field::null(),
+            channel: Field::new(channel),
+            context: Field::new(context),
+            qp: Field::null(),
+            route: zeroed(),
+            ps,
+            port_num: Field::new(0),
+            event: Field::null(),
+            send_cq_channel: Field::null(),
+            send_cq: Field::null(),
+            recv_cq_channel: Field::null(),
+            recv_cq: Field::null(),
+            srq: Field::null(),
+            pd: Field::null(),
+            qp_type: Field::new(if ps == RDMA_PS_TCP { IBV_QPT_RC } else { IBV_QPT_UD }),
+        };
+        Box::new(Id { base, core })
+    }
+
+    /// Hands an id to its program, which owns it from now on.
+    pub(super) fn give(self: Box<Id>) -> *mut rdma_cm_id {
+        let core = Arc::clone(&self.core);
+        let id = rdma_cm_id::give(self);
+        core.id.store(id as usize, Ordering::Release);
+        id
+    }
+
+    /// Its queue pair, if it has one.
+    pub(super) fn queue_pair(&self) -> Option<Ptr<'_, ibv_qp>> {
+        // SAFETY: a program destroys the queue pair of an id (`rdma_destroy_qp`) while no other
+        // call uses the id.
+        unsafe { Ptr::found(self.base.qp.get()) }
+    }
+
+    /// The protection domain of its next queue pair, if it has one.
+    pub(super) fn domain(&self) -> Option<Ptr<'_, ibv_pd>> {
+        // SAFETY: it is that of the device, which is never freed, or one that the program has given
+        // to this id and frees after the last use of it.
+        unsafe { Ptr::found(self.base.pd.get()) }
+    }
+
+    /// The context of its device, if it has one.
+    pub(super) fn context(&self) -> Option<Ptr<'_, ibv_context>> {
+        // SAFETY: contexts that ids share are never closed.
+        unsafe { Ptr::found(self.base.verbs.get()) }
+    }
+
+    /// Shows the program a path, or none.
+    pub(super) fn set_path(&self, path: Option<Box<ibv_sa_path_rec>>) {
+        let before = self.base.route.path_rec.replace(path.map_or(null_mut(), Box::into_raw));
+        if !before.is_null() {
+            // SAFETY: this function put it there, and has just taken it away.
+            drop(unsafe { Box::from_raw(before) });
+        }
+    }
+
+    pub(super) fn is_datagram(&self) -> bool {
+        self.base.qp_type.get() == IBV_QPT_UD
+    }
+
+    /// Shows the program its addresses, its device and the protection domain that ids of the
+    /// device share.
+    pub(super) fn show(&self) {
+        let inner = lock(&self.core.inner);
+        let address = self.base.route.addr.get();
+        // SAFETY: only this function writes the addresses, and it holds the lock of the id; no call
+        // of ours reads them. The program reads them after the call that finds them.
+        unsafe {
+            if let Some(local) = inner.local {
+                (*address).src_storage = super::address::write(local);
+            }
+            if let Some(remote) = inner.remote {
+                (*address).dst_storage = super::address::write(remote);
+            }
+        }
+        if let Some(cm_device) = &inner.cm_device {
+            self.base.verbs.set(cm_device.context().raw());
+            self.base.port_num.set(1);
+            if self.base.pd.get().is_null() {
+                // Without one, calls that need it say so.
+                self.base.pd.set(cm_device.domain().unwrap_or(null_mut()));
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Options of ids, and what is not offered.
+
+use libc::{c_int, c_void, sockaddr};
+
+use super::abi::*;
+use super::id::Id;
+use fairway_verbs::abi::ibv_ece;
+use fairway_verbs::guard::{EINVAL, EOPNOTSUPP, Errno, Result, lock, number};
+use fairway_verbs::pointer::{Array, Out, Ptr};
+
+/// The bytes of an option's value, as many as it must have.
+fn value<const N: usize>(given: Option<&[u8]>) -> Result<[u8; N]> {
+    given.ok_or(EINVAL)?.try_into().map_err(|_| EINVAL)
+}
+
+fn is_set(given: Option<&[u8]>) -> Result<bool> {
+    Ok(c_int::from_ne_bytes(value(given)?) != 0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_set_option(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    level: c_int,
+    name: c_int,
+    given: Array<'_, u8>,
+    length: usize,
+) -> c_int {
+    number(|| {
+        let this = Id::of(id)?;
+        // SAFETY: the program has passed this length.
+        let given = unsafe { given.checked(length) };
+        let mut inner = lock(&this.core.inner);
+        match (level, name) {
+            (RDMA_OPTION_ID, RDMA_OPTION_ID_TOS) => {
+                [inner.options.tos] = value(given)?;
+            }
+            (RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR) => {
+                inner.options.reuse = is_set(given)?;
+            }
+            (RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY) => {
+                inner.options.family_only = is_set(given)?;
+            }
+            (RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT) => {
+                let [timeout] = value(given)?;
+                if timeout > 31 {
+                    return Err(EINVAL);
+                }
+                inner.options.ack_timeout = Some(timeout);
+            }
+            // The way is the kernel's to choose: a path that the program found is not needed.
+            (RDMA_OPTION_IB, RDMA_OPTION_IB_PATH) => {}
+            _ => return Err(Errno(libc::ENOSYS)),
+        }
+        Ok(0)
+    })
+}
+
+/// Multicast is not offered.
+#[unsafe(no_mangle)]
+extern "C" fn rdma_join_multicast(_: *mut rdma_cm_id, _: *mut sockaddr, _: *mut c_void) -> c_int {
+    number(|| Err(EOPNOTSUPP))
+}
+
+/// Multicast is not offered.
+#[unsafe(no_mangle)]
+extern "C" fn rdma_join_multicast_ex(_: *mut rdma_cm_id, _: *mut c_void, _: *mut c_void) -> c_int {
+    number(|| Err(EOPNOTSUPP))
+}
+
+/// Multicast is not offered.
+#[unsafe(no_mangle)]
+extern "C" fn rdma_leave_multicast(_: *mut rdma_cm_id, _: *mut sockaddr) -> c_int {
+    number(|| Err(EOPNOTSUPP))
+}
+
+/// There are no options of a vendor: none are sent, whatever is asked.
+#[unsafe(no_mangle)]
+extern "C" fn rdma_set_local_ece(id: Option<Ptr<'_, rdma_cm_id>>, ece: Option<&ibv_ece>) -> c_int {
+    number(|| {
+        let this = Id::of(id)?;
+        // With a queue pair of its own, they would be the queue pair's.
+        if ece.is_none() || !this.base.qp.get().is_null() { Err(EINVAL) } else { Ok(0) }
+    })
+}
+
+/// There are no options of a vendor.
+#[unsafe(no_mangle)]
+extern "C" fn rdma_get_remote_ece(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    ece: Option<Out<'_, ibv_ece>>,
+) -> c_int {
+    number(|| {
+        let this = Id::of(id)?;
+        let ece = ece.filter(|_| this.base.qp.get().is_null()).ok_or(EINVAL)?;
+        ece.write(ibv_ece { vendor_id: 0, options: 0, comp_mask: 0 });
+        Ok(0)
+    })
+}

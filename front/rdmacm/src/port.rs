@@ -1,0 +1,72 @@
+//! The ports of a process. Between processes a service can be claimed only once
+//! ([`Carrier::claim_service`](fairway_rdma::Carrier::claim_service)).
+
+use std::net::IpAddr;
+use std::sync::Mutex;
+
+use fairway_wire::roce::cm::PortSpace;
+
+use super::address;
+use fairway_verbs::guard::{Errno, Result, lock};
+
+/// Ports that are chosen: those Linux chooses for sockets.
+const CHOSEN: std::ops::RangeInclusive<u16> = 32_768..=60_999;
+
+static HELD: Mutex<Vec<Holding>> = Mutex::new(Vec::new());
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holding {
+    number: u64,
+    space: PortSpace,
+    port: u16,
+    ip: IpAddr,
+    is_shared: bool,
+}
+
+impl Holding {
+    fn excludes(&self, other: &Holding) -> bool {
+        let same_address =
+            self.ip == other.ip || self.ip.is_unspecified() || other.ip.is_unspecified();
+        (self.space, self.port) == (other.space, other.port)
+            && same_address
+            && !(self.is_shared && other.is_shared)
+    }
+}
+
+/// A port that is this id's until it is dropped.
+#[derive(Debug)]
+pub(super) struct Port(Holding);
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        lock(&HELD).retain(|holding| holding.number != self.0.number);
+    }
+}
+
+impl Port {
+    /// Takes a port, or with 0 any that is free. `is_shared` lets others have it that say so, too.
+    pub(super) fn take(space: PortSpace, ip: IpAddr, port: u16, is_shared: bool) -> Result<Port> {
+        let mut held = lock(&HELD);
+        let number = held.last().map_or(1, |last| last.number + 1);
+        let wanted = Holding { number, space, port, ip: address::plain(ip), is_shared };
+        let free = |candidate: &Holding| !held.iter().any(|other| other.excludes(candidate));
+        let chosen = match port {
+            0 => {
+                let count = u64::from(CHOSEN.end() - CHOSEN.start()) + 1;
+                let first = super::clock::random() % count;
+                let ports = (0..count).map(|step| CHOSEN.start() + ((first + step) % count) as u16);
+                ports
+                    .map(|port| Holding { port, is_shared: false, ..wanted })
+                    .find(|holding| free(holding))
+            }
+            _ => Some(wanted).filter(free),
+        };
+        let holding = chosen.ok_or(Errno(libc::EADDRINUSE))?;
+        held.push(holding);
+        Ok(Port(holding))
+    }
+
+    pub(super) fn number(&self) -> u16 {
+        self.0.port
+    }
+}

@@ -1,0 +1,199 @@
+//! Addresses of ids: binding, finding the way, listening.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+
+use fairway_rdma::Gid;
+use fairway_wire::roce::cm::service_id;
+use libc::c_int;
+
+use super::abi::*;
+use super::address::{self, Address, plain};
+use super::channel;
+use super::cm_device::{self, CmDevice, mtu_code};
+use super::deferred_disconnect::tell;
+use super::id::Id;
+use super::note::Note;
+use super::port::Port;
+use fairway_verbs::abi::ibv_gid;
+use fairway_verbs::guard::{EINVAL, Errno, Result, lock, number};
+use fairway_verbs::pointer::Ptr;
+
+const RDMA_CM_EVENT_ADDR_ERROR: c_int = 1;
+
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn rdma_bind_addr(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    address: Option<Address<'_>>,
+) -> c_int {
+    number(|| {
+        bind(Id::of(id)?, address::read(address)?)?;
+        Ok(0)
+    })
+}
+
+fn bind(this: &Id, address: SocketAddr) -> Result<()> {
+    let core = Arc::clone(&this.core);
+    let (space, options) = {
+        let inner = lock(&core.inner);
+        if inner.local.is_some() {
+            return Err(EINVAL);
+        }
+        (inner.space, inner.options)
+    };
+    let ip = plain(address.ip());
+    // A loopback address says nothing of a device, as in Linux: libfabric binds to one to learn
+    // what all devices offer.
+    let open = ip.is_unspecified() || ip.is_loopback();
+    let cm_device = if open { None } else { Some(CmDevice::at(ip)?) };
+    let port = Port::take(space, address.ip(), address.port(), options.reuse)?;
+    {
+        let mut inner = lock(&core.inner);
+        inner.local = Some(SocketAddr::new(address.ip(), port.number()));
+        inner.port = Some(port);
+        inner.cm_device = cm_device;
+    }
+    this.show();
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn rdma_resolve_addr(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    source: Option<Address<'_>>,
+    destination: Option<Address<'_>>,
+    _timeout_ms: c_int,
+) -> c_int {
+    number(|| {
+        let this = Id::of(id)?;
+        let destination = address::read(destination)?;
+        if source.is_some() && lock(&this.core.inner).local.is_none() {
+            let source = address::read(source)?;
+            // A program may leave the address open, and only the family is said.
+            if !(source.ip().is_unspecified() && source.port() == 0) {
+                bind(this, source)?;
+            }
+        }
+        if lock(&this.core.inner).connection.is_some() {
+            return Err(EINVAL);
+        }
+        let (kind, status) = match find_way(this, destination) {
+            Ok(()) => (RDMA_CM_EVENT_ADDR_RESOLVED, 0),
+            Err(Errno(error)) => (RDMA_CM_EVENT_ADDR_ERROR, -error),
+        };
+        this.show();
+        tell(Note::new(&this.core, kind, status));
+        channel::complete(this)?;
+        Ok(0)
+    })
+}
+
+/// The address from which packets to there go. A link-local one comes with its link.
+fn source_for(mut destination: SocketAddr) -> Result<IpAddr> {
+    let failed = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EHOSTUNREACH));
+    let socket = UdpSocket::bind((address::any(destination.ip()), 0)).map_err(failed)?;
+    destination.set_port(fairway_rdma::ROCE_PORT);
+    // Connecting a datagram socket sends nothing: the kernel looks for the route.
+    socket.connect(destination).map_err(failed)?;
+    Ok(socket.local_addr().map_err(failed)?.ip())
+}
+
+fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
+    let to = plain(destination.ip());
+    let mut towards = destination;
+    towards.set_ip(to);
+    let (bound, space) = {
+        let inner = lock(&this.core.inner);
+        (inner.local, inner.space)
+    };
+    let bound_ip = bound.map(|local| plain(local.ip())).filter(|ip| !ip.is_unspecified());
+    let from = bound_ip.map_or_else(|| source_for(towards), Ok)?;
+    if from.is_ipv4() != to.is_ipv4() {
+        return Err(Errno(libc::EAFNOSUPPORT));
+    }
+    let cm_device = CmDevice::at(from)?;
+    cm_device.carrier.resolve(Gid::from(to))?;
+    let taken = match bound {
+        Some(_) => None,
+        None => Some(Port::take(space, from, 0, false)?),
+    };
+    let mut inner = lock(&this.core.inner);
+    let number = taken.as_ref().map(Port::number).or(bound.map(|local| local.port()));
+    inner.local = Some(SocketAddr::new(from, number.unwrap_or(0)));
+    inner.remote = Some(SocketAddr::new(to, destination.port()));
+    inner.port = taken.or(inner.port.take());
+    inner.agreed.mtu = mtu_code(cm_device.device.device.mtu());
+    inner.cm_device = Some(cm_device);
+    Ok(())
+}
+
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn rdma_resolve_route(
+    id: Option<Ptr<'_, rdma_cm_id>>,
+    _timeout_ms: c_int,
+) -> c_int {
+    number(|| {
+        let this = Id::of(id)?;
+        this.set_path(Some(Box::new(path(this)?)));
+        this.base.route.num_paths.set(1);
+        tell(Note::new(&this.core, RDMA_CM_EVENT_ROUTE_RESOLVED, 0));
+        channel::complete(this)?;
+        Ok(0)
+    })
+}
+
+/// The one path there is, as a subnet administrator would describe it.
+fn path(this: &Id) -> Result<ibv_sa_path_rec> {
+    const EXACTLY: u8 = 2;
+    let inner = lock(&this.core.inner);
+    let (Some(local), Some(remote), Some(_)) = (inner.local, inner.remote, &inner.cm_device) else {
+        return Err(EINVAL);
+    };
+    let gid = |address: SocketAddr| ibv_gid::new(Gid::from(address.ip()).0);
+    Ok(ibv_sa_path_rec {
+        dgid: gid(remote),
+        sgid: gid(local),
+        dlid: 0,
+        slid: 0,
+        raw_traffic: 0,
+        flow_label: 0,
+        hop_limit: 64,
+        traffic_class: inner.options.tos,
+        reversible: 1,
+        numb_path: 1,
+        pkey: 0xffff,
+        sl: 0,
+        mtu_selector: EXACTLY,
+        mtu: inner.agreed.mtu,
+        rate_selector: EXACTLY,
+        rate: 3,
+        packet_life_time_selector: EXACTLY,
+        packet_life_time: super::queue_pair::ACK_TIMEOUT - 1,
+        preference: 0,
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn rdma_listen(id: Option<Ptr<'_, rdma_cm_id>>, backlog: c_int) -> c_int {
+    number(|| {
+        let this = Id::of(id)?;
+        let core = Arc::clone(&this.core);
+        let bound = lock(&core.inner).local;
+        if bound.is_none() {
+            bind(this, SocketAddr::from(([0, 0, 0, 0], 0)))?;
+        }
+        let (local, space) = {
+            let inner = lock(&core.inner);
+            if inner.service.is_some() || inner.connection.is_some() {
+                return Err(EINVAL);
+            }
+            (inner.local.ok_or(EINVAL)?, inner.space)
+        };
+        let local = SocketAddr::new(plain(local.ip()), local.port());
+        let result = cm_device::listen(&core, local, service_id(space, local.port()), backlog);
+        if result.is_err() {
+            cm_device::forget(&core);
+        }
+        result.map(|()| 0)
+    })
+}

@@ -1,4 +1,0 @@
-//! Gives libFuzzer's inputs to `fairway_fuzz::letter`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| fairway_fuzz::letter(input));
