@@ -5,7 +5,7 @@ use crate::api::{
     SegmentRequest, SetupError, Transmit,
 };
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState, Silence};
+use crate::channel::Channel;
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::deadlines::Deadlines;
@@ -189,13 +189,12 @@ impl Nic {
         let Some((shared, channel)) = self.open(id) else {
             return self.shared.drop(DropReason::NoChannel);
         };
-        let is_stranger = route.source != channel.tp.remote
-            || (route.source_tpn != channel.tp.remote_tpn && !bypasses);
-        let is_stranger = is_stranger && !shared.is_planted(Canary::TrustStrangers);
+        let is_stranger =
+            !channel.is_peer(route, bypasses) && !shared.is_planted(Canary::TrustStrangers);
         if route.destination != own || is_stranger {
             return shared.drop(DropReason::StaleIncarnation);
         }
-        if usize::from(route.path) >= channel.views.len() {
+        if usize::from(route.path) >= channel.path_views().len() {
             return shared.drop(DropReason::BadPath);
         }
         if let Packet::Close(close) = &received.packet {
@@ -203,12 +202,12 @@ impl Nic {
             self.end_groups(now);
             return verdict;
         }
-        if channel.state != ChannelState::Open {
+        if !channel.is_open() {
             return shared.drop(DropReason::NoChannel);
         }
-        channel.silence = Silence::new(now);
+        channel.note_heard(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
-            channel.last_used = now;
+            channel.note_used(now);
         }
         let any = shared.is_planted(Canary::AnyCause);
         shared.cause = Cause::of_packet(id, &received.packet, any);
@@ -278,7 +277,7 @@ impl Nic {
                 continue;
             };
             channel.handle_timeout(&mut self.shared, now);
-            let is_gone = channel.state == ChannelState::Gone;
+            let is_gone = channel.is_gone();
             if !self.shared.channels.ended.is_empty() {
                 self.end_groups(now);
             } else if is_gone {
@@ -324,12 +323,12 @@ impl Nic {
         let engine = engine as usize;
         while let Some(index) = self.shared.urgent[engine].pop() {
             let Some(channel) = channel_at(&mut self.entries, index) else { continue };
-            channel.in_urgent = false;
+            channel.left_urgent();
             if let Some(transmit) = channel.next_control(&mut self.shared, now) {
                 channel.mark_urgent(&mut self.shared);
                 return Some(transmit);
             }
-            if channel.state == ChannelState::Gone {
+            if channel.is_gone() {
                 self.free_entry(index);
             }
         }
@@ -363,8 +362,8 @@ impl Nic {
                 return Some(transmit);
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
-                channel.in_ready = false;
-                if channel.round.take_end() {
+                channel.left_ready();
+                if channel.take_round_end() {
                     channel.mark_ready(&mut self.shared);
                 }
             }
@@ -412,7 +411,7 @@ impl Nic {
 
     fn is_mid_chunk(&self, index: ChannelIndex) -> bool {
         match &self.entries[index.number() as usize].state {
-            EntryState::Open(channel) => channel.chunk.left > 0,
+            EntryState::Open(channel) => channel.is_mid_chunk(),
             _ => false,
         }
     }
@@ -420,7 +419,7 @@ impl Nic {
     /// The channel has had its share: the others first.
     fn pass_turn(&mut self, index: ChannelIndex) {
         if let Some(channel) = channel_at(&mut self.entries, index) {
-            channel.in_ready = false;
+            channel.left_ready();
             channel.mark_ready(&mut self.shared);
         }
     }
@@ -429,8 +428,7 @@ impl Nic {
     fn feed(&mut self) {
         while let Some(index) = self.shared.fed.pop() {
             if let Some(channel) = channel_at(&mut self.entries, index) {
-                channel.in_starved = false;
-                channel.mark_ready(&mut self.shared);
+                channel.fed(&mut self.shared);
             }
         }
     }

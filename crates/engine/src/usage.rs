@@ -93,7 +93,7 @@ impl Limits {
             line("slot table entry", size_of::<u32>(), hosts * slots, false),
             line(
                 "withheld packet",
-                size_of::<crate::channel::Withheld>(),
+                size_of::<crate::channel::WithheldPacket>(),
                 hosts * u64::from(self.withheld),
                 false,
             ),

@@ -1,16 +1,15 @@
 //! Acknowledgements: building ours, digesting the peer's.
 
-use super::{Channel, ChannelState, Timer};
+use super::path_set::PathSet;
+use super::{Channel, Timer};
 use crate::api::DropReason;
 use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::placement::Verdict;
-use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, Sent, SentLinks, UNCOUNTED};
+use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_policy::{AckSample, PathAck};
-use fairway_wire::{
-    Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Msn, Psn, SACK_BITS, Sack,
-};
+use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, Sack};
 
 /// What one acknowledgement has changed so far.
 #[derive(Default)]
@@ -18,44 +17,10 @@ struct Gain {
     now: Instant,
     bytes: u32,
     packets: u32,
-    /// Paths on which something was acknowledged, a bit each.
-    paths: [u64; 4],
+    /// Paths on which something was acknowledged.
+    paths: PathSet,
     /// Packets that were called lost, and had not been sent again.
     revoked: u32,
-}
-
-/// Running counts of the peer, modulo 256, as its acknowledgements have brought them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PeerReports {
-    marks: u8,
-    duplicates: u8,
-    /// The newest message whose start the peer knows.
-    learned: Option<Msn>,
-}
-
-impl PeerReports {
-    /// Packets with a congestion mark, and duplicates, that an acknowledgement reports anew.
-    fn count(&mut self, ack: &Ack) -> (u32, u32) {
-        (
-            Self::advance(&mut self.marks, ack.marks),
-            Self::advance(&mut self.duplicates, ack.duplicates),
-        )
-    }
-
-    /// An acknowledgement that was overtaken does not turn a count back.
-    fn advance(count: &mut u8, to: u8) -> u32 {
-        let new = to.wrapping_sub(*count);
-        if new >= 128 {
-            return 0;
-        }
-        *count = to;
-        u32::from(new)
-    }
-
-    /// True if the peer has not reported before that it knows where this message starts.
-    fn learns(&mut self, message: Msn) -> bool {
-        self.learned.replace(message) != Some(message)
-    }
 }
 
 impl Channel {
@@ -69,137 +34,40 @@ impl Channel {
         asked: bool,
         retry: bool,
     ) {
-        self.tp.echo = psn;
-        self.owed.echo = true;
-        self.owed.echo_retry = retry;
-        self.owed.echo_at = now;
-        self.owed.unacknowledged += 1;
-        let gap = self.tp.receive.end().distance_from(self.tp.receive.base());
+        self.tp.note_arrival(psn);
+        let unacknowledged = self.acks.note_received(now, retry);
+        let gap = self.tp.receive().end().distance_from(self.tp.receive().base());
         // A peer keeps its answers until it knows that they have arrived, and has room for as many
         // as we may have questions, twice.
-        let every = shared.profile.acknowledge_every.min(self.read_slots.count());
-        if asked
-            || self.owed.unacknowledged >= every
-            || gap > shared.profile.reorder_tolerance as i32
-        {
+        let every = shared.profile.acknowledge_every.min(self.slots.reads());
+        if asked || unacknowledged >= every || gap > shared.profile.reorder_tolerance as i32 {
             self.acknowledge_soon(shared);
-        } else if !self.is_armed(Timer::Acknowledge) {
+        } else if !self.timers.is_armed(Timer::Acknowledge) {
             let at = now + shared.profile.acknowledge_delay;
             self.arm(shared, Timer::Acknowledge, at);
         }
     }
 
     pub(crate) fn acknowledge_soon(&mut self, shared: &mut Shared) {
-        self.owed.due = true;
+        self.acks.hasten();
         self.mark_urgent(shared);
     }
 
     /// What has come and is not acknowledged yet, is.
     pub(crate) fn acknowledge_what_waits(&mut self, shared: &mut Shared) {
-        if self.state == ChannelState::Open && self.owed.unacknowledged > 0 {
+        if self.is_open() && self.acks.has_unacknowledged() {
             self.acknowledge_soon(shared);
         }
     }
 
-    /// The acknowledgement register, read and cleared.
+    /// The acknowledgement register, read and cleared. With `request` it asks for one in return.
     pub(crate) fn take_ack(&mut self, shared: &mut Shared, now: Instant, request: bool) -> Ack {
-        let base = self.tp.receive.base();
-        let mut cumulative = base.minus(1);
-        if !shared.is_planted(Canary::AcknowledgeBeforePlacement) {
-            for withheld in &self.withheld {
-                if withheld.psn.is_before(cumulative.next()) {
-                    cumulative = withheld.psn.minus(1);
-                }
-            }
-        }
-        let edge = base.plus(self.tp.receive.capacity());
-        let mut ack = Ack {
-            cumulative,
-            echo: self.tp.echo,
-            learned: self.owed.learned.unwrap_or_default(),
-            echo_delay: 0,
-            window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
-            marks: self.owed.marks,
-            duplicates: self.owed.duplicates,
-            hint: 0,
-            flags: AckFlags::none(),
-            sack: Sack::default(),
-        };
+        let mut ack = self.acks.take(shared, now, &self.tp);
         if request {
             ack.flags = ack.flags.with(AckFlags::REQUEST);
         }
-        if self.owed.echo {
-            let delay = now.elapsed_since(self.owed.echo_at).as_ns() / ECHO_DELAY_UNIT_NS;
-            ack.echo_delay = delay.min(0xFFFF) as u16;
-            ack.flags = ack.flags.with(AckFlags::ECHO);
-            if self.owed.echo_retry {
-                ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
-            }
-        }
-        if shared.pressure {
-            ack.flags = ack.flags.with(AckFlags::PRESSURE);
-        }
-        if self.owed.learned.is_some() {
-            ack.flags = ack.flags.with(AckFlags::LEARNED);
-        }
-        if self.tp.receive.end().distance_from(cumulative) > 1 {
-            self.add_map(shared, &mut ack);
-            shared.counters.selective_acks_sent += 1;
-        }
-        shared.counters.acks_sent += 1;
-        self.owed.due = false;
-        self.owed.echo = false;
-        self.owed.unacknowledged = 0;
-        self.disarm(Timer::Acknowledge);
+        self.timers.disarm(Timer::Acknowledge);
         ack
-    }
-
-    /// Reports what has arrived beyond the gap.
-    fn add_map(&mut self, shared: &Shared, ack: &mut Ack) {
-        let end = self.tp.receive.end();
-        let base = self.map_base(ack.cumulative.next(), end);
-        let mut bitmap = self.tp.receive.map(base, &shared.bitmap_blocks);
-        // What is being put in place is neither there nor missing: gaps are known only before it.
-        let mut highest = end.minus(1);
-        for withheld in &self.withheld {
-            if withheld.why.is_placing() && withheld.psn.distance_from(highest) <= 0 {
-                highest = withheld.psn.minus(1);
-            }
-            let bit = withheld.psn.distance_from(base);
-            if (0..SACK_BITS as i32).contains(&bit)
-                && !shared.is_planted(Canary::AcknowledgeBeforePlacement)
-            {
-                bitmap[(bit / 32) as usize] &= !(1 << (bit % 32));
-            }
-        }
-        ack.flags = ack.flags.with(AckFlags::SELECTIVE);
-        if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
-            ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
-        }
-        ack.sack = Sack { base, highest, bitmap };
-    }
-
-    /// Where the next map begins, if the first gap is at `gap`: there, or, by turns, where it shows
-    /// the newest packets, or the next stretch between those two. Without the last, the sender
-    /// would learn of what was lost twice only when all before it has been repaired.
-    fn map_base(&mut self, gap: Psn, end: Psn) -> Psn {
-        let span = end.distance_from(gap);
-        let width = SACK_BITS as i32;
-        if span <= width {
-            return gap;
-        }
-        self.owed.map_turn = (self.owed.map_turn + 1) % 4;
-        match self.owed.map_turn {
-            1 | 3 => end.minus(SACK_BITS),
-            2 if span > 2 * width => {
-                let next = self.owed.map_next;
-                let inside = (width..span - width).contains(&next.distance_from(gap));
-                let base = if inside { next } else { gap.plus(SACK_BITS) };
-                self.owed.map_next = base.plus(SACK_BITS);
-                base
-            }
-            _ => gap,
-        }
     }
 
     /// Takes in an acknowledgement.
@@ -210,22 +78,17 @@ impl Channel {
         ack: &Ack,
         path: u8,
     ) -> Verdict {
-        let ahead = ack.cumulative.distance_from(self.tp.next);
         let selective = ack.flags.contains(AckFlags::SELECTIVE);
-        if ahead >= 0 || (selective && ack.sack.highest.distance_from(self.tp.next) >= 0) {
+        if !self.tp.is_used(ack.cumulative) || (selective && !self.tp.is_used(ack.sack.highest)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         shared.counters.acks_received += 1;
         self.path_answered(shared, path);
         if ack.flags.contains(AckFlags::REQUEST) {
-            self.owed.path = path;
-            self.owed.answers.insert(path);
+            self.acks.answer_by(path);
             self.acknowledge_soon(shared);
         }
-        let edge = ack.cumulative.plus(1 + u32::from(ack.window));
-        if edge.distance_from(self.tp.edge) > 0 {
-            self.tp.edge = edge;
-        }
+        self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
         self.note_learned(shared, ack);
         let round_trip = self.round_trip_of(shared, now, ack);
         let mut gain = Gain { now, ..Gain::default() };
@@ -238,7 +101,7 @@ impl Channel {
         }
         self.tell_policy(shared, now, ack, path, round_trip, &gain);
         // An acknowledgement that was overtaken says what was missing then, not now.
-        if selective && ack.cumulative.next() == self.tp.oldest {
+        if selective && ack.cumulative.next() == self.tp.oldest() {
             self.detect_losses(shared, now, ack, gain.paths);
         }
         self.mark_ready(shared);
@@ -257,9 +120,7 @@ impl Channel {
         if !flags.contains(AckFlags::ECHO) {
             return None;
         }
-        let in_window =
-            ack.echo.distance_from(self.tp.oldest) >= 0 && ack.echo.distance_from(self.tp.next) < 0;
-        if !in_window {
+        if !self.tp.is_in_window(ack.echo) {
             return None;
         }
         let sent = *self.send.record(ack.echo, &mut shared.send_blocks);
@@ -277,20 +138,21 @@ impl Channel {
             // took at least so long. Where the first time-out is shorter than every round trip,
             // nothing else tells.
             if !shared.is_planted(Canary::NeverMeasured) {
-                self.note_round_trip_of_at_least(sample);
+                self.recovery.note_round_trip_of_at_least(sample);
             }
             return None;
         }
-        self.note_round_trip(sent.path, sample);
+        self.paths.note_round_trip(sent.path, sample);
+        self.recovery.note_round_trip(sample);
         self.suspect(shared, sent.path, Some(sample));
         Some(sample)
     }
 
     fn note_learned(&mut self, shared: &mut Shared, ack: &Ack) {
-        if !ack.flags.contains(AckFlags::LEARNED) || !self.peer_reports.learns(ack.learned) {
+        if !ack.flags.contains(AckFlags::LEARNED) || !self.recovery.is_learned_anew(ack.learned) {
             return;
         }
-        for index in self.message_slots.owners() {
+        for index in self.slots.messages() {
             if shared.messages[index].number == ack.learned {
                 let message = &mut shared.messages[index];
                 message.learned = message.next_index > 0;
@@ -300,7 +162,7 @@ impl Channel {
 
     /// Everything before `to` has arrived.
     fn advance_oldest(&mut self, shared: &mut Shared, to: Psn, gain: &mut Gain) {
-        let from = self.tp.oldest;
+        let from = self.tp.oldest();
         if to.distance_from(from) <= 0 {
             return;
         }
@@ -309,7 +171,7 @@ impl Channel {
             self.acknowledge(shared, psn, gain);
             psn = psn.next();
         }
-        self.tp.oldest = to;
+        self.tp.advance(to);
         if self.send.retire(from, to, &mut shared.send_blocks) {
             self.feed_starved(shared);
         }
@@ -322,7 +184,7 @@ impl Channel {
                 let bit = bits.trailing_zeros();
                 bits &= bits - 1;
                 let psn = sack.base.plus(word as u32 * 32 + bit);
-                if psn.distance_from(self.tp.oldest) >= 0 && psn.distance_from(self.tp.next) < 0 {
+                if self.tp.is_in_window(psn) {
                     self.acknowledge(shared, psn, gain);
                 }
             }
@@ -337,28 +199,24 @@ impl Channel {
         }
         record.flags |= ACKNOWLEDGED;
         let sent = *record;
-        self.late_refusals.confirmed(psn);
-        let number = usize::from(sent.path);
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
+        self.send.end_late_refusal(psn);
         if sent.is(LOST) {
-            self.lost.unlink(&mut links, Sent::at(psn));
-            self.lost_bytes -= u64::from(sent.bytes);
+            self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
             if !sent.is(UNCOUNTED) || shared.is_planted(Canary::RevokeProbe) {
                 shared.counters.lost_revoked += 1;
                 gain.revoked += 1;
             }
         } else {
-            self.paths[number].flying.unlink(&mut links, Sent::at(psn));
-            self.views[number].in_flight -= 1;
-            self.tp.flight -= u32::from(sent.bytes);
+            self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
+            self.tp.land(u32::from(sent.bytes));
         }
         let is_trusting = shared.is_planted(Canary::TrustNewPath);
-        self.learn_from(psn, &sent, gain.now, is_trusting);
+        self.recovery.learn_from(&mut self.paths, gain.now, psn, &sent, is_trusting);
         let news = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
-        self.policy.path.on_ack(number, &news);
+        self.paths.tell(sent.path, &news);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
-        gain.paths[number / 64] |= 1 << (number % 64);
+        gain.paths.insert(sent.path);
         let message = &mut shared.messages[sent.message()];
         message.outstanding -= 1;
         if message.outstanding == 0 {
@@ -366,56 +224,20 @@ impl Channel {
         }
     }
 
-    /// What the arrival of a packet proves of those sent before it on its path. `is_trusting`
-    /// plants a bug.
-    fn learn_from(&mut self, psn: Psn, sent: &Sent, now: Instant, is_trusting: bool) {
-        let path = &mut self.paths[usize::from(sent.path)];
-        path.timeouts = 0;
-        path.heard_at = now;
-        let psn_late = self.highest_acknowledged.distance_from(psn).max(0) as u32;
-        if psn_late == 0 {
-            self.highest_acknowledged = psn;
-        }
-        // A path that has not been measured is thought to be as long as the others.
-        let round_trip = match self.views[usize::from(sent.path)].smoothed_rtt {
-            Duration::ZERO if !is_trusting => self.round_trip.smoothed,
-            measured => measured,
-        };
-        let too_soon = now.elapsed_since(sent.sent_at) < round_trip.divided_by(2);
-        if sent.is(RESENT) && !sent.is(LOST) && too_soon {
-            // It was the first copy that arrived: late, and resent for nothing. The second copy
-            // is still under way and proves nothing of its path.
-            let distance = path.sequence.wrapping_sub(path.acknowledged);
-            self.policy.loss.on_reordering(distance, psn_late, true);
-            return;
-        }
-        let ahead = sent.path_sequence.wrapping_sub(path.acknowledged) as i32;
-        if ahead > 0 {
-            path.acknowledged = sent.path_sequence;
-        }
-        let path_late = ahead.min(0).unsigned_abs();
-        let across = psn_late > 0 && !sent.is(RESENT) && self.policy.loss.looks_across_paths();
-        let was_lost = sent.is(LOST) && !sent.is(UNCOUNTED);
-        if path_late > 0 || across || was_lost {
-            self.policy.loss.on_reordering(path_late, psn_late, was_lost);
-        }
-        let newest = self.newest_acknowledged.unwrap_or(sent.sent_at);
-        self.newest_acknowledged = Some(newest.max(sent.sent_at));
-    }
-
     /// Something new was acknowledged: the retransmission timer starts over.
     fn progressed(&mut self, shared: &mut Shared, now: Instant) {
-        let recovering = core::mem::take(&mut self.backoff) > 0;
+        let recovering = self.recovery.end_backoff();
         self.tail_shrank(shared, now);
-        if self.tp.oldest == self.tp.next {
-            self.disarm(Timer::Retransmit);
+        if self.tp.is_idle() {
+            self.timers.disarm(Timer::Retransmit);
         } else if recovering {
             // The probe came through: look at once what else it proves lost.
             self.arm(shared, Timer::Retransmit, now);
         } else {
             // Round trips are known better now than when the timer was armed.
-            let at = now + self.timeout(shared);
-            if at.is_before(self.timers[Timer::Retransmit as usize]) {
+            let at = now + self.recovery.timeout(&shared.profile);
+            let armed = self.timers.deadline(Timer::Retransmit);
+            if armed.is_some_and(|armed| at.is_before(armed)) {
                 self.arm(shared, Timer::Retransmit, at);
             }
         }
@@ -430,24 +252,24 @@ impl Channel {
         rtt: Option<Duration>,
         gain: &Gain,
     ) {
-        let (marked_packets, duplicates) = self.peer_reports.count(ack);
+        let (marked_packets, duplicates) = self.recovery.count_reports(ack);
         if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
-            self.tail_was_hasty();
-            self.policy.congestion.on_spurious(now, duplicates);
+            self.recovery.note_hasty();
+            self.congestion.law_mut().on_spurious(now, duplicates);
             self.trace(shared, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
             // Called lost, and here before it was sent again: undone as RFC 4015 has it.
-            self.policy.congestion.on_spurious(now, gain.revoked);
+            self.congestion.law_mut().on_spurious(now, gain.revoked);
         }
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
         }
-        self.views[usize::from(path)].marked += u64::from(marked_packets);
+        self.paths.note_marked(path, marked_packets);
         if marked_packets > 0 || rtt.is_some() {
             let news = PathAck { now, acked_packets: 0, marked_packets, rtt };
-            self.policy.path.on_ack(usize::from(path), &news);
+            self.paths.tell(path, &news);
         }
         let asks_to_slow_down = ack.flags.contains(AckFlags::PRESSURE);
         shared.counters.pressure_heard += u64::from(asks_to_slow_down);
@@ -457,23 +279,18 @@ impl Channel {
             acked_packets: gain.packets,
             path,
             rtt,
-            smoothed_rtt: self.round_trip.smoothed,
+            smoothed_rtt: self.recovery.smoothed(),
             marked_packets,
-            bytes_in_flight: u64::from(self.tp.flight),
+            bytes_in_flight: u64::from(self.tp.flight()),
             hint: ack.hint,
             pressure: asks_to_slow_down || shared.transmit_pressure,
-            window_limited: core::mem::take(&mut self.window_limited),
+            window_limited: self.congestion.take_limit(),
             endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
         };
-        self.policy.congestion.on_ack(&sample);
+        self.congestion.law_mut().on_ack(&sample);
         shared.counters.acks_told += 1;
         self.trace_ack(shared, &sample);
         self.ask_for_credit(shared, now);
-    }
-
-    /// Is `psn` withheld because it was refused?
-    pub(crate) fn is_refused(&self, psn: Psn) -> bool {
-        self.withheld.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
     }
 }

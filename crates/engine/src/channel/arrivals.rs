@@ -79,14 +79,15 @@ impl Channel {
             let arrival = &shared.arrivals[*index];
             arrival.message == message && !arrival.refused
         };
-        if let Some(index) = self.arrivals.iter().flatten().copied().find(is_it) {
+        let found = self.inbound.messages().find(is_it);
+        if let Some(index) = found {
             self.forget_arrival(shared, index);
         }
     }
 
     pub(crate) fn forget_slot(&mut self, arrival: &Arrival, index: Index<Arrival>) {
-        if arrival.has_slot && self.arrivals[usize::from(arrival.slot)] == Some(index) {
-            self.arrivals[usize::from(arrival.slot)] = None;
+        if arrival.has_slot {
+            self.inbound.vacate(arrival.slot, index);
         }
     }
 

@@ -1,7 +1,6 @@
 //! What must hold between any two calls, checked on demand.
 
 use super::Channel;
-use crate::send_window::Sent;
 use crate::send_window::{ACKNOWLEDGED, LOST};
 use crate::shared::Shared;
 
@@ -13,9 +12,9 @@ impl Channel {
     pub(crate) fn audit(&mut self, shared: &mut Shared) {
         let mut flight = 0;
         let (mut lost, mut lost_bytes) = (0, 0);
-        let mut on_path = alloc::vec![0; self.paths.len()];
-        let mut psn = self.tp.oldest;
-        while psn != self.tp.next {
+        let mut on_path = alloc::vec![0; self.paths.count()];
+        let mut psn = self.tp.oldest();
+        while psn != self.tp.next() {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if sent.is(LOST) && !sent.is(ACKNOWLEDGED) {
                 lost += 1;
@@ -26,22 +25,9 @@ impl Channel {
             }
             psn = psn.next();
         }
-        assert_eq!(flight, self.tp.flight, "bytes in flight");
-        assert_eq!(lost_bytes, self.lost_bytes, "bytes to be resent");
-        for (path, count) in on_path.iter().enumerate() {
-            assert_eq!(*count, self.views[path].in_flight, "packets in flight on path {path}");
-        }
-        let mut listed = 0;
-        let mut next = self.lost.head();
-        while let Some(at) = next {
-            listed += 1;
-            let psn = Sent::psn(at);
-            next = self.send.record(psn, &mut shared.send_blocks).links.next();
-        }
-        assert_eq!(lost, listed, "packets waiting to be resent");
-        let usable = self.views.iter().filter(|view| view.usable).count();
-        assert_eq!(usable as u32, self.usable_paths, "usable paths");
-        assert!(usable > 0, "a channel without a usable path");
-        assert!(!self.credit.is_overdrawn(), "credit that was not requested");
+        assert_eq!(flight, self.tp.flight(), "bytes in flight");
+        self.paths.audit(&on_path);
+        self.send.audit(lost, lost_bytes, &mut shared.send_blocks);
+        assert!(!self.congestion.is_overdrawn(), "credit that was not requested");
     }
 }

@@ -55,10 +55,12 @@ pub(crate) struct BypassState {
     failed: u64,
     /// Answers to the peer: the first and the last, linked.
     answers: (Option<Index<Answer>>, Option<Index<Answer>>),
+    /// Loads and stores were agreed on at set-up.
+    is_agreed: bool,
 }
 
 impl BypassState {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new(is_agreed: bool) -> Self {
         BypassState {
             next: 1,
             oldest: 1,
@@ -72,6 +74,7 @@ impl BypassState {
             done: 0,
             failed: 0,
             answers: (None, None),
+            is_agreed,
         }
     }
 
@@ -92,6 +95,11 @@ impl BypassState {
 }
 
 impl BypassState {
+    #[cfg(test)]
+    pub(super) fn withhold(&mut self) {
+        self.is_agreed = false;
+    }
+
     /// Is a number free for one more load or store?
     fn has_number(&self) -> bool {
         let slot = (self.next % WINDOW) as usize;
@@ -100,6 +108,11 @@ impl BypassState {
 }
 
 impl Channel {
+    /// Were loads and stores agreed on at set-up?
+    pub(crate) fn may_bypass(&self) -> bool {
+        self.bypass.is_agreed
+    }
+
     /// A load or store of ours gets in line.
     pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Bypassing;
@@ -209,7 +222,7 @@ impl Channel {
                 shared.let_answer_go(index);
             }
         }
-        *self.bypass = BypassState::new();
+        *self.bypass = BypassState::new(self.bypass.is_agreed);
     }
 
     // ---- packets in ----
@@ -221,7 +234,7 @@ impl Channel {
         bypass: &Bypass,
         received: &Received,
     ) -> Verdict {
-        if !self.may_bypass {
+        if !self.may_bypass() {
             return shared.drop(DropReason::NotAgreed);
         }
         let path = received.route.path;

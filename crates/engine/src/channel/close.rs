@@ -1,6 +1,10 @@
 //! The end of a channel: closed from here, closed by the peer, or the peer is gone.
 
-use super::{Channel, ChannelState, Timer};
+mod liveness;
+
+use self::liveness::Liveness;
+pub(super) use self::liveness::Silence;
+use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
 use crate::canary::Canary;
 use crate::message::{MessagePlace, Outcome};
@@ -16,16 +20,53 @@ const CLOSE_INTERVAL: Duration = Duration::from_ms(20);
 /// How long we repeat our answer to a peer's close: longer than it keeps asking.
 const LINGER: Duration = Duration::from_ms(200);
 
-/// What is left to be said while a channel is closed from here.
-#[derive(Debug, Default)]
-pub(super) struct Closing {
-    /// How often the close is still to be sent.
-    repeats: u32,
-    /// Acknowledges what came before the close, and leaves before it by this path.
-    last_word: Option<Box<(Ack, u8)>>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Data may flow.
+    Open,
+    /// We have said that we close, and wait for the answer.
+    Closing,
+    /// The peer has closed; we only repeat our answer.
+    Lingering,
+    /// To be removed by the NIC.
+    Gone,
 }
 
-impl Closing {
+/// How far a channel has come on its way to its end, and what is left to be said.
+#[derive(Debug)]
+pub(super) struct Lifecycle {
+    state: State,
+    /// How often the close is still to be sent.
+    repeats: u32,
+    /// A close, or the answer to one, is to be sent.
+    is_close_due: bool,
+    /// Acknowledges what came before the close, and leaves before it by this path.
+    last_word: Option<Box<(Ack, u8)>>,
+    liveness: Liveness,
+}
+
+impl Lifecycle {
+    pub(super) fn new(now: Instant) -> Lifecycle {
+        Lifecycle {
+            state: State::Open,
+            repeats: 0,
+            is_close_due: false,
+            last_word: None,
+            liveness: Liveness::new(now),
+        }
+    }
+
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
+    /// The close that is to be sent, once: is it an answer?
+    #[inline]
+    pub(super) fn take_close(&mut self) -> Option<bool> {
+        core::mem::take(&mut self.is_close_due).then_some(self.state == State::Lingering)
+    }
+
     /// The acknowledgement that leaves before the close, once, and its path.
     pub(super) fn take_last_word(&mut self) -> Option<(Ack, u8)> {
         self.last_word.take().map(|last_word| *last_word)
@@ -33,50 +74,62 @@ impl Closing {
 }
 
 impl Channel {
+    /// May data flow?
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.life.is_open()
+    }
+
+    /// Is the channel to be removed by the NIC?
+    pub(crate) fn is_gone(&self) -> bool {
+        self.life.state == State::Gone
+    }
+
     /// Closes from this side: what is pending is flushed.
     pub(crate) fn close(&mut self, shared: &mut Shared, now: Instant) {
-        self.state = ChannelState::Closing;
+        self.life.state = State::Closing;
         // What an acknowledgement lets the peer report has to be in place, whichever channel of the
         // group brought it.
         let draining = self.is_draining(shared);
         if draining && !shared.is_planted(Canary::CloseApart) {
             shared.channels.get_mut(self.group()).is_cut_off = true;
         }
-        let owes = self.owed.due || self.owed.unacknowledged > 0;
+        let owes = self.acks.is_due() || self.acks.has_unacknowledged();
         if owes && !draining {
-            let path = self.owed.path;
+            let path = self.acks.path();
             let ack = self.take_ack(shared, now, false);
-            self.closing.last_word = Some(Box::new((ack, path)));
+            self.life.last_word = Some(Box::new((ack, path)));
         }
         self.flush(shared, Status::Flushed);
-        self.closing.repeats = CLOSES;
+        self.life.repeats = CLOSES;
         self.say_close(shared, now);
-        if let Some(last_word) = &self.closing.last_word {
+        if let Some(last_word) = &self.life.last_word {
             // Behind it, if the path keeps order.
-            self.owed.path = last_word.1;
+            self.acks.reply_by(last_word.1);
         }
     }
 
     fn say_close(&mut self, shared: &mut Shared, now: Instant) {
-        self.closing.repeats -= 1;
-        self.owed.close = true;
+        self.life.repeats -= 1;
+        self.life.is_close_due = true;
         // Successive tries take different paths, in case one is dead.
-        self.owed.path = self.choose_path(shared, now, 0, None);
+        let path = self.choose_path(shared, now, 0, None);
+        self.acks.reply_by(path);
         self.mark_urgent(shared);
         self.arm(shared, Timer::Close, now + CLOSE_INTERVAL);
     }
 
     pub(crate) fn close_timer(&mut self, shared: &mut Shared, now: Instant) {
-        match self.state {
-            ChannelState::Closing if self.closing.repeats > 0 => self.say_close(shared, now),
-            ChannelState::Closing => self.closed(shared),
-            ChannelState::Lingering => self.state = ChannelState::Gone,
-            ChannelState::Open | ChannelState::Gone => {}
+        match self.life.state {
+            State::Closing if self.life.repeats > 0 => self.say_close(shared, now),
+            State::Closing => self.closed(shared),
+            State::Lingering => self.life.state = State::Gone,
+            State::Open | State::Gone => {}
         }
     }
 
     fn closed(&mut self, shared: &mut Shared) {
-        self.state = ChannelState::Gone;
+        self.life.state = State::Gone;
         if shared.channels.close_one(self.group()) {
             shared.events.push_back(Event::Closed { channel: self.leader });
         }
@@ -90,30 +143,30 @@ impl Channel {
         path: u8,
     ) -> Verdict {
         // The peer never uses more than the window that it was shown.
-        let ahead = close.next.distance_from(self.tp.receive.base());
+        let ahead = close.next.distance_from(self.tp.receive().base());
         let is_outside = ahead < 0 || ahead > shared.limits.window_packets as i32;
         if is_outside && !shared.is_planted(Canary::TrustCloses) {
             return shared.drop(DropReason::BadClose);
         }
-        match self.state {
-            ChannelState::Closing if close.answer => {
+        match self.life.state {
+            State::Closing if close.answer => {
                 self.closed(shared);
                 return Verdict::Done;
             }
             // Both closed at once: each takes the other's close as the answer.
-            ChannelState::Closing => {
+            State::Closing => {
                 self.closed(shared);
-                self.state = ChannelState::Lingering;
+                self.life.state = State::Lingering;
             }
-            ChannelState::Open if !close.answer => {
+            State::Open if !close.answer => {
                 self.end_by_peer(shared, now, Status::PeerClosed);
                 shared.channels.ended.push((self.leader, Status::PeerClosed));
             }
-            ChannelState::Lingering if !close.answer => {}
+            State::Lingering if !close.answer => {}
             _ => return Verdict::Done,
         }
-        self.owed.close = true;
-        self.owed.path = path;
+        self.life.is_close_due = true;
+        self.acks.reply_by(path);
         self.mark_urgent(shared);
         self.arm(shared, Timer::Close, now + LINGER);
         Verdict::Done
@@ -127,13 +180,14 @@ impl Channel {
     /// This channel, or another of its group, was closed by the peer, or the peer is dead.
     pub(crate) fn end_by_peer(&mut self, shared: &mut Shared, now: Instant, status: Status) {
         let dead = status == Status::PeerDead;
-        self.state = if dead { ChannelState::Gone } else { ChannelState::Lingering };
+        self.life.state = if dead { State::Gone } else { State::Lingering };
         self.flush(shared, status);
         if dead {
             return;
         }
-        self.owed.close = true;
-        self.owed.path = self.choose_path(shared, now, 0, None);
+        self.life.is_close_due = true;
+        let path = self.choose_path(shared, now, 0, None);
+        self.acks.reply_by(path);
         self.mark_urgent(shared);
         self.arm(shared, Timer::Close, now + LINGER);
     }
@@ -141,26 +195,17 @@ impl Channel {
     /// Ends every operation with `status` and returns everything taken from shared pools. What is
     /// kept for the group goes when the whole of it has ended ([`Shared::forget_group`]).
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
-        self.lost = Default::default();
-        self.lost_bytes = 0;
-        self.credit.backlog = 0;
-        for (path, view) in self.paths.iter_mut().zip(&mut self.views) {
-            path.flying = Default::default();
-            view.in_flight = 0;
-        }
-        self.tp.oldest = self.tp.next;
-        self.tp.flight = 0;
-        self.send.clear(&mut shared.send_blocks);
-        self.tp.receive.clear(&mut shared.bitmap_blocks);
-        self.withheld.clear();
-        self.owed = Default::default();
-        self.armed = 0;
+        self.congestion.flush();
+        self.paths.flush();
+        self.send.flush(&mut shared.send_blocks);
+        self.tp.flush(&mut shared.bitmap_blocks);
+        self.acks.flush();
+        self.timers.disarm_all();
+        self.life.flush();
         // The lists only order what is now flushed as a whole.
-        self.sending = Default::default();
         self.forget_flows(shared);
-        self.awaiting_slot = Default::default();
-        self.awaiting_read_slot = Default::default();
-        self.awaiting_receiver = Default::default();
+        self.slots.flush();
+        self.retries.flush();
         self.forget_all_arrivals(shared);
         self.flush_bypass(shared);
         // What has arrived in memory order and waits to be reported may never be executed.

@@ -6,23 +6,47 @@ use crate::flow::{FlowPlace, Gate};
 use crate::list::List;
 use crate::message::{Message, MessagePlace};
 use crate::names::FlowIndex;
-use crate::pool::Index;
+use crate::pool::{Index, Pool};
 use crate::shared::Shared;
 use fairway_wire::{Instant, Tag};
 
-/// A round of the flows of a channel, in which each has one turn.
+/// The messages of a channel that have something to send, and the round in which each of their
+/// flows has one turn.
 #[derive(Debug)]
-pub(crate) struct Round {
-    /// Flows that have had their turn, and have more to send.
+pub(super) struct Line {
+    /// Messages with something to send, in turn.
+    sending: List<Index<Message>>,
+    /// Flows that have had their turn in this round, and have more to send.
     spent: List<FlowIndex>,
+    /// When the round began.
     began: Instant,
     /// The round before has ended, and another channel has not had its turn since.
     has_ended: bool,
 }
 
-impl Round {
-    pub(super) fn new(now: Instant) -> Round {
-        Round { spent: List::default(), began: now, has_ended: false }
+impl Line {
+    pub(super) fn new(now: Instant) -> Line {
+        Line { sending: List::default(), spent: List::default(), began: now, has_ended: false }
+    }
+
+    /// The message whose turn it is.
+    #[inline]
+    pub(super) fn first(&self) -> Option<Index<Message>> {
+        self.sending.head()
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.sending.is_empty()
+    }
+
+    /// The message has had its turn: the others in line come before it.
+    #[inline]
+    pub(super) fn put_last(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
+        if self.sending.head() != self.sending.tail() {
+            self.sending.unlink(messages, index);
+            self.sending.push_back(messages, index);
+        }
     }
 
     /// Does a flow wait for the next round?
@@ -31,17 +55,22 @@ impl Round {
     }
 
     /// Every flow has had its turn: it is another channel's.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end_round(&mut self) {
         self.has_ended = true;
     }
 
-    /// True once, after a round has ended.
-    pub(crate) fn take_end(&mut self) -> bool {
-        core::mem::take(&mut self.has_ended)
+    /// The channel ends: no message is in line any more.
+    pub(super) fn flush(&mut self) {
+        (self.sending, self.spent) = (List::default(), List::default());
     }
 }
 
 impl Channel {
+    /// True once, after a round has ended.
+    pub(crate) fn take_round_end(&mut self) -> bool {
+        core::mem::take(&mut self.line.has_ended)
+    }
+
     /// A message that has something to send gets in line: in the channel's queue, or behind others
     /// of its flow.
     pub(crate) fn enlist(&mut self, shared: &mut Shared, index: Index<Message>) {
@@ -77,7 +106,7 @@ impl Channel {
 
     fn stand_in_line(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Sending;
-        self.sending.push_back(&mut shared.messages, index);
+        self.line.sending.push_back(&mut shared.messages, index);
         self.mark_ready(shared);
     }
 
@@ -91,7 +120,7 @@ impl Channel {
         message.place = MessagePlace::Unlisted;
         match flow.filter(|_| parked) {
             Some(flow) => shared.flows.get_mut(flow).parked.unlink(&mut shared.messages, index),
-            None => self.sending.unlink(&mut shared.messages, index),
+            None => self.line.sending.unlink(&mut shared.messages, index),
         }
         let Some(flow) = flow else { return };
         let record = shared.flows.get_mut(flow);
@@ -128,7 +157,7 @@ impl Channel {
         if gate == Gate::Open {
             return true;
         }
-        self.sending.unlink(&mut shared.messages, index);
+        self.line.sending.unlink(&mut shared.messages, index);
         shared.messages[index].place = MessagePlace::Parked;
         let record = shared.flows.get_mut(flow);
         record.parked.push_front(&mut shared.messages, index);
@@ -140,7 +169,7 @@ impl Channel {
             (FlowPlace::Open, Gate::Paced) => record.place = FlowPlace::Paced,
             (FlowPlace::Open, _) => {
                 record.place = FlowPlace::Spent;
-                self.round.spent.push_back(&mut shared.flows.spent(), flow);
+                self.line.spent.push_back(&mut shared.flows.spent(), flow);
             }
             _ => {}
         }
@@ -149,8 +178,8 @@ impl Channel {
 
     /// Every flow that could has had its turn: the next round begins.
     pub(crate) fn begin_round(&mut self, shared: &mut Shared, now: Instant) {
-        self.round.began = now;
-        let mut spent = core::mem::take(&mut self.round.spent);
+        self.line.began = now;
+        let mut spent = core::mem::take(&mut self.line.spent);
         while let Some(flow) = spent.pop_front(&mut shared.flows.spent()) {
             if shared.is_planted(Canary::ForgetSpent) && !spent.is_empty() {
                 continue;
@@ -182,8 +211,8 @@ impl Channel {
     fn expire_flow(&mut self, shared: &mut Shared, flow: FlowIndex, now: Instant) {
         // Another bug was found while flows could end in every round.
         let bugs = [Canary::EndInRound, Canary::BeginSpent];
-        let may_end = self.round.spent.is_empty()
-            || shared.flows.get(flow).last_sent.is_before(self.round.began)
+        let may_end = self.line.spent.is_empty()
+            || shared.flows.get(flow).last_sent.is_before(self.line.began)
             || bugs.into_iter().any(|bug| shared.is_planted(bug));
         shared.flows.expire(flow, now, may_end);
     }
@@ -198,7 +227,7 @@ impl Channel {
         match shared.flows.get(flow).place {
             FlowPlace::Open => return,
             FlowPlace::Paced => {}
-            FlowPlace::Spent => self.round.spent.unlink(&mut shared.flows.spent(), flow),
+            FlowPlace::Spent => self.line.spent.unlink(&mut shared.flows.spent(), flow),
         }
         self.reopen(shared, flow);
     }
@@ -214,7 +243,7 @@ impl Channel {
 
     /// Forgets the flows of a channel whose messages are all being flushed.
     pub(crate) fn forget_flows(&mut self, shared: &mut Shared) {
-        self.round.spent = List::default();
+        self.line.flush();
         shared.flows.forget_channel(self.index());
     }
 }

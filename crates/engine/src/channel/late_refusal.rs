@@ -20,8 +20,9 @@
 //! group), or no record to withhold it, the group falls silent and has to be closed
 //! ([`Event::ExecutionLost`]): then what the initiator has not reported it reports as failed.
 
+use super::Channel;
+use super::ack_state::Why;
 use super::bypass::status_of;
-use super::{Channel, Why, Withheld};
 use crate::api::{Event, Status};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
@@ -53,12 +54,8 @@ impl LateRefusals {
         Some(entry.1)
     }
 
-    pub(super) fn is_listed(&self, psn: Psn) -> bool {
-        self.message_of(psn).is_some()
-    }
-
     /// False if there is no room.
-    fn note(&mut self, psn: Psn, message: Msn) -> bool {
+    pub(super) fn note(&mut self, psn: Psn, message: Msn) -> bool {
         self.confirmed(psn);
         let Some(free) = self.entries.iter_mut().find(|entry| entry.is_none()) else {
             return false;
@@ -90,7 +87,7 @@ impl Channel {
 
     /// Refuses a message all of which has arrived, and which could not be executed at its turn.
     pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
-        let has_room = self.withheld.len() < self.withheld.capacity();
+        let has_room = self.acks.has_room_to_withhold();
         let cause = shared.cause.filter(|cause| cause.channel == self.index() && has_room);
         let Some(Cause { psn, .. }) = cause else {
             let is_cut_off = &mut shared.channels.get_mut(self.group()).is_cut_off;
@@ -106,8 +103,7 @@ impl Channel {
             jetty: arrival.remote_jetty,
             order: arrival.order,
         };
-        self.withheld.push(Withheld { psn, why });
-        self.owed.naks += 1;
+        self.acks.withhold(psn, why);
         shared.counters.refused_late += 1;
         self.mark_urgent(shared);
     }
@@ -140,10 +136,10 @@ impl Channel {
         nak: &Nak,
     ) -> Verdict {
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
-        if self.late_refusals.message_of(nak.psn) == Some(nak.message) && sent.is(VOID) {
+        if self.send.late_refusal(nak.psn) == Some(nak.message) && sent.is(VOID) {
             return Verdict::Done;
         }
-        if !self.late_refusals.note(nak.psn, nak.message) {
+        if !self.send.note_late_refusal(nak.psn, nak.message) {
             return Verdict::Done;
         }
         self.fail_acknowledged(shared, now, nak);

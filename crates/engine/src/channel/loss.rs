@@ -1,11 +1,11 @@
 //! Finding what is lost: by what later acknowledgements prove, and by the timer.
 
+use super::path_set::PathSet;
 use super::{Channel, Timer};
-use crate::canary::Canary;
-use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, Sent, SentLinks};
+use crate::send_window::{ACKNOWLEDGED, LOST, Sent};
 use crate::shared::Shared;
 use fairway_policy::{Evidence, LossSample};
-use fairway_wire::{Ack, AckFlags, Duration, Instant, Psn, SACK_BITS, Sack};
+use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
 
 /// Most paths that a channel can have.
 const PATHS_MAX: usize = 256;
@@ -14,31 +14,26 @@ impl Channel {
     /// Asks the detector about the oldest packets of each path on which news came, or of all.
     ///
     /// Only an explicit report counts: a packet outside the map's range is unknown, not missing.
-    pub(crate) fn detect_losses(
+    pub(super) fn detect_losses(
         &mut self,
         shared: &mut Shared,
         now: Instant,
         ack: &Ack,
-        touched: [u64; 4],
+        touched: PathSet,
     ) {
         let mut lost = [0; PATHS_MAX];
-        let across = self.policy.loss.looks_across_paths();
-        let asked = if across { self.flying_paths } else { touched };
-        for (word, bits) in asked.into_iter().enumerate() {
-            let mut bits = bits;
-            while bits != 0 {
-                let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
-                bits &= bits - 1;
-                if self.paths[usize::from(path)].flying.is_empty() {
-                    self.flying_paths[word] &= !(1 << (path % 64));
-                } else {
-                    lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
-                }
+        let across = self.recovery.looks_across_paths();
+        let asked = if across { self.paths.busy() } else { touched };
+        for path in asked {
+            if self.paths.oldest(path).is_none() {
+                self.paths.note_idle(path);
+            } else {
+                lost[usize::from(path)] += self.detect_on_path(shared, now, ack, path);
             }
         }
         self.detect_in_map(shared, now, ack, &mut lost);
         // One call reports all losses of a path, however they were found.
-        for (path, &bytes) in lost.iter().enumerate().take(self.paths.len()) {
+        for (path, &bytes) in lost.iter().enumerate().take(self.paths.count()) {
             if bytes > 0 {
                 let bytes = bytes + self.expire_silent_path(shared, now, path as u8);
                 self.tell_loss(shared, now, (bytes, path as u8), false);
@@ -49,8 +44,8 @@ impl Channel {
     /// Asks the detector about the oldest packets of a path; gives the bytes that were lost.
     fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> u32 {
         let mut lost_bytes = 0;
-        while let Some(head) = self.paths[usize::from(path)].flying.head() {
-            let lost = self.try_lose(shared, now, ack, Sent::psn(head));
+        while let Some(oldest) = self.paths.oldest(path) {
+            let lost = self.try_lose(shared, now, ack, oldest);
             if lost == 0 {
                 break;
             }
@@ -75,10 +70,10 @@ impl Channel {
             while holes != 0 {
                 let psn = ack.sack.base.plus(word as u32 * 32 + holes.trailing_zeros());
                 holes &= holes - 1;
-                if !psn.is_before(ack.sack.highest) || psn.distance_from(self.tp.next) >= 0 {
+                if !psn.is_before(ack.sack.highest) || !self.tp.is_used(psn) {
                     return;
                 }
-                if psn.is_before(self.tp.oldest) {
+                if psn.is_before(self.tp.oldest()) {
                     continue;
                 }
                 let sent = *self.send.record(psn, &mut shared.send_blocks);
@@ -93,18 +88,16 @@ impl Channel {
     /// Asks the detector about a packet in flight; gives its bytes if it was declared lost.
     fn try_lose(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, psn: Psn) -> u32 {
         let sent = *self.send.record(psn, &mut shared.send_blocks);
-        let path = usize::from(sent.path);
-        let overtaken = self.paths[path].acknowledged.wrapping_sub(sent.path_sequence) as i32;
-        // A copy that was resent is judged by what left after it: the report may be older.
-        let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
-        let across = self.policy.loss.looks_across_paths() && !(sent.is(RESENT) && older);
+        let overtaken = self.paths.overtaken(sent.path, sent.path_sequence);
         let age = now.elapsed_since(sent.sent_at);
         // Each further copy has twice the time of the one before it: where a network keeps packets
         // far longer than the round trips that were measured, copies would pile up in it.
-        if sent.further_copies() > 0 && age < self.time_of_copy(shared, sent.further_copies()) {
+        if sent.further_copies() > 0
+            && age < self.recovery.time_of_copy(shared, sent.further_copies())
+        {
             return 0;
         }
-        let passed = overtaken > 0 || across;
+        let passed = self.recovery.is_passed(&sent, overtaken);
         if !passed || !self.is_reported_missing(psn, &ack.sack) {
             return 0;
         }
@@ -115,48 +108,26 @@ impl Channel {
             beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
                 && psn_distance > shared.profile.reorder_tolerance,
             age,
-            overtaken_by: self
-                .newest_acknowledged
-                .map_or(Duration::ZERO, |newest| newest.since(sent.sent_at)),
-            smoothed_rtt: self.views[path].smoothed_rtt,
+            overtaken_by: self.recovery.overtaken_by(&sent),
+            smoothed_rtt: self.paths.round_trip(sent.path),
         };
-        if !self.policy.loss.is_lost(&evidence) {
+        if !self.recovery.is_lost(&evidence) {
             return 0;
         }
         self.declare_lost(shared, psn, &sent);
         u32::from(sent.bytes)
     }
 
-    /// How long the copy after the second that is the `further`-th has before it may be lost.
-    fn time_of_copy(&self, shared: &Shared, further: u32) -> Duration {
-        // The time would bound what the second of these bugs costs, too.
-        if shared.is_planted(Canary::HastyCopies) || shared.is_planted(Canary::TrustNewPath) {
-            return Duration::ZERO;
-        }
-        let round_trip = match self.round_trip.smoothed {
-            Duration::ZERO if !shared.is_planted(Canary::NeverMeasured) => {
-                shared.profile.timeout_initial
-            }
-            smoothed => smoothed,
-        };
-        round_trip.times(1 << further)
-    }
-
     /// A path has lost something. If nothing on it was acknowledged for a round trip, that counts
     /// like a time-out; gives the bytes that were in flight on a path that it takes out of use.
     fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
-        let patience = self.round_trip.smoothed.times(2);
-        let state = &mut self.paths[usize::from(path)];
-        if now.elapsed_since(state.heard_at) < patience {
-            return 0;
-        }
-        state.heard_at = now;
-        if !self.path_timed_out(shared, path, now) {
+        let patience = self.recovery.smoothed().times(2);
+        if !self.paths.take_silence(path, now, patience) || !self.path_timed_out(shared, path, now)
+        {
             return 0;
         }
         let mut bytes = 0;
-        while let Some(head) = self.paths[usize::from(path)].flying.head() {
-            let psn = Sent::psn(head);
+        while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
@@ -167,27 +138,24 @@ impl Channel {
     fn is_reported_missing(&self, psn: Psn, sack: &Sack) -> bool {
         let bit = psn.distance_from(sack.base);
         psn.is_before(sack.highest)
-            && (psn == self.tp.oldest || (0..SACK_BITS as i32).contains(&bit))
+            && (psn == self.tp.oldest() || (0..SACK_BITS as i32).contains(&bit))
     }
 
     /// Moves a packet from its path to the list of those to be resent.
     pub(crate) fn declare_lost(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
         self.take_from_path(shared, psn, sent);
-        self.views[usize::from(sent.path)].lost += 1;
+        self.paths.note_lost(sent.path);
         shared.counters.lost += 1;
     }
 
     /// Has a packet resent without calling it lost.
     pub(crate) fn take_from_path(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
         self.send.record(psn, &mut shared.send_blocks).flags |= LOST;
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        self.paths[usize::from(sent.path)].flying.unlink(&mut links, Sent::at(psn));
-        self.lost.push_back(&mut links, Sent::at(psn));
-        self.lost_bytes += u64::from(sent.bytes);
+        self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
+        self.send.await_resend(psn, sent.bytes, &mut shared.send_blocks);
         // Even what only fills a sequence number needs credit.
         self.ask_for_credit(shared, shared.flows.now);
-        self.views[usize::from(sent.path)].in_flight -= 1;
-        self.tp.flight -= u32::from(sent.bytes);
+        self.tp.land(u32::from(sent.bytes));
     }
 
     pub(crate) fn tell_loss(
@@ -197,10 +165,10 @@ impl Channel {
         (lost_bytes, path): (u32, u8),
         by_timeout: bool,
     ) {
-        let smoothed_rtt = self.round_trip.smoothed;
+        let smoothed_rtt = self.recovery.smoothed();
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
-        self.policy.congestion.on_loss(&sample);
-        self.policy.path.on_loss(usize::from(path), &sample);
+        self.congestion.law_mut().on_loss(&sample);
+        self.paths.tell_loss(path, &sample);
         self.trace_loss(shared, &sample);
         self.suspect(shared, path, None);
         self.ask_for_credit(shared, now);
@@ -210,37 +178,36 @@ impl Channel {
     /// follow only if packets that were sent later have been acknowledged, so that a peer that was
     /// merely asleep is not sent everything twice.
     pub(crate) fn retransmit_timer(&mut self, shared: &mut Shared, now: Instant) {
-        if self.tp.oldest == self.tp.next {
+        if self.tp.is_idle() {
             return;
         }
-        let timeout = self.timeout(shared);
+        let timeout = self.recovery.timeout(&shared.profile);
         let mut next: Option<Instant> = None;
         let mut fired = false;
         // While packets of the last moments are acknowledged, what is overdue is a loss like
         // others, and not the silence after which a sender has to begin again.
-        let silent =
-            self.newest_acknowledged.is_none_or(|newest| now.elapsed_since(newest) >= timeout);
-        for path in 0..self.paths.len() as u32 {
+        let silent = self.recovery.is_silent(now, timeout);
+        for path in 0..self.paths.count() as u32 {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;
             if lost > 0 {
                 self.tell_loss(shared, now, (lost, path as u8), silent);
             }
-            if let Some(head) = self.paths[path as usize].flying.head() {
-                let sent_at = self.send.record(Sent::psn(head), &mut shared.send_blocks).sent_at;
+            if let Some(oldest) = self.paths.oldest(path as u8) {
+                let sent_at = self.send.record(oldest, &mut shared.send_blocks).sent_at;
                 let due = (sent_at + timeout).max(now + timeout.divided_by(4));
                 next = Some(next.map_or(due, |at| at.min(due)));
             }
         }
         if fired {
-            self.tail_was_late();
+            self.recovery.note_late();
             self.resend_oldest(shared);
-            self.backoff += 1;
-            self.chunk.left = 0;
+            self.recovery.back_off();
+            self.paths.end_chunk();
             shared.counters.timeouts += 1;
             self.mark_ready(shared);
         }
-        let again = now + self.timeout(shared);
+        let again = now + self.recovery.timeout(&shared.profile);
         let at = if fired { again } else { next.unwrap_or(again) };
         self.arm(shared, Timer::Retransmit, at);
     }
@@ -248,7 +215,7 @@ impl Channel {
     /// Of all packets the one the peer waits for goes along with every time-out: a peer that is
     /// short of records may be able to take no other.
     fn resend_oldest(&mut self, shared: &mut Shared) {
-        let oldest = self.tp.oldest;
+        let oldest = self.tp.oldest();
         let sent = *self.send.record(oldest, &mut shared.send_blocks);
         if !sent.is(LOST | ACKNOWLEDGED) {
             self.declare_lost(shared, oldest, &sent);
@@ -257,22 +224,18 @@ impl Channel {
 
     /// Declares lost what is overdue on one path; gives the bytes.
     fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
-        let timeout = self.timeout(shared);
+        let timeout = self.recovery.timeout(&shared.profile);
         // Where the window counts what is sent again, all that is overdue leaves it, or nothing
         // could be; what is acknowledged before its turn is not sent again.
-        let bounded = !self.policy.congestion.permit_retransmit(now, 0);
+        let bounded = !self.congestion.law_mut().permit_retransmit(now, 0);
         let mut bytes = 0;
         let mut down = false;
-        loop {
-            let Some(head) = self.paths[usize::from(path)].flying.head() else { return bytes };
-            let psn = Sent::psn(head);
+        while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && now.is_before(sent.sent_at + timeout) {
                 return bytes;
             }
-            let passed = self
-                .newest_acknowledged
-                .is_some_and(|newest| (sent.sent_at + self.round_trip.smoothed).is_before(newest));
+            let passed = self.recovery.is_long_passed(&sent);
             if bytes > 0 && !passed && !down && !bounded {
                 return bytes;
             }
@@ -282,5 +245,6 @@ impl Channel {
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
         }
+        bytes
     }
 }

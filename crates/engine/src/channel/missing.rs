@@ -1,7 +1,7 @@
 //! Memory that its owner has taken away without deregistering it: what the caller could not place,
 //! change or gather ends in an error, here and at the peer.
 
-use super::{Channel, Why};
+use super::Channel;
 use crate::api::{Completion, Status};
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
@@ -36,7 +36,7 @@ impl Channel {
             Purpose::Stash(_) => return self.placed(shared, now, token, 0),
             _ => {}
         }
-        if !self.is_placing(token) {
+        if !self.acks.is_placing(token.psn) {
             return;
         }
         let refusal = match token.purpose {
@@ -55,31 +55,22 @@ impl Channel {
             }
             _ => Some(Refusal::Access),
         };
-        let Some(at) = self.placing(token) else { return };
         match refusal {
             Some(reason) => {
-                let message = token.message;
-                self.withheld[at].why = Why::Refused { message, reason, nak_due: true };
-                self.owed.naks += 1;
-                self.mark_urgent(shared);
+                if self.acks.refuse_placing(token.psn, token.message, reason) {
+                    self.mark_urgent(shared);
+                }
             }
             None => {
-                self.withheld.swap_remove(at);
+                if !self.acks.placed(token.psn) {
+                    return;
+                }
                 if let Purpose::Read(question) = token.purpose {
                     self.settle_placed(shared, question);
                 }
                 self.note_received(shared, now, token.psn, token.ack_request, token.retry);
             }
         }
-    }
-
-    fn placing(&self, token: &PlacementToken) -> Option<usize> {
-        let is_it = |why: &Why| why.is_placing();
-        self.withheld.iter().rposition(|entry| entry.psn == token.psn && is_it(&entry.why))
-    }
-
-    fn is_placing(&self, token: &PlacementToken) -> bool {
-        self.placing(token).is_some()
     }
 
     /// The rest of a message goes nowhere. A receive whose memory is missing completes with an
@@ -178,9 +169,7 @@ impl Channel {
     /// The payload of a packet that was handed out could not be gathered. An operation of ours
     /// ends; the sender of a READ is told.
     pub(crate) fn ungathered(&mut self, shared: &mut Shared, data: &Data) {
-        let in_window =
-            data.psn.distance_from(self.tp.oldest) >= 0 && data.psn.distance_from(self.tp.next) < 0;
-        if !in_window {
+        if !self.tp.is_in_window(data.psn) {
             return;
         }
         let sent = *self.send.record(data.psn, &mut shared.send_blocks);
@@ -238,7 +227,7 @@ impl Channel {
     fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
         let answer = self.successor_of_read(begun);
         let Some(index) = shared.messages.add(answer) else { return false };
-        self.responses += 1;
+        self.inbound.begin_answer();
         self.acknowledge_transaction(shared, index, Some(Refusal::Access));
         true
     }

@@ -1,290 +1,101 @@
 //! A TP channel: the reliable, multi-path connection to one remote host that all Jetties share.
 //!
-//! The work is split by direction: `transmit` pulls packets out, `receive` judges data packets,
-//! `acknowledge` builds and digests acknowledgements, `loss` finds what has to be resent, `tail`
-//! what is missing at the end, `settle` ends messages, `timers` and `paths` are what their names
-//! say.
+//! Its state is split by owner: each field of [`Channel`] is a struct whose fields are private to
+//! its file, and whose methods say what happens to it. [`TpChannel`] is what every packet touches,
+//! `SentPackets` and `Recovery` are the sender's, `AckState` and `Inbound` the receiver's, `Line`,
+//! `MessageSlots` and `Retries` hold messages that wait.
+//!
+//! The work, which joins the owners, is split by direction: `transmit` pulls packets out, `receive`
+//! judges data packets, `acknowledge` takes in acknowledgements, `loss` and `recovery::tail` find
+//! what has to be resent, `settle` ends messages.
 
+mod ack_state;
 mod acknowledge;
 mod arrivals;
 mod audit;
 mod bypass;
 mod close;
-mod credit;
+mod congestion;
 mod datagram;
 mod execute;
 mod flow;
+mod inbound;
 mod late_refusal;
 mod loss;
 mod mail;
 mod memory_order;
 mod missing;
+mod path_set;
 mod paths;
+mod peer_reports;
 mod probe;
 mod receive;
+mod recovery;
 mod refuse;
 pub(crate) mod replay;
 mod respond;
+mod rings;
+mod round_trip;
+mod sent_packets;
 mod settle;
 mod slots;
-mod tail;
 mod timers;
+mod tp_channel;
 mod trace;
 mod transmit;
 mod trimmed;
 
-use acknowledge::PeerReports;
+use ack_state::AckState;
+pub(crate) use ack_state::WithheldPacket;
 pub(crate) use bypass::BypassState;
-use close::Closing;
-use credit::CreditState;
-use flow::Round;
-use late_refusal::LateRefusals;
-pub(crate) use paths::{Path, PathSet};
-use probe::{Echoes, Probing};
-use refuse::{KeyBudget, RetryBurst};
+use close::Lifecycle;
+use congestion::Congestion;
+use flow::Line;
+use inbound::Inbound;
+pub(crate) use paths::Path;
+use paths::Paths;
+use probe::Probes;
+use recovery::Recovery;
+use refuse::Retries;
 pub(crate) use replay::Datagrams;
-use slots::SlotTable;
-pub(crate) use timers::{Silence, Timer};
+use rings::Rings;
+use sent_packets::SentPackets;
+use slots::MessageSlots;
+pub(crate) use timers::Timer;
+use timers::Timers;
+pub(crate) use tp_channel::TpChannel;
 
 use crate::api::{ChannelConfig, ChannelId};
-use crate::arrival::Arrival;
 use crate::limits::Limits;
-use crate::list::List;
-use crate::message::Message;
 use crate::names::ChannelIndex;
-use crate::pace::Pace;
-use crate::pool::Index;
-use crate::receive_window::ReceiveWindow;
-use crate::send_window::{SendWindow, Sent};
 use crate::shared::Shared;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-use fairway_policy::{PathView, PolicySet};
-use fairway_wire::{Cna, Duration, Instant, JettyId, Msn, Order, Psn, Refusal, Route, Tpn};
-
-/// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
-/// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
-#[derive(Debug)]
-pub(crate) struct TpChannel {
-    pub(crate) receive: ReceiveWindow,
-    pub(crate) remote: Cna,
-    pub(crate) remote_tpn: Tpn,
-    /// The next PSN to be used.
-    pub(crate) next: Psn,
-    /// The oldest PSN not acknowledged; equal to `next` if none is.
-    pub(crate) oldest: Psn,
-    /// The peer tracks PSNs before this one.
-    pub(crate) edge: Psn,
-    /// Bytes in flight, headers included.
-    pub(crate) flight: u32,
-    pub(crate) next_message: Msn,
-    /// The data packet that arrived last.
-    pub(crate) echo: Psn,
-}
-
-const _: () = assert!(size_of::<TpChannel>() == 56);
-
-impl TpChannel {
-    fn new(config: &ChannelConfig, limits: &Limits) -> TpChannel {
-        TpChannel {
-            receive: ReceiveWindow::new(config.remote_first_psn, limits.window_packets),
-            remote: config.remote,
-            remote_tpn: config.remote_tpn,
-            next: config.first_psn,
-            oldest: config.first_psn,
-            edge: config.first_psn.plus(config.remote_window),
-            flight: 0,
-            next_message: config.first_message,
-            echo: config.remote_first_psn,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChannelState {
-    /// Data may flow.
-    Open,
-    /// We have said that we close, and wait for the answer.
-    Closing,
-    /// The peer has closed; we only repeat our answer.
-    Lingering,
-    /// To be removed by the NIC.
-    Gone,
-}
-
-/// A packet that has arrived but must not be acknowledged yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Withheld {
-    pub(crate) psn: Psn,
-    pub(crate) why: Why,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// Its payload is being put in place.
-    Placing,
-    /// As `Placing`; it is a part of the answer to this message of ours.
-    PlacingAnswer { question: Index<Message> },
-    /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
-    /// a repeat of the packet only repeats the NAK.
-    Refused { message: Msn, reason: Refusal, nak_due: bool },
-    /// An earlier message, all of which has arrived and may have been acknowledged, could not be
-    /// executed when this packet gave it its turn. Its numbers are passed over once the sender has
-    /// confirmed that it knows.
-    Late { message: Msn, reason: Refusal, nak_due: bool, jetty: JettyId, order: Order },
-}
-
-impl Why {
-    fn is_placing(&self) -> bool {
-        matches!(self, Why::Placing | Why::PlacingAnswer { .. })
-    }
-
-    /// The message that is refused, if one is, and why.
-    fn refused(&self) -> Option<(Msn, Refusal)> {
-        match *self {
-            Why::Refused { message, reason, .. } | Why::Late { message, reason, .. } => {
-                Some((message, reason))
-            }
-            Why::Placing | Why::PlacingAnswer { .. } => None,
-        }
-    }
-
-    /// Is the NAK still to be sent?
-    fn nak_due(&mut self) -> Option<&mut bool> {
-        match self {
-            Why::Refused { nak_due, .. } | Why::Late { nak_due, .. } => Some(nak_due),
-            Why::Placing | Why::PlacingAnswer { .. } => None,
-        }
-    }
-}
-
-/// What is owed to the peer as receiver of its data.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Owed {
-    /// Data packets since the last acknowledgement.
-    pub(crate) unacknowledged: u32,
-    pub(crate) due: bool,
-    /// The path on which the newest data came, and acknowledgements go.
-    pub(crate) path: u8,
-    /// Paths by which the peer has asked for an acknowledgement without sending data. Each is
-    /// answered, because an acknowledgement proves that the path by which it goes works.
-    pub(crate) answers: PathSet,
-    /// `TpChannel::echo` has not been echoed yet.
-    pub(crate) echo: bool,
-    pub(crate) echo_retry: bool,
-    pub(crate) echo_at: Instant,
-    pub(crate) marks: u8,
-    pub(crate) duplicates: u8,
-    /// The newest message whose start is known.
-    pub(crate) learned: Option<Msn>,
-    /// Which part of a large window the last selective acknowledgement has shown.
-    pub(crate) map_turn: u8,
-    /// Where the next map of the middle of the window begins.
-    pub(crate) map_next: Psn,
-    pub(crate) naks: u32,
-    /// Answer a close.
-    pub(crate) close: bool,
-    pub(crate) keep_alive: bool,
-    /// Some path owes a probe.
-    pub(crate) probes: u32,
-}
-
-/// The burst that is leaving on one path.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Chunk {
-    pub(crate) path: u8,
-    pub(crate) left: u32,
-    /// It consists of small messages, which keep to a path of their own.
-    pub(crate) small: bool,
-    /// Whose packets it carries, and whether they leave the address out: a run of equal packets
-    /// leaves as one, so that is settled once for each message in a chunk.
-    pub(crate) owner: Option<Index<Message>>,
-    pub(crate) learned: bool,
-}
-
-/// Round trips of the channel as a whole.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RoundTrip {
-    pub(crate) smoothed: Duration,
-    pub(crate) deviation: Duration,
-}
+use fairway_policy::{CongestionControl, PathView, PolicySet};
+use fairway_wire::{Cna, Duration, Instant, Psn, Route};
 
 pub(crate) struct Channel {
-    pub(crate) tp: TpChannel,
+    tp: TpChannel,
     pub(crate) id: ChannelId,
     /// The first channel of its group: itself, if it is alone.
     pub(crate) leader: ChannelId,
-    /// The engine that sends its packets.
-    pub(crate) engine: u32,
-    pub(crate) state: ChannelState,
     pub(crate) mtu: u32,
-    pub(crate) send: SendWindow,
-    pub(crate) withheld: Vec<Withheld>,
-    pub(crate) owed: Owed,
-    /// Packets of which only the header came, and which the peer is to be told of.
-    pub(crate) trimmed: trimmed::Trimmed,
-    /// Messages with something to send, in turn.
-    pub(crate) sending: List<Index<Message>>,
-    pub(crate) round: Round,
-    pub(crate) awaiting_slot: List<Index<Message>>,
-    pub(crate) awaiting_read_slot: List<Index<Message>>,
-    pub(crate) awaiting_receiver: List<Index<Message>>,
-    pub(crate) retry_burst: RetryBurst,
-    /// Refusals of messages that had been acknowledged, to be confirmed.
-    late_refusals: LateRefusals,
-    /// PSNs to be resent.
-    pub(crate) lost: List<Index<Sent>>,
-    /// Slots of our messages at the peer.
-    pub(crate) message_slots: SlotTable,
-    /// Slots of those of our messages that await an answer.
-    pub(crate) read_slots: SlotTable,
-    /// Arrivals by the slot the peer chose.
-    pub(crate) arrivals: Box<[Option<Index<Arrival>>]>,
-    /// Answers to the peer's reads that are on their way.
-    pub(crate) responses: u32,
-    pub(crate) views: Vec<PathView>,
-    pub(crate) paths: Vec<Path>,
-    /// Paths that may have something in flight, a bit each: with hundreds of paths few do.
-    pub(crate) flying_paths: [u64; 4],
-    pub(crate) usable_paths: u32,
-    pub(crate) chunk: Chunk,
-    /// Bytes sent since an acknowledgement was last asked for.
-    pub(crate) unasked: u32,
-    pub(crate) small_path: u8,
-    pub(crate) policy: PolicySet,
-    pub(crate) round_trip: RoundTrip,
-    /// When the packet that was acknowledged last, by time of sending, had been sent.
-    pub(crate) newest_acknowledged: Option<Instant>,
-    /// The highest PSN that was acknowledged.
-    pub(crate) highest_acknowledged: Psn,
-    /// Time-outs since the last acknowledgement of anything new.
-    pub(crate) backoff: u32,
-    pub(crate) tail: tail::Tail,
-    pub(crate) window_limited: bool,
-    /// The pace that the congestion control sets.
-    pub(crate) pace: Pace,
-    pub(crate) credit: CreditState,
-    /// Bytes that are to be resent.
-    pub(crate) lost_bytes: u64,
-    pub(crate) bypass: Box<BypassState>,
-    /// Loads and stores were agreed on at set-up.
-    pub(crate) may_bypass: bool,
+    send: SentPackets,
+    acks: AckState,
+    line: Line,
+    slots: MessageSlots,
+    retries: Retries,
+    inbound: Inbound,
+    paths: Paths,
+    congestion: Congestion,
+    recovery: Recovery,
+    bypass: Box<BypassState>,
     /// Unreliable messages, if they were agreed on at set-up.
-    pub(crate) datagrams: Option<Box<Datagrams>>,
-    pub(crate) keys: KeyBudget,
+    datagrams: Option<Box<Datagrams>>,
     /// Round trips out of band: what we ask, if we do, and what the peer asks.
-    pub(crate) probing: Option<Box<Probing>>,
-    pub(crate) echoes: Echoes,
-    peer_reports: PeerReports,
-    pub(crate) silence: Silence,
-    /// When an operation was last posted to the channel, or a packet of one of the peer's arrived.
-    pub(crate) last_used: Instant,
-    closing: Closing,
-    pub(crate) timers: [Instant; Timer::COUNT],
-    pub(crate) armed: u16,
-    pub(crate) in_ready: bool,
-    pub(crate) in_urgent: bool,
-    pub(crate) in_starved: bool,
+    probes: Probes,
+    life: Lifecycle,
+    timers: Timers,
+    rings: Rings,
 }
 
 impl Channel {
@@ -296,65 +107,28 @@ impl Channel {
     ) -> Box<Self> {
         let slots = config.remote_message_slots.min(limits.message_slots);
         let reads = config.remote_read_slots.min(limits.read_slots);
-        let paths = config.paths as usize;
-        let is_spent = config.policy.congestion.allowance_bytes() != u64::MAX;
-        let credit = CreditState::new(is_spent);
-        let probing = Probing::new(config.policy.probe, paths);
+        let tp = TpChannel::new(&config, limits);
+        let PolicySet { congestion, path, loss, probe } = config.policy;
         Box::new(Channel {
-            tp: TpChannel::new(&config, limits),
+            tp,
             id,
             leader: config.leader.unwrap_or(id),
-            engine: config.engine,
-            state: ChannelState::Open,
             mtu: config.mtu,
-            send: SendWindow::new(limits.window_packets),
-            withheld: Vec::with_capacity(limits.withheld as usize),
-            owed: Owed::default(),
-            trimmed: trimmed::Trimmed::default(),
-            sending: List::default(),
-            round: Round::new(now),
-            awaiting_slot: List::default(),
-            awaiting_read_slot: List::default(),
-            awaiting_receiver: List::default(),
-            retry_burst: RetryBurst::default(),
-            late_refusals: LateRefusals::default(),
-            lost: List::default(),
-            message_slots: SlotTable::new(slots),
-            read_slots: SlotTable::new(reads),
-            arrivals: alloc::vec![None; limits.message_slots as usize].into_boxed_slice(),
-            responses: 0,
-            views: alloc::vec![PathView { usable: true, ..PathView::default() }; paths],
-            paths: alloc::vec![Path::new(now); paths],
-            flying_paths: [0; 4],
-            usable_paths: config.paths,
-            chunk: Chunk::default(),
-            unasked: 0,
-            small_path: (id.0 % config.paths) as u8,
-            policy: config.policy,
-            round_trip: RoundTrip::default(),
-            newest_acknowledged: None,
-            tail: tail::Tail::new(now),
-            highest_acknowledged: config.first_psn.minus(1),
-            backoff: 0,
-            window_limited: false,
-            pace: Pace::new(now),
-            credit,
-            lost_bytes: 0,
-            bypass: Box::new(BypassState::new()),
-            may_bypass: config.bypass,
+            send: SentPackets::new(limits.window_packets),
+            acks: AckState::new(limits.withheld),
+            line: Line::new(now),
+            slots: MessageSlots::new(slots, reads),
+            retries: Retries::default(),
+            inbound: Inbound::new(limits.message_slots),
+            paths: Paths::new(config.paths, (id.0 % config.paths) as u8, path, now),
+            congestion: Congestion::new(congestion, now),
+            recovery: Recovery::new(config.first_psn, loss, now),
+            bypass: Box::new(BypassState::new(config.bypass)),
             datagrams: config.unreliable.then(|| Box::new(Datagrams::new())),
-            keys: KeyBudget::default(),
-            probing,
-            echoes: Echoes::default(),
-            peer_reports: PeerReports::default(),
-            silence: Silence::new(now),
-            last_used: now,
-            closing: Closing::default(),
-            timers: [Instant::ZERO; Timer::COUNT],
-            armed: 0,
-            in_ready: false,
-            in_urgent: false,
-            in_starved: false,
+            probes: Probes::new(probe, config.paths as usize),
+            life: Lifecycle::new(now),
+            timers: Timers::new(),
+            rings: Rings::new(id.record(), config.engine),
         })
     }
 
@@ -370,38 +144,128 @@ impl Channel {
     /// How many operations of one Jetty may be under way that the target may have to hold, with
     /// their read slots, until what they follow is done: see `Limits::read_slots`.
     pub(crate) fn share_per_jetty(&self) -> u32 {
-        (self.read_slots.count() / 4).max(2)
-    }
-
-    /// Read slots that are only for those that wait for nothing at the target, however many Jetties
-    /// have their share.
-    pub(crate) fn kept_for_first(&self) -> u32 {
-        (self.read_slots.count() / 4).max(1)
+        (self.slots.reads() / 4).max(2)
     }
 
     pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {
         Route {
             source: shared.cna,
-            destination: self.tp.remote,
+            destination: self.tp.remote(),
             source_tpn: self.id.tpn(),
-            destination_tpn: self.tp.remote_tpn,
+            destination_tpn: self.tp.remote_tpn(),
             path,
         }
     }
 
     /// There may be data to send: take a place in the queue for it.
+    #[inline]
     pub(crate) fn mark_ready(&mut self, shared: &mut Shared) {
-        if !self.in_ready {
-            self.in_ready = true;
-            shared.ready[self.engine as usize].push(self.index());
-        }
+        self.rings.enter_ready(shared);
     }
 
     /// Something is owed that goes before data.
+    #[inline]
     pub(crate) fn mark_urgent(&mut self, shared: &mut Shared) {
-        if !self.in_urgent {
-            self.in_urgent = true;
-            shared.urgent[self.engine as usize].push(self.index());
-        }
+        self.rings.enter_urgent(shared);
+    }
+
+    /// The NIC has taken the channel out of the queue for data.
+    #[inline]
+    pub(crate) fn left_ready(&mut self) {
+        self.rings.left_ready();
+    }
+
+    /// The NIC has taken the channel out of the queue for what goes before data.
+    #[inline]
+    pub(crate) fn left_urgent(&mut self) {
+        self.rings.left_urgent();
+    }
+
+    /// Send-window blocks have come free, which the channel lacked.
+    pub(crate) fn fed(&mut self, shared: &mut Shared) {
+        self.rings.left_starved();
+        self.mark_ready(shared);
+    }
+
+    /// A packet of the peer has arrived.
+    #[inline]
+    pub(crate) fn note_heard(&mut self, now: Instant) {
+        self.life.note_heard(now);
+    }
+
+    /// An operation was posted to the channel, or a packet of one of the peer's has arrived.
+    #[inline]
+    pub(crate) fn note_used(&mut self, now: Instant) {
+        self.life.note_used(now);
+    }
+
+    /// When [`Self::note_used`] was last called.
+    pub(crate) fn used_at(&self) -> Instant {
+        self.life.used_at()
+    }
+
+    /// What policies see of the channel's paths.
+    pub(crate) fn path_views(&self) -> &[PathView] {
+        self.paths.views()
+    }
+
+    /// Has a burst begun that is to leave as one run?
+    #[inline]
+    pub(crate) fn is_mid_chunk(&self) -> bool {
+        !self.paths.is_chunk_over()
+    }
+
+    /// The policy that bounds what is in flight.
+    pub(crate) fn law(&self) -> &dyn CongestionControl {
+        self.congestion.law()
+    }
+
+    /// Smoothed round trip of the channel as a whole; zero before the first sample.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.recovery.smoothed()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_round_trip(&mut self, smoothed: Duration) {
+        self.recovery.set_smoothed(smoothed);
+    }
+
+    /// Replaces the policy that bounds what is in flight.
+    #[cfg(test)]
+    pub(crate) fn set_law(&mut self, law: Box<dyn CongestionControl>) {
+        self.congestion.set_law(law);
+    }
+
+    /// Were unreliable messages agreed on at set-up?
+    pub(crate) fn may_send_datagrams(&self) -> bool {
+        self.datagrams.is_some()
+    }
+
+    /// As if neither unreliable messages nor loads and stores had been agreed on at set-up.
+    #[cfg(test)]
+    pub(crate) fn withhold_unsequenced(&mut self) {
+        self.datagrams = None;
+        self.bypass.withhold();
+    }
+
+    /// Has a packet come from the peer? Those that bypass the transport do not name its channel.
+    #[inline]
+    pub(crate) fn is_peer(&self, route: &Route, bypasses: bool) -> bool {
+        self.tp.is_peer(route, bypasses)
+    }
+
+    /// The address of the peer.
+    pub(crate) fn remote(&self) -> Cna {
+        self.tp.remote()
+    }
+
+    /// Bytes in flight, headers included.
+    pub(crate) fn flight(&self) -> u32 {
+        self.tp.flight()
+    }
+
+    /// The oldest packet that was sent and is not acknowledged, if there is one.
+    pub(crate) fn oldest_unacknowledged(&self) -> Option<Psn> {
+        (!self.tp.is_idle()).then_some(self.tp.oldest())
     }
 }

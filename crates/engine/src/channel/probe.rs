@@ -11,7 +11,7 @@ use crate::placement::Verdict;
 use crate::shared::Shared;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use fairway_policy::{PathAck, ProbeSpec};
+use fairway_policy::ProbeSpec;
 use fairway_wire::{Duration, Instant, Packet, Probe};
 
 /// An answer tells of the hosts' part of a path's delay for this long.
@@ -22,9 +22,22 @@ const STEP_MIN: Duration = Duration::from_us(10);
 /// Questions of a peer that may wait to be answered; more are not.
 const ECHOES: usize = 8;
 
+/// The questions of a channel to its peer, if it asks any, and those of the peer.
+#[derive(Debug)]
+pub(super) struct Probes {
+    probing: Option<Box<Probing>>,
+    echoes: Echoes,
+}
+
+impl Probes {
+    pub(super) fn new(spec: ProbeSpec, paths: usize) -> Probes {
+        Probes { probing: Probing::new(spec, paths), echoes: Echoes::default() }
+    }
+}
+
 /// What a channel keeps that probes.
 #[derive(Debug)]
-pub(crate) struct Probing {
+struct Probing {
     spec: ProbeSpec,
     paths: Vec<PathProbe>,
     /// Paths that are to be probed now.
@@ -50,7 +63,7 @@ struct PathProbe {
 
 impl Probing {
     /// `None` if the channel does not probe.
-    pub(crate) fn new(spec: ProbeSpec, paths: usize) -> Option<Box<Probing>> {
+    fn new(spec: ProbeSpec, paths: usize) -> Option<Box<Probing>> {
         if spec == ProbeSpec::Off {
             return None;
         }
@@ -88,7 +101,7 @@ impl Probing {
 
 /// Questions of the peer that have not been answered.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Echoes {
+struct Echoes {
     waiting: [Echo; ECHOES],
     count: u8,
 }
@@ -100,6 +113,21 @@ struct Echo {
     at: Instant,
 }
 
+impl Echoes {
+    /// False if there is no room.
+    fn push(&mut self, echo: Echo) -> bool {
+        let Some(place) = self.waiting.get_mut(usize::from(self.count)) else { return false };
+        *place = echo;
+        self.count += 1;
+        true
+    }
+
+    fn pop(&mut self) -> Option<Echo> {
+        self.count = self.count.checked_sub(1)?;
+        Some(self.waiting[usize::from(self.count)])
+    }
+}
+
 impl Channel {
     /// The channel is open: the first of its paths is due soon, if they are probed by the clock.
     pub(crate) fn begin_probing(&mut self, shared: &mut Shared, now: Instant) {
@@ -109,7 +137,7 @@ impl Channel {
     }
 
     fn probe_step(&self) -> Option<Duration> {
-        let probing = self.probing.as_ref()?;
+        let probing = self.probes.probing.as_ref()?;
         let ProbeSpec::Periodic { interval } = probing.spec else { return None };
         Some(interval.divided_by(probing.paths.len() as u64).max(STEP_MIN))
     }
@@ -117,7 +145,7 @@ impl Channel {
     /// It is a path's turn.
     pub(crate) fn probe_timer(&mut self, shared: &mut Shared, now: Instant) {
         let Some(step) = self.probe_step() else { return };
-        if let Some(probing) = &mut self.probing {
+        if let Some(probing) = &mut self.probes.probing {
             let path = probing.next;
             probing.next = ((usize::from(path) + 1) % probing.paths.len()) as u8;
             if probing.is_idle(path, now) {
@@ -131,7 +159,7 @@ impl Channel {
     /// Bytes leave on a path.
     #[inline]
     pub(crate) fn sample_path(&mut self, shared: &mut Shared, path: u8, bytes: u32) {
-        let Some(probing) = &mut self.probing else { return };
+        let Some(probing) = &mut self.probes.probing else { return };
         let ProbeSpec::Sampled { bytes: enough } = probing.spec else { return };
         let probe = &mut probing.paths[usize::from(path)];
         probe.bytes += u64::from(bytes);
@@ -143,7 +171,7 @@ impl Channel {
 
     /// Data took this round trip, or something was lost (`None`): is that odd?
     pub(crate) fn suspect(&mut self, shared: &mut Shared, path: u8, sample: Option<Duration>) {
-        let Some(probing) = &mut self.probing else { return };
+        let Some(probing) = &mut self.probes.probing else { return };
         let ProbeSpec::Anomaly { times } = probing.spec else { return };
         let probe = &mut probing.paths[usize::from(path)];
         let is_odd = match sample {
@@ -166,14 +194,12 @@ impl Channel {
         shared: &mut Shared,
         now: Instant,
     ) -> Option<Transmit> {
-        if self.echoes.count > 0 {
-            self.echoes.count -= 1;
-            let Echo { number, path, at } = self.echoes.waiting[usize::from(self.echoes.count)];
+        if let Some(Echo { number, path, at }) = self.probes.echoes.pop() {
             let turn = now.elapsed_since(at).as_ns();
             let turn_ns = Some(u32::try_from(turn).unwrap_or(u32::MAX));
             return Some(self.bare(shared, path, Packet::Probe(Probe { number, turn_ns })));
         }
-        let probing = self.probing.as_mut()?;
+        let probing = self.probes.probing.as_mut()?;
         let path = probing.take_due()?;
         let number = shared.random.number() as u32 & Probe::NUMBER_MAX;
         let probe = &mut probing.paths[usize::from(path)];
@@ -195,9 +221,7 @@ impl Channel {
                 self.note_answer(shared, now, (probe.number, path), turn);
             }
             None => {
-                if let Some(place) = self.echoes.waiting.get_mut(usize::from(self.echoes.count)) {
-                    *place = Echo { number: probe.number, path, at: now };
-                    self.echoes.count += 1;
+                if self.probes.echoes.push(Echo { number: probe.number, path, at: now }) {
                     self.mark_urgent(shared);
                 }
             }
@@ -212,7 +236,7 @@ impl Channel {
         (number, path): (u32, u8),
         turn: Duration,
     ) {
-        let Some(probing) = &mut self.probing else { return };
+        let Some(probing) = &mut self.probes.probing else { return };
         let probe = &mut probing.paths[usize::from(path)];
         // An answer to a question that was not asked, or is asked no more, proves nothing.
         if probe.asked != Some(number) {
@@ -227,14 +251,7 @@ impl Channel {
         probe.round_trip = Some(round_trip);
         probe.answered_at = now;
         shared.counters.round_trip_probes_answered += 1;
-        let view = &mut self.views[usize::from(path)];
-        view.probed_rtt = round_trip;
-        if view.in_flight == 0 {
-            // Data says more, where there is any.
-            self.note_path_round_trip(path, round_trip);
-        }
-        let news = PathAck { now, rtt: Some(round_trip), ..PathAck::default() };
-        self.policy.path.on_ack(usize::from(path), &news);
+        self.paths.note_probed(path, now, round_trip);
         self.mark_ready(shared);
     }
 
@@ -246,7 +263,7 @@ impl Channel {
         path: u8,
         round_trip: Option<Duration>,
     ) -> Option<Duration> {
-        let probe = &self.probing.as_ref()?.paths[usize::from(path)];
+        let probe = &self.probes.probing.as_ref()?.paths[usize::from(path)];
         let fabric = probe.round_trip.filter(|_| now.elapsed_since(probe.answered_at) < FRESH)?;
         Some(round_trip?.saturating_sub(fabric))
     }

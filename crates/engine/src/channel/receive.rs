@@ -1,8 +1,9 @@
 //! Data packets in: judged, recorded, placed.
 
+use super::Channel;
+use super::ack_state::Why;
 use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
-use super::{Channel, Why, Withheld};
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
@@ -38,9 +39,9 @@ impl Channel {
         data: &Data,
         received: &Received,
     ) -> Verdict {
-        self.owed.path = received.route.path;
+        self.acks.reply_by(received.route.path);
         if received.ecn == fairway_wire::Ecn::Congested {
-            self.owed.marks = self.owed.marks.wrapping_add(1);
+            self.acks.count_mark();
         }
         let admitted = self.admit(shared, data.psn);
         let again =
@@ -48,23 +49,21 @@ impl Channel {
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
-        // The last place is kept for the packet at the base, for which all others wait.
-        let room = self.withheld.capacity() - self.withheld.len();
-        if room == 0 || (room == 1 && data.psn != self.tp.receive.base()) {
-            self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
+        if !self.acks.has_room_for(data.psn == self.tp.receive().base()) {
+            self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(DropReason::Withheld);
         }
         let judgement = self.judge(shared, now, data, received.payload);
         if let Judgement::Drop(reason) = judgement {
-            self.tp.receive.withdraw(data.psn, &mut shared.bitmap_blocks);
+            self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
             return shared.drop(reason);
         }
-        if !again && self.tp.receive.record(data.psn, &mut shared.bitmap_blocks) {
+        if !again && self.tp.receive_mut().record(data.psn, &mut shared.bitmap_blocks) {
             shared.counters.blocks_freed_early += 1;
         }
         shared.counters.data_received += 1;
         shared.counters.payload_received += u64::from(received.payload);
-        self.policy.congestion.on_data(now, received.payload, data.retry);
+        self.congestion.law_mut().on_data(now, received.payload, data.retry);
         let token = |purpose| PlacementToken {
             channel: self.id,
             psn: data.psn,
@@ -81,11 +80,11 @@ impl Channel {
                     Purpose::Read(question) => Why::PlacingAnswer { question },
                     _ => Why::Placing,
                 };
-                self.withheld.push(Withheld { psn: data.psn, why });
+                self.acks.withhold(data.psn, why);
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, answer } => {
-                self.withheld.push(Withheld { psn: data.psn, why: Why::Placing });
+                self.acks.withhold(data.psn, Why::Placing);
                 let token = token(Purpose::Atomic(answer));
                 Verdict::Own(atomic_execution(data, target, token))
             }
@@ -103,16 +102,17 @@ impl Channel {
     }
 
     fn admit(&mut self, shared: &mut Shared, psn: Psn) -> Result<(), Unrecorded> {
-        if shared.is_planted(Canary::WrapPsnEarly) && psn.value() < self.tp.receive.base().value() {
+        if shared.is_planted(Canary::WrapPsnEarly) && psn.value() < self.tp.receive().base().value()
+        {
             return Err(Unrecorded::Arrived);
         }
-        self.tp.receive.admit(psn, &mut shared.bitmap_blocks)
+        self.tp.receive_mut().admit(psn, &mut shared.bitmap_blocks)
     }
 
     fn not_admitted(&mut self, shared: &mut Shared, psn: Psn, why: Unrecorded) -> Verdict {
         match why {
             Unrecorded::Arrived => {
-                self.owed.duplicates = self.owed.duplicates.wrapping_add(1);
+                self.acks.count_duplicate();
                 self.repeat_nak(shared, psn);
                 self.acknowledge_soon(shared);
                 shared.drop(DropReason::Duplicate)
@@ -133,10 +133,10 @@ impl Channel {
         void: &Void,
         path: u8,
     ) -> Verdict {
-        self.owed.path = path;
+        self.acks.reply_by(path);
         if self.confirm_refusal(shared, void) {
             // Another message may have been refused by the same packet.
-            if !self.is_refused(void.psn) {
+            if !self.acks.is_refused(void.psn) {
                 self.note_received(shared, now, void.psn, true, true);
             }
             return Verdict::Done;
@@ -144,7 +144,7 @@ impl Channel {
         if let Err(why) = self.admit(shared, void.psn) {
             return self.not_admitted(shared, void.psn, why);
         }
-        self.tp.receive.record(void.psn, &mut shared.bitmap_blocks);
+        self.tp.receive_mut().record(void.psn, &mut shared.bitmap_blocks);
         self.note_received(shared, now, void.psn, void.ack_request, true);
         Verdict::Done
     }
@@ -164,15 +164,15 @@ impl Channel {
             return Judgement::Drop(DropReason::Malformed);
         }
         if multi {
-            match self.arrivals.get(usize::from(data.slot)) {
+            match self.inbound.by_slot(data.slot) {
                 None => return Judgement::Drop(DropReason::Malformed),
                 Some(None) => {}
-                Some(&Some(index)) if shared.arrivals[index].message == data.message => {
+                Some(Some(index)) if shared.arrivals[index].message == data.message => {
                     return self.judge_further(shared, index, data, payload);
                 }
                 // The peer reuses a slot only when all of the old message has arrived: this is
                 // the rest of one that was refused or given up.
-                Some(&Some(index)) => self.forget_arrival(shared, index),
+                Some(Some(index)) => self.forget_arrival(shared, index),
             }
         }
         let judgement = match self.gate(shared, data, payload) {
@@ -197,7 +197,7 @@ impl Channel {
             let Some(index) = shared.arrivals.add(arrival) else {
                 return Judgement::Drop(DropReason::ArrivalPool);
             };
-            self.arrivals[usize::from(data.slot)] = Some(index);
+            self.inbound.occupy(data.slot, index);
         }
         if !matches!(refusal, Refusal::ReceiverNotReady | Refusal::OutOfOrder) {
             self.skip_numbers(shared, data.jetty, &data.order);
@@ -279,8 +279,8 @@ impl Channel {
             return Judgement::Drop(DropReason::ArrivalPool);
         };
         if multi {
-            self.arrivals[usize::from(data.slot)] = Some(index);
-            self.owed.learned = Some(data.message);
+            self.inbound.occupy(data.slot, index);
+            self.acks.learn(data.message);
         }
         let judgement = match self.await_turn(shared, index) {
             true => self.place_in(shared, index, data, payload),
@@ -481,13 +481,8 @@ impl Channel {
             }
             _ => {}
         }
-        let found = self
-            .withheld
-            .iter()
-            .rposition(|entry| entry.psn == token.psn && entry.why.is_placing());
         // A placement that was under way when the channel was flushed counts for nothing.
-        if let Some(at) = found {
-            self.withheld.swap_remove(at);
+        if self.acks.placed(token.psn) {
             self.account(shared, now, token, old);
         }
     }
@@ -506,8 +501,7 @@ impl Channel {
                     shared.free_held(held);
                     let why =
                         Why::Refused { message: token.message, reason: refusal, nak_due: true };
-                    self.withheld.push(Withheld { psn: token.psn, why });
-                    self.owed.naks += 1;
+                    self.acks.withhold(token.psn, why);
                     return self.mark_urgent(shared);
                 }
                 self.stashed(shared, held);

@@ -6,20 +6,23 @@
 //! as done by an acknowledgement that overtook its refusal, and a refused SEND that is sent again
 //! under a new number can never be delivered twice.
 
+use super::ack_state::Why;
 use super::bypass::status_of;
-use super::{Channel, Timer, Why, Withheld};
+use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
+use crate::limits::Profile;
+use crate::list::List;
 use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
 use crate::placement::Verdict;
-use crate::pool::Index;
+use crate::pool::{Index, Pool};
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
 
 /// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeyBudget {
+pub(super) struct KeyBudget {
     spent: u32,
     /// When `spent` was last brought up to date.
     at: Instant,
@@ -27,12 +30,31 @@ pub(crate) struct KeyBudget {
     is_over: bool,
 }
 
+impl KeyBudget {
+    /// A wrong key is counted. True, once, if that exceeds what the profile allows.
+    pub(super) fn spend(&mut self, now: Instant, profile: &Profile) -> bool {
+        let interval = profile.refused_key_interval;
+        let earned = now.elapsed_since(self.at).as_ns() / interval.as_ns().max(1);
+        let earned = u32::try_from(earned).unwrap_or(u32::MAX);
+        if self.spent == 0 || earned >= self.spent {
+            (self.spent, self.at) = (0, now);
+        } else {
+            self.spent -= earned;
+            self.at = self.at + interval.times(u64::from(earned));
+        }
+        self.spent += 1;
+        let exceeds = self.spent > profile.refused_keys && !self.is_over;
+        self.is_over |= exceeds;
+        exceeds
+    }
+}
+
 /// How many operations after the oldest of a Jetty are tried again when that changes, if they were
 /// refused because they came before others. Where receives come one by one, all but the next would
 /// be refused again, and each attempt takes a round trip of a window of one packet; where many came
 /// at once, it soon is many.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RetryBurst(u32);
+struct RetryBurst(u32);
 
 impl Default for RetryBurst {
     fn default() -> RetryBurst {
@@ -47,12 +69,45 @@ impl RetryBurst {
     }
 
     /// One that had been refused is over.
-    pub(crate) fn note_end(&mut self) {
+    fn note_end(&mut self) {
         self.0 = self.0.saturating_mul(2);
     }
 
     fn has_place_for(self, distance: u32) -> bool {
         distance <= self.0
+    }
+}
+
+/// Messages that were refused and are to be tried again.
+#[derive(Debug, Default)]
+pub(super) struct Retries {
+    waiting: List<Index<Message>>,
+    burst: RetryBurst,
+}
+
+impl Retries {
+    /// A message waits to be tried again. Returns the time of the next attempt.
+    pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> Instant {
+        let message = &mut messages[index];
+        message.place = MessagePlace::AwaitingReceiver;
+        let at = message.retry_at;
+        self.waiting.push_back(messages, index);
+        at
+    }
+
+    /// A message is not to be tried again.
+    pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
+        self.waiting.unlink(messages, index);
+    }
+
+    /// One that had been refused is over.
+    pub(super) fn note_end(&mut self) {
+        self.burst.note_end();
+    }
+
+    /// The channel ends: no message waits any more.
+    pub(super) fn flush(&mut self) {
+        self.waiting = List::default();
     }
 }
 
@@ -65,19 +120,7 @@ impl Channel {
             return;
         }
         shared.counters.keys_refused += 1;
-        let (now, interval) = (shared.flows.now, shared.profile.refused_key_interval);
-        let keys = &mut self.keys;
-        let earned = now.elapsed_since(keys.at).as_ns() / interval.as_ns().max(1);
-        let earned = u32::try_from(earned).unwrap_or(u32::MAX);
-        if keys.spent == 0 || earned >= keys.spent {
-            (keys.spent, keys.at) = (0, now);
-        } else {
-            keys.spent -= earned;
-            keys.at = keys.at + interval.times(u64::from(earned));
-        }
-        keys.spent += 1;
-        if keys.spent > shared.profile.refused_keys && !keys.is_over {
-            keys.is_over = true;
+        if self.inbound.count_wrong_key(shared.flows.now, &shared.profile) {
             shared.events.push_back(Event::KeysRefused { channel: self.leader });
         }
     }
@@ -87,64 +130,33 @@ impl Channel {
             shared.counters.not_ready += 1;
         }
         let why = Why::Refused { message: data.message, reason, nak_due: true };
-        self.withheld.push(Withheld { psn: data.psn, why });
-        self.owed.naks += 1;
+        self.acks.withhold(data.psn, why);
         self.mark_urgent(shared);
     }
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
     pub(crate) fn repeat_nak(&mut self, shared: &mut Shared, psn: Psn) {
-        let mut naks = 0;
-        for at in 0..self.withheld.len() {
-            let Withheld { psn: refused, why } = &mut self.withheld[at];
-            if *refused != psn {
-                continue;
-            }
-            if cfg!(feature = "canary")
-                && shared.canary == Some(Canary::ReviveRefused)
-                && matches!(why, Why::Refused { reason: Refusal::ReceiverNotReady, .. })
-            {
-                self.withheld.swap_remove(at);
-                return;
-            }
-            if let Some(nak_due) = why.nak_due() {
-                naks += u32::from(!core::mem::replace(nak_due, true));
-            }
+        let revives = shared.is_planted(Canary::ReviveRefused);
+        if revives && self.acks.revive_not_ready(psn) {
+            return;
         }
-        if naks > 0 {
-            self.owed.naks += naks;
+        if self.acks.repeat_naks(psn) {
             self.mark_urgent(shared);
         }
     }
 
     pub(crate) fn take_nak(&mut self, shared: &mut Shared) -> Option<Nak> {
-        self.owed.naks -= 1;
+        let (psn, message, reason) = self.acks.take_nak()?;
+        shared.counters.naks_sent += 1;
         let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
-        for entry in &mut self.withheld {
-            if let Some((message, reason)) = entry.why.refused()
-                && entry.why.nak_due().is_some_and(core::mem::take)
-            {
-                shared.counters.naks_sent += 1;
-                let retry_after_us =
-                    if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
-                return Some(Nak { psn: entry.psn, message, reason, retry_after_us });
-            }
-        }
-        None
+        let retry_after_us = if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
+        Some(Nak { psn, message, reason, retry_after_us })
     }
 
     /// The sender knows of the refusal of a message by this packet; false if there was none.
     pub(crate) fn confirm_refusal(&mut self, shared: &mut Shared, void: &Void) -> bool {
-        let is_it = |entry: &Withheld| {
-            entry.psn == void.psn
-                && entry.why.refused().is_some_and(|(message, _)| message == void.message)
-        };
-        let Some(at) = self.withheld.iter().position(is_it) else { return false };
-        let mut entry = self.withheld.swap_remove(at);
-        if entry.why.nak_due().is_some_and(core::mem::take) {
-            self.owed.naks -= 1;
-        }
-        if let Why::Late { jetty, order, .. } = entry.why {
+        let Some(why) = self.acks.confirm_refusal(void) else { return false };
+        if let Why::Late { jetty, order, .. } = why {
             self.skip_numbers(shared, jetty, &order);
         }
         true
@@ -158,9 +170,7 @@ impl Channel {
         nak: &Nak,
         path: u8,
     ) -> Verdict {
-        let in_window =
-            nak.psn.distance_from(self.tp.oldest) >= 0 && nak.psn.distance_from(self.tp.next) < 0;
-        if !in_window {
+        if !self.tp.is_in_window(nak.psn) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
@@ -176,10 +186,10 @@ impl Channel {
             self.resend_trimmed(shared, now, nak.psn, retry);
             return Verdict::Done;
         }
-        if sent.is(VOID) && !self.late_refusals.is_listed(nak.psn) {
+        if sent.is(VOID) && self.send.late_refusal(nak.psn).is_none() {
             return Verdict::Done;
         }
-        self.late_refusals.confirmed(nak.psn);
+        self.send.end_late_refusal(nak.psn);
         self.send_void(shared, nak.psn);
         let wait = match nak.reason {
             Refusal::OutOfOrder => shared.profile.not_ready_delay,
@@ -238,7 +248,7 @@ impl Channel {
             let first = shared.initiator.first(message);
             message.overtaking.note(first, plan);
             let distance = Self::distance(shared, index, first);
-            self.retry_burst.note_refusal(distance);
+            self.retries.burst.note_refusal(distance);
         }
         let message = &mut shared.messages[index];
         message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
@@ -277,10 +287,10 @@ impl Channel {
 
     /// Refused messages whose time has come go back into the queue.
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
-        let mut listed = self.awaiting_receiver.head();
+        let mut listed = self.retries.waiting.head();
         let mut earliest: Option<Instant> = None;
         let profile = &shared.profile;
-        let pass = self.round_trip.smoothed.min(profile.timeout_min).max(profile.not_ready_delay);
+        let pass = self.recovery.smoothed().min(profile.timeout_min).max(profile.not_ready_delay);
         let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
         while let Some(at) = listed {
             let first = shared.initiator.first(&shared.messages[at]);
@@ -288,7 +298,7 @@ impl Channel {
             let message = &mut shared.messages[at];
             listed = message.links.next();
             let is_due = !now.is_before(message.retry_at);
-            let goes = begins_anew || self.retry_burst.has_place_for(distance);
+            let goes = begins_anew || self.retries.burst.has_place_for(distance);
             if is_due && message.overtaking.lets_pass(first, goes) {
                 message.retry_at = now + pass;
             }
@@ -296,7 +306,7 @@ impl Channel {
                 let due = message.retry_at;
                 earliest = Some(earliest.map_or(due, |other| other.min(due)));
             } else {
-                self.awaiting_receiver.unlink(&mut shared.messages, at);
+                self.retries.waiting.unlink(&mut shared.messages, at);
                 self.enlist(shared, at);
             }
         }

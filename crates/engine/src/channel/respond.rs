@@ -1,7 +1,7 @@
 //! Answers: those we owe the peer, and those to our own questions.
 
+use super::Channel;
 use super::receive::{Judgement, place_at};
-use super::{Channel, Why};
 use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::canary::Canary;
 use crate::message::{Message, MessagePlace, Outcome, Reply};
@@ -28,7 +28,7 @@ impl Channel {
         data: &Data,
     ) -> Option<Index<Message>> {
         // An initiator may reuse its slot as soon as the answer has come, before we hear of it.
-        if self.responses >= 2 * shared.limits.read_slots {
+        if self.inbound.answers() >= 2 * shared.limits.read_slots {
             return None;
         }
         let question = is_question(&data.operation);
@@ -37,13 +37,13 @@ impl Channel {
         answer.slot = if question { data.slot } else { data.order.request_slot };
         answer.sequence = data.order.sequence;
         let index = shared.messages.add(answer)?;
-        self.responses += 1;
+        self.inbound.begin_answer();
         Some(index)
     }
 
     /// Gives a record that was set aside back.
     pub(crate) fn unreserve_answer(&mut self, shared: &mut Shared, index: Index<Message>) {
-        self.responses -= 1;
+        self.inbound.end_answer();
         shared.messages[index].channel = None;
         shared.messages.remove(index);
     }
@@ -177,7 +177,7 @@ impl Channel {
 
     /// The operation that an answer is for, if it still waits for one.
     fn asked(&self, shared: &Shared, data: &Data) -> Option<Index<Message>> {
-        let index = self.read_slots.owner(data.slot)?;
+        let index = self.slots.asker(data.slot)?;
         let message = &shared.messages[index];
         // A message may be refused when its first packet has arrived and others have not been sent.
         let is_refusal = matches!(data.operation, Operation::Done { refusal: Some(_), .. });
@@ -263,7 +263,7 @@ impl Channel {
 
     /// Is a part of the answer to an operation of ours being put in place?
     pub(crate) fn is_being_answered(&self, index: Index<Message>) -> bool {
-        self.withheld.iter().any(|entry| entry.why == Why::PlacingAnswer { question: index })
+        self.acks.is_placing_answer(index)
     }
 
     /// A part of an answer is in place whose operation was refused meanwhile. When it was the last,

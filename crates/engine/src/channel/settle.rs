@@ -1,6 +1,6 @@
 //! The end of messages: reported, tried again, released.
 
-use super::{Channel, ChannelState, Timer};
+use super::{Channel, Timer};
 use crate::api::{OrderRequest, Status};
 use crate::canary::Canary;
 use crate::message::{Body, Message, MessagePlace, Notice, Outcome};
@@ -57,7 +57,7 @@ impl Channel {
         let is_cut_short =
             message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
         shared.messages[index].keeps_number = is_cut_short;
-        if (untold && message.is_awaited() || is_cut_short) && self.state == ChannelState::Open {
+        if (untold && message.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);
@@ -76,7 +76,7 @@ impl Channel {
             }
             return;
         }
-        let list = match message.place {
+        match message.place {
             MessagePlace::Sending | MessagePlace::Parked => {
                 self.delist(shared, index);
                 if !shared.is_planted(Canary::LoseFlushed) {
@@ -84,9 +84,10 @@ impl Channel {
                 }
                 return;
             }
-            MessagePlace::AwaitingSlot => &mut self.awaiting_slot,
-            MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
-            MessagePlace::AwaitingReceiver => &mut self.awaiting_receiver,
+            MessagePlace::AwaitingSlot | MessagePlace::AwaitingReadSlot => {
+                self.slots.withdraw(&mut shared.messages, index);
+            }
+            MessagePlace::AwaitingReceiver => self.retries.withdraw(&mut shared.messages, index),
             MessagePlace::AwaitingTurn => {
                 shared.puts.stop_waiting(&mut shared.messages, index);
                 return self.end(shared, index, Status::Flushed);
@@ -96,8 +97,7 @@ impl Channel {
                 return self.end(shared, index, Status::Flushed);
             }
             _ => return,
-        };
-        list.unlink(&mut shared.messages, index);
+        }
         shared.messages[index].place = MessagePlace::Unlisted;
         if !shared.is_planted(Canary::LoseFlushed) {
             self.end(shared, index, Status::Flushed);
@@ -152,15 +152,8 @@ impl Channel {
                 return;
             }
         }
-        let message = &mut shared.messages[index];
-        message.place = MessagePlace::AwaitingReceiver;
-        let at = message.retry_at;
-        self.awaiting_receiver.push_back(&mut shared.messages, index);
-        let at = if self.is_armed(Timer::NotReady) {
-            at.min(self.timers[Timer::NotReady as usize])
-        } else {
-            at
-        };
+        let at = self.retries.wait(&mut shared.messages, index);
+        let at = self.timers.deadline(Timer::NotReady).map_or(at, |armed| at.min(armed));
         self.arm(shared, Timer::NotReady, at);
     }
 
@@ -171,13 +164,13 @@ impl Channel {
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
         if message.was_not_ready() {
-            self.retry_burst.note_end();
+            self.retries.note_end();
         }
         let (segment, reported) = (message.local.segment.number(), message.reported);
         if message.is_answer() {
             let has_bytes = message.is_read_response();
             self.read_ends(shared, index);
-            self.responses -= 1;
+            self.inbound.end_answer();
             if has_bytes {
                 shared.let_go(segment);
             }
@@ -192,7 +185,7 @@ impl Channel {
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };
             self.call_puts(shared, index);
-            if let Some(number) = number.filter(|_| self.state == ChannelState::Open) {
+            if let Some(number) = number.filter(|_| self.is_open()) {
                 return self.tell_over(shared, index, number);
             }
         }
@@ -206,7 +199,7 @@ impl Channel {
 
     /// Lets the puts of a stream go whose turn has come.
     fn call_puts(&mut self, shared: &mut Shared, index: Index<Message>) {
-        while self.state == ChannelState::Open
+        while self.is_open()
             && let Some(next) = shared.puts.next_turn(&shared.messages, index)
         {
             // It counts as issued at once, so that this ends.
@@ -250,51 +243,22 @@ impl Channel {
     }
 
     fn pass_message_slot(&mut self, shared: &mut Shared, slot: u8) {
-        match self.awaiting_slot.pop_front(&mut shared.messages) {
-            None => self.message_slots.give_back(slot),
-            Some(next) => {
-                self.message_slots.pass(slot, next);
-                let message = &mut shared.messages[next];
-                (message.slot, message.has_slot) = (slot, true);
-                self.enlist(shared, next);
-            }
+        if let Some(next) = self.slots.pass(&mut shared.messages, slot) {
+            self.enlist(shared, next);
         }
     }
 
     fn pass_read_slot(&mut self, shared: &mut Shared, slot: u8) {
-        let is_kept = self.read_slots.free() < self.kept_for_first();
-        let mut next = self.awaiting_read_slot.head();
-        while let Some(at) = next
-            && is_kept
-            && !shared.initiator.is_first_in_order(&shared.messages, at)
-        {
-            next = shared.messages[at].links.next();
+        let next = self.slots.pass_read(&mut shared.messages, &shared.initiator, slot);
+        if let Some(next) = next {
+            self.enlist(shared, next);
         }
-        match next {
-            None => self.read_slots.give_back(slot),
-            Some(at) => self.grant_read_slot(shared, at, slot),
-        }
-    }
-
-    /// Gives a read slot to one that waits for it.
-    fn grant_read_slot(&mut self, shared: &mut Shared, index: Index<Message>, slot: u8) {
-        self.awaiting_read_slot.unlink(&mut shared.messages, index);
-        self.read_slots.pass(slot, index);
-        let message = &mut shared.messages[index];
-        if message.is_question() {
-            (message.slot, message.has_slot) = (slot, true);
-        } else {
-            (message.request_slot, message.has_request) = (slot, true);
-        }
-        self.enlist(shared, index);
     }
 
     /// One that waits for a slot may have one of the last now.
     pub(crate) fn promote(&mut self, shared: &mut Shared, index: Index<Message>) {
-        if shared.messages[index].place == MessagePlace::AwaitingReadSlot
-            && let Some(slot) = self.read_slots.take(index)
-        {
-            self.grant_read_slot(shared, index, slot);
+        if self.slots.promote(&mut shared.messages, index) {
+            self.enlist(shared, index);
         }
     }
 
@@ -302,8 +266,7 @@ impl Channel {
     pub(crate) fn feed_starved(&mut self, shared: &mut Shared) {
         while let Some(channel) = shared.starved.pop() {
             if channel == self.index() {
-                self.in_starved = false;
-                self.mark_ready(shared);
+                self.fed(shared);
             } else {
                 shared.fed.push(channel);
             }

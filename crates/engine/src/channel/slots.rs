@@ -1,57 +1,242 @@
-//! Slots at the peer: numbers 0..n (n ≤ 256), each free or with the message of ours that has it.
+//! Slots at the peer: numbers 0..n (n ≤ 256), each free or with the message of ours that has it;
+//! and the messages that wait for one.
 
-use crate::message::Message;
-use crate::pool::Index;
+use crate::list::List;
+use crate::message::{Message, MessagePlace};
+use crate::order::Initiator;
+use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
+use fairway_wire::ServiceMode;
+
+/// The slots that a channel's messages need at the peer, and the messages that wait for them.
+#[derive(Debug)]
+pub(super) struct MessageSlots {
+    /// Slots of our messages of several packets.
+    of_messages: SlotTable,
+    /// Slots of those of our messages that await an answer.
+    of_reads: SlotTable,
+    awaiting_message_slot: List<Index<Message>>,
+    awaiting_read_slot: List<Index<Message>>,
+}
+
+impl MessageSlots {
+    pub(super) fn new(messages: u32, reads: u32) -> MessageSlots {
+        MessageSlots {
+            of_messages: SlotTable::new(messages),
+            of_reads: SlotTable::new(reads),
+            awaiting_message_slot: List::default(),
+            awaiting_read_slot: List::default(),
+        }
+    }
+
+    /// How many read slots there are, free or not.
+    #[inline]
+    pub(super) fn reads(&self) -> u32 {
+        self.of_reads.count()
+    }
+
+    /// Read slots that are only for those that wait for nothing at the target, however many Jetties
+    /// have their share.
+    fn kept_for_first(&self) -> u32 {
+        (self.of_reads.count() / 4).max(1)
+    }
+
+    /// The message that has a read slot. The peer names the slot, so there may be no such slot.
+    pub(super) fn asker(&self, slot: u8) -> Option<Index<Message>> {
+        self.of_reads.owner(slot)
+    }
+
+    /// The messages of several packets that have a slot.
+    pub(super) fn messages(&self) -> impl Iterator<Item = Index<Message>> + '_ {
+        self.of_messages.owners()
+    }
+
+    /// Takes the slots a message needs; false if one is not to be had. The last read slots are only
+    /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
+    /// until what it follows has been executed, and that may need a slot, too.
+    pub(super) fn acquire(
+        &mut self,
+        message: &mut Message,
+        index: Index<Message>,
+        first: bool,
+    ) -> bool {
+        if message.is_answer() || message.order.mode == ServiceMode::Uno {
+            return true;
+        }
+        let needs_read_slot = needs_read_slot(message);
+        if needs_read_slot && !first && self.of_reads.free() <= self.kept_for_first() {
+            return false;
+        }
+        if message.awaits_answer() && !message.is_question() && !message.has_request {
+            let Some(slot) = self.of_reads.take(index) else { return false };
+            message.request_slot = slot;
+            message.has_request = true;
+        }
+        if message.has_slot {
+            return true;
+        }
+        let slots = if message.is_question() {
+            &mut self.of_reads
+        } else if message.is_multi() {
+            &mut self.of_messages
+        } else {
+            return true;
+        };
+        let Some(slot) = slots.take(index) else { return false };
+        message.slot = slot;
+        message.has_slot = true;
+        true
+    }
+
+    /// A message that did not get a slot waits for one.
+    pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
+        let message = &mut messages[index];
+        if needs_read_slot(message) {
+            message.place = MessagePlace::AwaitingReadSlot;
+            self.awaiting_read_slot.push_back(messages, index);
+        } else {
+            message.place = MessagePlace::AwaitingSlot;
+            self.awaiting_message_slot.push_back(messages, index);
+        }
+    }
+
+    /// A message waits for a slot no more; false if it did not.
+    pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
+        let list = match messages[index].place {
+            MessagePlace::AwaitingSlot => &mut self.awaiting_message_slot,
+            MessagePlace::AwaitingReadSlot => &mut self.awaiting_read_slot,
+            _ => return false,
+        };
+        list.unlink(messages, index);
+        true
+    }
+
+    /// Passes the slot of a message of several packets on to the message that has waited longest
+    /// for one, which is returned: it gets in line again.
+    pub(super) fn pass(
+        &mut self,
+        messages: &mut Pool<Message>,
+        slot: u8,
+    ) -> Option<Index<Message>> {
+        let next = self.awaiting_message_slot.pop_front(messages);
+        match next {
+            None => self.of_messages.give_back(slot),
+            Some(next) => {
+                self.of_messages.pass(slot, next);
+                let message = &mut messages[next];
+                (message.slot, message.has_slot) = (slot, true);
+            }
+        }
+        next
+    }
+
+    /// Passes a read slot on to the message that has waited longest for one and may have it, which
+    /// is returned: it gets in line again.
+    pub(super) fn pass_read(
+        &mut self,
+        messages: &mut Pool<Message>,
+        initiator: &Initiator,
+        slot: u8,
+    ) -> Option<Index<Message>> {
+        let is_kept = self.of_reads.free() < self.kept_for_first();
+        let mut waiting = self.awaiting_read_slot.head();
+        while let Some(at) = waiting
+            && is_kept
+            && !initiator.is_first_in_order(messages, at)
+        {
+            waiting = messages[at].links.next();
+        }
+        match waiting {
+            None => self.of_reads.give_back(slot),
+            Some(at) => self.grant_read(messages, at, slot),
+        }
+        waiting
+    }
+
+    /// Gives a message that waits for a read slot one, if one is free; true if it did.
+    pub(super) fn promote(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
+        if messages[index].place == MessagePlace::AwaitingReadSlot
+            && let Some(slot) = self.of_reads.take(index)
+        {
+            self.grant_read(messages, index, slot);
+            return true;
+        }
+        false
+    }
+
+    /// Gives a read slot to one that waits for it.
+    fn grant_read(&mut self, messages: &mut Pool<Message>, index: Index<Message>, slot: u8) {
+        self.awaiting_read_slot.unlink(messages, index);
+        self.of_reads.pass(slot, index);
+        let message = &mut messages[index];
+        if message.is_question() {
+            (message.slot, message.has_slot) = (slot, true);
+        } else {
+            (message.request_slot, message.has_request) = (slot, true);
+        }
+    }
+
+    /// The channel ends: no message waits for a slot any more. Slots that messages have are given
+    /// back with them.
+    pub(super) fn flush(&mut self) {
+        self.awaiting_message_slot = List::default();
+        self.awaiting_read_slot = List::default();
+    }
+}
+
+/// Does a message lack a read slot?
+fn needs_read_slot(message: &Message) -> bool {
+    message.awaits_answer() && !(message.has_request || message.has_slot)
+}
 
 /// The slots of one kind, and which message has each.
 #[derive(Debug)]
-pub(crate) struct SlotTable {
+struct SlotTable {
     free: Slots,
     /// By slot: the message that has it, unless it is free.
     owners: Box<[Option<Index<Message>>]>,
 }
 
 impl SlotTable {
-    pub(crate) fn new(count: u32) -> SlotTable {
+    fn new(count: u32) -> SlotTable {
         let owners = alloc::vec![None; count as usize].into_boxed_slice();
         SlotTable { free: Slots::new(count), owners }
     }
 
     /// How many there are.
-    pub(crate) fn count(&self) -> u32 {
+    fn count(&self) -> u32 {
         self.owners.len() as u32
     }
 
     /// How many are free.
-    pub(crate) fn free(&self) -> u32 {
+    fn free(&self) -> u32 {
         self.free.free()
     }
 
     /// Gives a message a slot, if one is free.
-    pub(crate) fn take(&mut self, message: Index<Message>) -> Option<u8> {
+    fn take(&mut self, message: Index<Message>) -> Option<u8> {
         let slot = self.free.take()?;
         self.pass(slot, message);
         Some(slot)
     }
 
     /// Passes a slot that is taken on to another message.
-    pub(crate) fn pass(&mut self, slot: u8, message: Index<Message>) {
+    fn pass(&mut self, slot: u8, message: Index<Message>) {
         self.owners[usize::from(slot)] = Some(message);
     }
 
-    pub(crate) fn give_back(&mut self, slot: u8) {
+    fn give_back(&mut self, slot: u8) {
         self.owners[usize::from(slot)] = None;
         self.free.give_back(slot);
     }
 
     /// The message that has a slot. The peer names the slot, so there may be no such slot.
-    pub(crate) fn owner(&self, slot: u8) -> Option<Index<Message>> {
+    fn owner(&self, slot: u8) -> Option<Index<Message>> {
         self.owners.get(usize::from(slot)).copied().flatten()
     }
 
     /// The messages that have a slot.
-    pub(crate) fn owners(&self) -> impl Iterator<Item = Index<Message>> + '_ {
+    fn owners(&self) -> impl Iterator<Item = Index<Message>> + '_ {
         self.owners.iter().copied().flatten()
     }
 }

@@ -1,6 +1,7 @@
 //! A channel's timers.
 
-use super::{Channel, ChannelState};
+use super::Channel;
+use super::close::Silence;
 use crate::canary::Canary;
 use crate::shared::Shared;
 use fairway_wire::{Duration, Instant};
@@ -53,49 +54,73 @@ impl Timer {
 /// A peer that may not be called dead yet is looked at again after this long.
 const END_RETRY: Duration = Duration::from_us(100);
 
-/// How long the peer has been silent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Silence {
-    /// When the last packet of the peer arrived.
-    since: Instant,
-    /// Keep-alives sent since.
-    probes: u32,
+/// When each timer of a channel fires, if it is armed.
+#[derive(Debug)]
+pub(super) struct Timers {
+    at: [Instant; Timer::COUNT],
+    /// A bit for each timer.
+    armed: u16,
 }
 
-impl Silence {
-    /// A packet of the peer has arrived.
-    pub(crate) fn new(now: Instant) -> Silence {
-        Silence { since: now, probes: 0 }
+impl Timers {
+    pub(super) fn new() -> Timers {
+        Timers { at: [Instant::ZERO; Timer::COUNT], armed: 0 }
+    }
+
+    /// Has a timer fire at `at`, whenever it was to fire before.
+    #[inline]
+    fn arm(&mut self, timer: Timer, at: Instant) {
+        self.at[timer as usize] = at;
+        self.armed |= 1 << timer as u16;
+    }
+
+    #[inline]
+    pub(super) fn disarm(&mut self, timer: Timer) {
+        self.armed &= !(1 << timer as u16);
+    }
+
+    pub(super) fn disarm_all(&mut self) {
+        self.armed = 0;
+    }
+
+    #[inline]
+    pub(super) fn is_armed(&self, timer: Timer) -> bool {
+        self.armed & (1 << timer as u16) != 0
+    }
+
+    /// When a timer fires; `None` if it is not armed.
+    #[inline]
+    pub(super) fn deadline(&self, timer: Timer) -> Option<Instant> {
+        self.is_armed(timer).then_some(self.at[timer as usize])
+    }
+
+    /// True if a timer is due; it is not armed any more then.
+    fn take_due(&mut self, timer: Timer, now: Instant) -> bool {
+        let is_due = self.deadline(timer).is_some_and(|at| now.is_at_or_after(at));
+        if is_due {
+            self.disarm(timer);
+        }
+        is_due
     }
 }
 
 impl Channel {
     #[inline]
     pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
-        self.timers[timer as usize] = at;
-        self.armed |= 1 << timer as u16;
+        self.timers.arm(timer, at);
         shared.deadlines.wake_by(self.index().number(), at);
-    }
-
-    pub(crate) fn disarm(&mut self, timer: Timer) {
-        self.armed &= !(1 << timer as u16);
-    }
-
-    pub(crate) fn is_armed(&self, timer: Timer) -> bool {
-        self.armed & (1 << timer as u16) != 0
     }
 
     /// Does what is due, and asks to be woken for the rest.
     pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
         for timer in Timer::ALL {
-            if self.is_armed(timer) && now.is_at_or_after(self.timers[timer as usize]) {
-                self.disarm(timer);
+            if self.timers.take_due(timer, now) {
                 self.fire(shared, timer, now);
             }
         }
         for timer in Timer::ALL {
-            if self.is_armed(timer) {
-                shared.deadlines.wake_by(self.index().number(), self.timers[timer as usize]);
+            if let Some(at) = self.timers.deadline(timer) {
+                shared.deadlines.wake_by(self.index().number(), at);
             }
         }
     }
@@ -104,14 +129,13 @@ impl Channel {
         if timer == Timer::Close {
             return self.close_timer(shared, now);
         }
-        if self.state != ChannelState::Open {
+        if !self.is_open() {
             return;
         }
         match timer {
             Timer::Retransmit => self.retransmit_timer(shared, now),
             Timer::Acknowledge => {
-                self.owed.due = true;
-                self.mark_urgent(shared);
+                self.acknowledge_soon(shared);
             }
             Timer::NotReady => self.not_ready_timer(shared, now),
             Timer::KeepAlive => self.keep_alive_timer(shared, now),
@@ -131,29 +155,20 @@ impl Channel {
     }
 
     /// A silent peer is probed; one that leaves enough probes unanswered for long enough is dead.
-    ///
-    /// Silence alone proves nothing: when this side was stopped for a while (a debugger, a paused
-    /// virtual machine), what the peer has sent meanwhile is still waiting to be read.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
-        let profile = shared.profile;
-        let silence = now.elapsed_since(self.silence.since);
-        let probes_needed =
-            (profile.peer_dead.as_ps() / profile.keep_alive.as_ps().max(1)).clamp(2, 16) - 1;
-        if silence >= profile.peer_dead && u64::from(self.silence.probes) >= probes_needed {
-            if !shared.ends_held {
-                return self.peer_is_dead(shared, now);
+        match self.life.silence(now, &shared.profile) {
+            Silence::Dead if !shared.ends_held => return self.peer_is_dead(shared, now),
+            Silence::Dead => {
+                shared.end_wanted = true;
+                return self.arm(shared, Timer::KeepAlive, now + END_RETRY);
             }
-            shared.end_wanted = true;
-            return self.arm(shared, Timer::KeepAlive, now + END_RETRY);
+            Silence::Long => {
+                self.life.keep_alive();
+                self.mark_urgent(shared);
+            }
+            Silence::Short => {}
         }
-        if silence >= profile.keep_alive {
-            self.silence.probes += 1;
-            self.owed.keep_alive = true;
-            self.mark_urgent(shared);
-        }
-        let at = (now + profile.keep_alive).min(self.silence.since + profile.peer_dead);
-        // A deadline that has passed must still lie ahead, or the timer would spin.
-        let at = if now.is_before(at) { at } else { now + profile.keep_alive };
+        let at = self.life.look_at(now, &shared.profile);
         self.arm(shared, Timer::KeepAlive, at);
     }
 }

@@ -16,7 +16,7 @@ impl Channel {
         entry: impl FnOnce() -> TraceEntry,
     ) {
         let Some(recorder) = &mut shared.flows.trace else { return };
-        let (channel, law) = (self.id.index() as u32, &self.policy.congestion);
+        let (channel, law) = (self.id.index() as u32, self.congestion.law());
         recorder.add(at, channel, entry());
         recorder.decided(at, channel, law.window_bytes(), law.pacing_bytes_per_second());
     }

@@ -1,13 +1,12 @@
 //! Packets out: control first, then what was lost, then what is new.
 
-use super::{Channel, ChannelState, Timer};
+use super::{Channel, Timer};
 use crate::api::{LocalRange, OrderRequest, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
-use crate::list::Links;
 use crate::message::{Message, MessagePlace, Outcome};
 use crate::pool::Index;
-use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, VOID};
+use crate::send_window::{ACKNOWLEDGED, LOST, Sent, VOID};
 use crate::shared::Shared;
 use fairway_wire::{
     Close, Data, Datagram, Instant, Operation, Order, Packet, Psn, ServiceMode, Void,
@@ -15,52 +14,42 @@ use fairway_wire::{
 
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
 const LEARNED_SAVES: u64 = 20;
-/// An acknowledgement is asked for at the end of a chunk when this much has gone without.
-const ASK_BYTES: u64 = 256 * 1024;
 /// A chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
 impl Channel {
     /// The next packet that goes before data: close, refusals, acknowledgement, probes.
     pub(crate) fn next_control(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if let Some((ack, path)) = self.closing.take_last_word() {
+        if let Some((ack, path)) = self.life.take_last_word() {
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
-        if self.owed.close {
-            self.owed.close = false;
-            let answer = self.state == ChannelState::Lingering;
-            let path = self.owed.path;
+        if let Some(answer) = self.life.take_close() {
+            let path = self.acks.path();
             return Some(self.bare(
                 shared,
                 path,
-                Packet::Close(Close { next: self.tp.next, answer }),
+                Packet::Close(Close { next: self.tp.next(), answer }),
             ));
         }
-        if self.state != ChannelState::Open {
+        if !self.is_open() {
             return None;
         }
-        if self.owed.naks > 0
-            && let Some(nak) = self.take_nak(shared)
-        {
-            let path = self.owed.path;
+        if let Some(nak) = self.take_nak(shared) {
+            let path = self.acks.path();
             return Some(self.bare(shared, path, Packet::Nak(nak)));
         }
-        if let Some(nak) = self.trimmed.pop() {
+        if let Some(nak) = self.acks.take_trimmed() {
             shared.counters.naks_sent += 1;
-            let path = self.owed.path;
+            let path = self.acks.path();
             return Some(self.bare(shared, path, Packet::Nak(nak)));
         }
         // What an acknowledgement lets the peer report has to be in place.
         if self.is_draining(shared) {
             return None;
         }
-        if self.owed.due {
+        if self.acks.is_due() {
             let ack = self.take_ack(shared, now, false);
-            let path = self.owed.answers.pop_first().unwrap_or(self.owed.path);
-            if shared.is_planted(Canary::AnswerOneProbe) {
-                self.owed.answers.clear();
-            }
-            self.owed.due = !self.owed.answers.is_empty();
+            let path = self.acks.take_path(shared.is_planted(Canary::AnswerOneProbe));
             return Some(self.bare(shared, path, Packet::Ack(ack)));
         }
         if let Some(credit) = self.next_credit(shared) {
@@ -76,14 +65,9 @@ impl Channel {
     }
 
     fn next_probe(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        let path = if self.owed.probes > 0 {
-            self.owed.probes -= 1;
-            let path = self.paths.iter().position(|path| path.probe_due)?;
-            self.paths[path].probe_due = false;
-            self.paths[path].probed = true;
-            path as u8
-        } else if self.owed.keep_alive {
-            self.owed.keep_alive = false;
+        let path = if let Some(path) = self.paths.take_probe() {
+            path
+        } else if self.life.take_keep_alive() {
             self.choose_path(shared, now, 0, None)
         } else {
             return None;
@@ -104,30 +88,27 @@ impl Channel {
 
     /// The next data packet, if window, pace and peer allow one.
     pub(crate) fn next_data(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.state != ChannelState::Open || self.is_draining(shared) {
+        if !self.is_open() || self.is_draining(shared) {
             return None;
         }
-        if !self.pace.admit(now) {
-            let is_idle = self.tp.flight == 0 && self.policy.congestion.paces_within_window();
-            if !is_idle || shared.is_planted(Canary::PaceIdle) {
-                self.arm(shared, Timer::Pace, self.pace.until);
-                return None;
-            }
-            self.pace.cut_short(now);
+        let is_idle = self.tp.flight() == 0 && !shared.is_planted(Canary::PaceIdle);
+        if let Err(until) = self.congestion.admit(now, is_idle) {
+            self.arm(shared, Timer::Pace, until);
+            return None;
         }
         let next = self.next_unpaced(shared, now);
         if next.is_none() {
-            self.pace.rest();
+            self.congestion.rest();
         }
         next
     }
 
     fn next_unpaced(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.credit.is_spent && self.policy.congestion.allowance_bytes() == 0 {
-            self.window_limited = true;
+        if self.congestion.is_on_credit() && self.congestion.law().allowance_bytes() == 0 {
+            self.congestion.note_limit();
             return None;
         }
-        if !self.lost.is_empty() {
+        if self.send.first_lost().is_some() {
             return self.resend(shared, now);
         }
         let index = self.next_message(shared, now)?;
@@ -140,7 +121,7 @@ impl Channel {
     /// The message whose turn it is and which has, or needs no, slot.
     fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<Index<Message>> {
         let scheduled = shared.flows.are_scheduled();
-        while let Some(index) = self.sending.head() {
+        while let Some(index) = self.line.first() {
             if scheduled && !self.passes_gate(shared, index, now) {
                 continue;
             }
@@ -152,7 +133,7 @@ impl Channel {
                 continue;
             }
             let first = shared.initiator.is_first_in_order(&shared.messages, index);
-            if self.acquire_slots(&mut shared.messages[index], index, first) {
+            if self.slots.acquire(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
                 let is_flowless = message.has_payload() && message.flow.is_none();
                 if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
@@ -163,85 +144,38 @@ impl Channel {
                 return Some(index);
             }
             self.delist(shared, index);
-            let message = &mut shared.messages[index];
-            if message.awaits_answer() && !(message.has_request || message.has_slot) {
-                message.place = MessagePlace::AwaitingReadSlot;
-                self.awaiting_read_slot.push_back(&mut shared.messages, index);
-            } else {
-                message.place = MessagePlace::AwaitingSlot;
-                self.awaiting_slot.push_back(&mut shared.messages, index);
-            }
+            self.slots.wait(&mut shared.messages, index);
         }
-        if self.round.has_spent() {
+        if self.line.has_spent() {
             self.begin_round(shared, now);
-            self.round.end();
+            self.line.end_round();
         }
         None
-    }
-
-    /// Takes the slots a message needs; false if one is not to be had. The last read slots are only
-    /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
-    /// until what it follows has been executed, and that may need a slot, too.
-    fn acquire_slots(&mut self, message: &mut Message, index: Index<Message>, first: bool) -> bool {
-        if message.is_answer() || message.order.mode == ServiceMode::Uno {
-            return true;
-        }
-        let needs_read_slot = message.awaits_answer() && !(message.has_request || message.has_slot);
-        if needs_read_slot && !first && self.read_slots.free() <= self.kept_for_first() {
-            return false;
-        }
-        if message.awaits_answer() && !message.is_question() && !message.has_request {
-            let Some(slot) = self.read_slots.take(index) else { return false };
-            message.request_slot = slot;
-            message.has_request = true;
-        }
-        if message.has_slot {
-            return true;
-        }
-        let slots = if message.is_question() {
-            &mut self.read_slots
-        } else if message.is_multi() {
-            &mut self.message_slots
-        } else {
-            return true;
-        };
-        let Some(slot) = slots.take(index) else { return false };
-        message.slot = slot;
-        message.has_slot = true;
-        true
     }
 
     /// Have the window, the peer and the pools room for the next new packet of a message, which
     /// has `bytes` bytes, headers included?
     #[inline]
     fn has_room(&mut self, shared: &mut Shared, index: Index<Message>, bytes: u32) -> bool {
-        let psn = self.tp.next;
-        let flight = u64::from(self.tp.flight);
-        let window = self.policy.congestion.window_bytes();
+        let psn = self.tp.next();
+        let flight = u64::from(self.tp.flight());
+        let window = self.congestion.law().window_bytes();
         if flight > 0 && flight + u64::from(bytes) > window {
-            self.window_limited = true;
+            self.congestion.note_limit();
             return false;
         }
-        if self.psns_in_use() >= self.send.capacity() || self.tp.edge.distance_from(psn) <= 0 {
+        if self.tp.psns_in_use() >= self.send.capacity() || !self.tp.has_room_at_peer() {
             return false;
         }
         if !self.send.admit(psn, &mut shared.send_blocks) {
-            if !self.in_starved {
-                self.in_starved = true;
-                shared.starved.push(self.index());
-            }
+            self.rings.enter_starved(shared);
             return false;
         }
-        if flight > 0 && self.needs_path(shared, index) && !self.policy.path.has_room(&self.views) {
-            self.window_limited = true;
+        if flight > 0 && self.needs_path(shared, index) && !self.paths.has_room() {
+            self.congestion.note_limit();
             return false;
         }
         true
-    }
-
-    /// Packets from the oldest that is not acknowledged up to the next one.
-    fn psns_in_use(&self) -> u32 {
-        self.tp.next.distance_from(self.tp.oldest) as u32
     }
 
     fn send_new(
@@ -252,16 +186,16 @@ impl Channel {
     ) -> Option<Transmit> {
         let message = &shared.messages[index];
         let packet_index = message.next_index;
-        let psn = self.tp.next;
+        let psn = self.tp.next();
         let payload = message.payload(packet_index, self.mtu);
         let bytes = payload + HEADER_BYTES;
         if !self.has_room(shared, index, bytes) {
             return None;
         }
-        let window = self.policy.congestion.window_bytes();
-        let is_last_psn = self.psns_in_use() + 1 >= self.send.capacity();
+        let window = self.congestion.law().window_bytes();
+        let is_last_psn = self.tp.psns_in_use() + 1 >= self.send.capacity();
         let path = self.chunk_path(shared, index, bytes, now);
-        self.tp.next = psn.next();
+        self.tp.take_psn();
         *self.send.record(psn, &mut shared.send_blocks) = Sent {
             message: Some(index),
             index: packet_index,
@@ -273,21 +207,18 @@ impl Channel {
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
         self.spend(shared, now, bytes, true);
-        let idle = last && self.sending.is_empty();
-        let full = u64::from(self.tp.flight + bytes) > window || is_last_psn;
+        let idle = last && self.line.is_empty();
+        let full = u64::from(self.tp.flight() + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
-        // A record that is used again is another message's.
-        if self.chunk.owner != Some(index) || packet_index == 0 {
-            self.chunk.owner = Some(index);
-            self.chunk.learned = message.learned;
-        }
-        self.unasked = self.unasked.saturating_add(bytes);
-        let enough = u64::from(self.unasked) >= (window / 8).min(ASK_BYTES);
-        let ack_request = (idle && wants_news(message)) || full || (self.chunk.left == 0 && enough);
+        let is_first = packet_index == 0;
+        let learned = self.paths.leaves_address_out(index, is_first, message.learned);
+        let enough = self.congestion.count_unasked(bytes, window);
+        let ack_request =
+            (idle && wants_news(message)) || full || (self.paths.is_chunk_over() && enough);
         if ack_request {
-            self.unasked = 0;
+            self.congestion.note_asked();
         }
-        let operation = message.operation(self.chunk.learned, &shared.profile);
+        let operation = message.operation(learned, &shared.profile);
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
             shared.counters.learned_bytes_saved += LEARNED_SAVES;
@@ -347,8 +278,7 @@ impl Channel {
                 shared.puts.note_standing(message, index);
             }
             if !message.keeps_number {
-                message.number = self.tp.next_message;
-                self.tp.next_message = self.tp.next_message.next();
+                message.number = self.tp.take_message_number();
             }
         }
         message.next_index += 1;
@@ -356,10 +286,9 @@ impl Channel {
         let last = message.next_index == message.packets;
         if last {
             self.delist(shared, index);
-        } else if self.chunk.left == 0 && self.sending.head() != self.sending.tail() {
+        } else if self.paths.is_chunk_over() {
             // A chunk is a message's turn.
-            self.sending.unlink(&mut shared.messages, index);
-            self.sending.push_back(&mut shared.messages, index);
+            self.line.put_last(&mut shared.messages, index);
         }
         last
     }
@@ -368,8 +297,7 @@ impl Channel {
     fn needs_path(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
-        let stale = !self.views[usize::from(self.chunk.path)].usable;
-        !small && (self.chunk.left == 0 || self.chunk.small || stale)
+        !small && self.paths.needs_chunk(false)
     }
 
     /// The path of the current chunk, or of a new one.
@@ -382,30 +310,24 @@ impl Channel {
     ) -> u8 {
         let message = &shared.messages[index];
         let small = message.carried() <= shared.profile.small_message_bytes;
-        let stale = !self.views[usize::from(self.chunk.path)].usable;
-        if self.chunk.left == 0 || self.chunk.small != small || stale {
+        if self.paths.needs_chunk(small) {
             let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
             let remaining = message.remaining(self.mtu) + headers;
             let size = if small {
                 SMALL_CHUNK_BYTES
             } else {
-                self.policy.congestion.chunk_bytes(remaining)
+                self.congestion.law().chunk_bytes(remaining)
             };
-            self.chunk.small = small;
-            self.chunk.owner = None;
-            self.chunk.path = if small {
+            let path = if small {
                 self.path_for_small(shared, now)
             } else {
                 self.choose_path(shared, now, size, None)
             };
             // A chunk is whole packets, and a message's packets are cut by the MTU.
-            self.chunk.left = size.max(bytes);
+            self.paths.begin_chunk(path, size.max(bytes), small);
         }
-        self.chunk.left -= bytes.min(self.chunk.left);
-        if self.chunk.left < bytes && !small {
-            self.chunk.left = 0;
-        }
-        self.chunk.path
+        self.paths.take_of_chunk(bytes);
+        self.paths.chunk_path()
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
@@ -414,24 +336,25 @@ impl Channel {
     /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged
     /// or overdue.
     fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
-        let one_by_one = self.backoff > 0 && !shared.is_planted(Canary::OldestLast);
-        let oldest = self.send.record(self.tp.oldest, &mut shared.send_blocks);
+        let one_by_one = self.recovery.is_backing_off() && !shared.is_planted(Canary::OldestLast);
+        let oldest = self.send.record(self.tp.oldest(), &mut shared.send_blocks);
         // A peer may have claimed it, and yet say that it is missing.
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
         let first = match one_by_one && is_due {
-            true => self.tp.oldest,
-            false => Sent::psn(self.lost.head()?),
+            true => self.tp.oldest(),
+            false => self.send.first_lost()?,
         };
         let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
-        let window = self.policy.congestion.window_bytes();
-        let fits = u64::from(self.tp.flight) + u64::from(bytes) <= window || self.tp.flight == 0;
-        if fits || self.policy.congestion.permit_retransmit(now, u32::from(bytes)) {
+        let window = self.congestion.law().window_bytes();
+        let fits =
+            u64::from(self.tp.flight()) + u64::from(bytes) <= window || self.tp.flight() == 0;
+        if fits || self.congestion.law_mut().permit_retransmit(now, u32::from(bytes)) {
             return Some((first, false));
         }
-        if self.tail.take_probe() {
+        if self.recovery.take_tail_probe() {
             return Some((first, true));
         }
-        self.window_limited = true;
+        self.congestion.note_limit();
         None
     }
 
@@ -439,9 +362,7 @@ impl Channel {
     fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let (psn, beyond_window) = self.next_lost(shared, now)?;
         let sent = *self.send.record(psn, &mut shared.send_blocks);
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        self.lost.unlink(&mut links, Sent::at(psn));
-        self.lost_bytes -= u64::from(sent.bytes);
+        self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
         let message = shared.messages[sent.message()];
         // Of what was answered every packet has arrived, and its memory may be gone: only the
         // sequence number has to be filled.
@@ -449,23 +370,24 @@ impl Channel {
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = sent.flags_when_resent() | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
-        let stale = !self.views[usize::from(self.chunk.path)].usable;
-        if stale || self.chunk.left < u32::from(sent.bytes) || avoid == Some(self.chunk.path) {
+        let bytes = u32::from(sent.bytes);
+        let stale = !self.paths.is_usable(self.paths.chunk_path());
+        if stale || self.paths.is_chunk_too_short(bytes) || avoid == Some(self.paths.chunk_path()) {
             // After a time-out each packet tries another path, until one is acknowledged.
-            let chunk = self.policy.congestion.chunk_bytes(u64::from(u32::MAX));
-            self.chunk.left = if self.backoff == 0 { chunk } else { u32::from(sent.bytes) };
-            self.chunk.path = self.choose_path(shared, now, self.chunk.left, avoid);
-            self.chunk.small = false;
+            let chunk = self.congestion.law().chunk_bytes(u64::from(u32::MAX));
+            let size = if self.recovery.is_backing_off() { bytes } else { chunk };
+            let path = self.choose_path(shared, now, size, avoid);
+            self.paths.begin_chunk_again(path, size);
         }
-        self.chunk.left = self.chunk.left.saturating_sub(u32::from(sent.bytes));
-        let path = self.chunk.path;
+        self.paths.take_of_chunk_again(bytes);
+        let path = self.paths.chunk_path();
         self.launch(shared, psn, path, now);
-        self.spend(shared, now, u32::from(sent.bytes), false);
-        let chunk_ends = self.chunk.left < u32::from(sent.bytes);
-        let ack_request = self.lost.is_empty() || chunk_ends || beyond_window;
+        self.spend(shared, now, bytes, false);
+        let chunk_ends = self.paths.is_chunk_too_short(bytes);
+        let ack_request = self.send.first_lost().is_none() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
-            let message = self.late_refusals.message_of(psn).unwrap_or(message.number);
+            let message = self.send.late_refusal(psn).unwrap_or(message.number);
             let void = Void { psn, message, ack_request: true };
             return Some(self.bare(shared, path, Packet::Void(void)));
         }
@@ -490,29 +412,13 @@ impl Channel {
 
     /// Books a packet as in flight on `path`.
     fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
-        self.flying_paths[usize::from(path) / 64] |= 1 << (path % 64);
-        let state = &mut self.paths[usize::from(path)];
-        state.sequence = state.sequence.wrapping_add(1);
-        let record = self.send.record(psn, &mut shared.send_blocks);
-        record.sent_at = now;
-        record.path = path;
-        record.path_sequence = state.sequence;
-        record.links = Links::UNLINKED;
-        let bytes = u32::from(record.bytes);
-        self.tp.flight += bytes;
-        let view = &mut self.views[usize::from(path)];
-        view.in_flight += 1;
-        view.sent += 1;
-        let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-        state.flying.push_back(&mut links, Sent::at(psn));
-        if let Some(rate) = self.policy.congestion.pacing_bytes_per_second() {
-            let burst = u64::from(self.policy.congestion.pacing_burst_bytes());
-            let grace = self.pace.grace(self.round_trip.smoothed);
-            self.pace.charge(now, bytes, rate, burst, grace);
-        }
+        let mut links = self.send.links(&mut shared.send_blocks);
+        let bytes = self.paths.launch(path, psn, now, &mut links);
+        self.tp.launch(bytes);
+        self.congestion.charge(now, bytes, self.recovery.smoothed());
         self.sample_path(shared, path, bytes);
-        if !self.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
-            let at = now + self.timeout(shared);
+        if !self.timers.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
+            let at = now + self.recovery.timeout(&shared.profile);
             self.arm(shared, Timer::Retransmit, at);
         }
         self.tail_grew(shared, now);

@@ -16,7 +16,7 @@ const WAITING: usize = 8;
 
 /// NAKs that wait to be sent, first in, first out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trimmed {
+pub(super) struct Trimmed {
     waiting: [(Psn, Msn, bool); WAITING],
     first: u8,
     count: u8,
@@ -24,7 +24,7 @@ pub(crate) struct Trimmed {
 
 impl Trimmed {
     /// False if there is no room.
-    fn push(&mut self, data: &Data) -> bool {
+    pub(super) fn push(&mut self, data: &Data) -> bool {
         if usize::from(self.count) == WAITING {
             return false;
         }
@@ -34,7 +34,7 @@ impl Trimmed {
         true
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Nak> {
+    pub(super) fn pop(&mut self) -> Option<Nak> {
         if self.count == 0 {
             return None;
         }
@@ -49,11 +49,11 @@ impl Channel {
     /// Only the header of a data packet has come.
     pub(crate) fn handle_trimmed(&mut self, shared: &mut Shared, data: &Data, path: u8) -> Verdict {
         shared.counters.trimmed_received += 1;
-        self.owed.path = path;
-        if self.tp.receive.has_arrived(data.psn, &shared.bitmap_blocks) {
+        self.acks.reply_by(path);
+        if self.tp.receive().has_arrived(data.psn, &shared.bitmap_blocks) {
             // Another copy has come whole: say so again.
             self.acknowledge_soon(shared);
-        } else if self.trimmed.push(data) {
+        } else if self.acks.note_trimmed(data) {
             self.mark_urgent(shared);
         }
         Verdict::Done

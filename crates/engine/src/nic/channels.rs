@@ -3,7 +3,7 @@
 use super::{Entry, EntryState, MTU_MAX, Nic, channel_at};
 use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState, Timer};
+use crate::channel::{Channel, Timer};
 use crate::names::ChannelIndex;
 use crate::shared::Shared;
 use fairway_policy::SourceId;
@@ -63,8 +63,8 @@ impl Nic {
         let leader = config.leader.unwrap_or(id);
         let fits = |first: &Channel| {
             first.leader == leader
-                && first.state == ChannelState::Open
-                && first.tp.remote == config.remote
+                && first.is_open()
+                && first.remote() == config.remote
                 && first.mtu == config.mtu
         };
         if leader != id && !self.open_ref(leader).is_some_and(fits) {
@@ -103,14 +103,14 @@ impl Nic {
     /// # Errors
     /// `Missing` if it is not open, or leads no group.
     pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
-        let leads = |channel: &Channel| channel.leader == id && channel.state == ChannelState::Open;
+        let leads = |channel: &Channel| channel.leader == id && channel.is_open();
         if !self.open_ref(id).is_some_and(leads) {
             return Err(SetupError::Missing);
         }
         for member in self.shared.channels.get(id.record()).members() {
             if let Some(channel) = channel_at(&mut self.entries, member)
                 && channel.leader == id
-                && channel.state == ChannelState::Open
+                && channel.is_open()
             {
                 channel.close(&mut self.shared, now);
             }
@@ -129,10 +129,10 @@ impl Nic {
                     continue;
                 }
                 let alone = self.shared.is_planted(Canary::EndAlone);
-                if channel.state == ChannelState::Open && !alone {
+                if channel.is_open() && !alone {
                     channel.end_by_peer(&mut self.shared, now, status);
                 }
-                if channel.state == ChannelState::Gone {
+                if channel.is_gone() {
                     self.free_entry(member);
                 }
             }

@@ -3,7 +3,7 @@
 use super::{Nic, channel_at, request};
 use crate::api::{LocalRange, PostError, ReceiveRequest, Work, WorkRequest};
 use crate::canary::Canary;
-use crate::channel::{Channel, ChannelState};
+use crate::channel::Channel;
 use crate::jetty::Receive;
 use crate::message::Message;
 use crate::names::ChannelIndex;
@@ -34,7 +34,7 @@ impl Nic {
         let index = shared.take_on(channel, jetty, request, kept)?;
         let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];
         let planted = bugs.into_iter().find(|bug| shared.is_planted(*bug));
-        channel.last_used = now;
+        channel.note_used(now);
         let share = channel.share_per_jetty();
         if shared.initiator.post(&mut shared.messages, index, share, planted) {
             shared.counters.gated += 1;
@@ -162,13 +162,13 @@ fn bypasses(work: &Work) -> bool {
 
 /// May such a request go by this channel?
 fn check_channel(channel: &Channel, request: &WorkRequest) -> Result<(), PostError> {
-    if channel.state != ChannelState::Open {
+    if !channel.is_open() {
         return Err(PostError::NoChannel);
     }
     request::check(request, channel.mtu)?;
     let is_agreed = match bypasses(&request.work) {
-        true => channel.may_bypass,
-        false => channel.datagrams.is_some() || request.order.mode != ServiceMode::Uno,
+        true => channel.may_bypass(),
+        false => channel.may_send_datagrams() || request.order.mode != ServiceMode::Uno,
     };
     if is_agreed { Ok(()) } else { Err(PostError::NotAgreed) }
 }

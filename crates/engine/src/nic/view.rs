@@ -3,7 +3,6 @@
 use super::{Entry, EntryState, Nic};
 use crate::api::{ChannelId, JettyState};
 use crate::canary::Canary;
-use crate::channel::ChannelState;
 use crate::counters::Counters;
 use crate::jetty::Jetty;
 use crate::limits::Limits;
@@ -40,32 +39,31 @@ impl Nic {
     /// The paths of an open channel; empty if it is not open.
     pub fn paths(&self, id: ChannelId) -> &[PathView] {
         match self.open_ref(id) {
-            Some(channel) => &channel.views,
+            Some(channel) => channel.path_views(),
             None => &[],
         }
     }
 
     /// Smoothed round trip of an open channel; zero before the first sample.
     pub fn round_trip(&self, id: ChannelId) -> Duration {
-        self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip.smoothed)
+        self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip())
     }
 
     /// Bytes the congestion control lets be in flight, and bytes that are.
     pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
         let channel = self.open_ref(id)?;
-        Some((channel.policy.congestion.window_bytes(), u64::from(channel.tp.flight)))
+        Some((channel.law().window_bytes(), u64::from(channel.flight())))
     }
 
     /// The oldest packet of an open channel that was sent and is not acknowledged. `None` if there
     /// is none, or the channel is not open.
     pub fn oldest_unacknowledged(&self, id: ChannelId) -> Option<Psn> {
-        let tp = &self.open_ref(id)?.tp;
-        (tp.oldest != tp.next).then_some(tp.oldest)
+        self.open_ref(id)?.oldest_unacknowledged()
     }
 
     /// Is the channel open, so that work may be posted to it?
     pub fn is_open(&self, id: ChannelId) -> bool {
-        self.open_ref(id).is_some_and(|channel| channel.state == ChannelState::Open)
+        self.open_ref(id).is_some_and(|channel| channel.is_open())
     }
 
     /// When an operation was last posted to a connection, or a packet of one of the peer's arrived:
@@ -74,7 +72,7 @@ impl Nic {
         self.open_ref(leader)?;
         let members = self.shared.channels.get(leader.record()).members();
         let used = members.filter_map(|index| match &self.entries[index.number() as usize].state {
-            EntryState::Open(channel) => Some(channel.last_used),
+            EntryState::Open(channel) => Some(channel.used_at()),
             _ => None,
         });
         used.reduce(Instant::max)

@@ -13,8 +13,8 @@
 
 use super::{Channel, WINDOW};
 use crate::api::{LocalRange, Status, Transmit};
-use crate::channel::paths::smooth;
-use crate::channel::{RoundTrip, Timer};
+use crate::channel::Timer;
+use crate::channel::round_trip::RoundTrip;
 use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Body, Message, MessagePlace, access};
@@ -126,7 +126,7 @@ impl Repeats {
 
     /// May it be repeated before the retransmission time-out?
     fn may_hasten(&self, number: u32, retries: u8, profile: &Profile) -> bool {
-        let is_known = self.round_trip.smoothed > Duration::ZERO;
+        let is_known = self.round_trip.smoothed() > Duration::ZERO;
         let hasty = self.asked[slot_of(number)].hasty;
         is_known && retries == 0 && hasty < HASTY_MAX && profile.bypass_retries > 0
     }
@@ -142,9 +142,7 @@ impl Repeats {
             return;
         }
         let sample = now.elapsed_since(asked.first_at);
-        let RoundTrip { smoothed, deviation } = self.round_trip;
-        let (smoothed, deviation) = smooth(smoothed, deviation, sample);
-        self.round_trip = RoundTrip { smoothed, deviation };
+        self.round_trip.note(sample);
         if hasty || passed_by > 0 {
             self.loss.on_reordering(passed_by, 0, hasty);
         } else {
@@ -166,7 +164,7 @@ impl Repeats {
             beyond_tolerance: false,
             age: now.elapsed_since(asked.at),
             overtaken_by: self.newest_at.since(asked.at),
-            smoothed_rtt: self.round_trip.smoothed,
+            smoothed_rtt: self.round_trip.smoothed(),
         })
     }
 }
@@ -187,7 +185,7 @@ impl Channel {
         let number = message.unsequenced().number;
         let path = match self.bypass.repeats.was_asked(number) {
             false => self.path_for_small(shared, now),
-            true => self.choose_path(shared, now, message.local.length, Some(self.small_path)),
+            true => self.choose_path(shared, now, message.local.length, Some(self.paths.small())),
         };
         self.bypass.repeats.note(number, now, path);
         self.bypass.repeats.flying.push_back(&mut shared.messages, index);
@@ -196,7 +194,7 @@ impl Channel {
         message.place = MessagePlace::Asked;
         message.retry_at = due;
         let message = *message;
-        if !self.is_armed(Timer::Bypass) || due.is_before(self.timers[Timer::Bypass as usize]) {
+        if self.timers.deadline(Timer::Bypass).is_none_or(|at| due.is_before(at)) {
             self.arm(shared, Timer::Bypass, due);
         }
         let access = access(&message.unsequenced().remote, message.local.length);
@@ -223,16 +221,15 @@ impl Channel {
         if !self.bypass.repeats.may_hasten(number, retries, profile) {
             return patience.times(1 << retries.min(16)).min(profile.timeout_max);
         }
-        let RoundTrip { smoothed, deviation } = self.bypass.repeats.round_trip;
-        let usual = smoothed.saturating_add(deviation.times(4));
+        let usual = self.bypass.repeats.round_trip.usual_most();
         usual.max(profile.timeout_min.divided_by(8)).min(patience)
     }
 
     fn patience(&self, shared: &Shared) -> Duration {
-        let round_trip = self.round_trip;
-        let measured = match round_trip.smoothed {
+        let round_trip = self.recovery.round_trip();
+        let measured = match round_trip.smoothed() {
             Duration::ZERO => shared.profile.timeout_initial,
-            smoothed => smoothed.saturating_add(round_trip.deviation.times(4)),
+            _ => round_trip.usual_most(),
         };
         measured.max(shared.profile.timeout_min)
     }

@@ -12,7 +12,7 @@ impl Pair {
     fn withhold_all(&mut self) {
         for (nic, channel) in self.nics.iter_mut().zip(self.channels) {
             let (_, channel) = nic.open(channel).expect("it is open");
-            (channel.datagrams, channel.may_bypass) = (None, false);
+            channel.withhold_unsequenced();
         }
     }
 

@@ -93,7 +93,7 @@ fn open_channel(pair: &mut Pair) -> &mut Channel {
 }
 
 fn allowed(pair: &mut Pair) -> u64 {
-    open_channel(pair).policy.congestion.allowance_bytes()
+    open_channel(pair).law().allowance_bytes()
 }
 
 /// Credit that the second NIC grants to the first.
@@ -118,7 +118,7 @@ fn a_total_that_grows_by_gigabytes_is_granted_whole() {
     let mut pair = pair("cc=eqds", false);
     let before = allowed(&mut pair);
     let total_bytes = 10 << 30;
-    open_channel(&mut pair).credit.ask(Demand { total_bytes, ..Demand::default() });
+    open_channel(&mut pair).request_credit(Demand { total_bytes, ..Demand::default() });
     let credit = credit_of(&pair, total_bytes);
     for _ in 0..4 {
         pair.deliver(0, &credit);
@@ -148,7 +148,7 @@ fn credit_that_was_not_requested_has_no_effect_and_is_counted() {
 fn credit_beyond_what_was_requested_counts_up_to_the_request() {
     let mut pair = pair("cc=eqds", false);
     let before = allowed(&mut pair);
-    open_channel(&mut pair).credit.ask(Demand { total_bytes: 10_000, ..Demand::default() });
+    open_channel(&mut pair).request_credit(Demand { total_bytes: 10_000, ..Demand::default() });
     let credit = credit_of(&pair, 1 << 30);
     pair.deliver(0, &credit);
     assert_eq!(allowed(&mut pair) - before, 10_000);
@@ -223,7 +223,7 @@ fn pressure_is_reported_to_peers() {
     let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
         panic!("an open channel");
     };
-    let slowed = channel.policy.congestion.pacing_bytes_per_second();
+    let slowed = channel.law().pacing_bytes_per_second();
     let fresh = "cc=backpressure".parse::<PolicySpec>().unwrap().build(MTU);
     let free = fresh.congestion.pacing_bytes_per_second();
     assert!(slowed < free, "{slowed:?} {free:?}");
@@ -245,7 +245,7 @@ fn paced(peer: bool, own_queue: bool) -> Option<u64> {
     let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
         panic!("an open channel");
     };
-    channel.policy.congestion.pacing_bytes_per_second()
+    channel.law().pacing_bytes_per_second()
 }
 
 #[test]

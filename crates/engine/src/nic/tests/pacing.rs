@@ -40,8 +40,8 @@ fn late_departures(burst_packets: u32, times: usize, late: Duration) -> Vec<(u64
     else {
         panic!("an open channel");
     };
-    channel.policy.congestion = Box::new(Paced { burst_packets });
-    channel.round_trip.smoothed = Duration::from_us(40);
+    channel.set_law(Box::new(Paced { burst_packets }));
+    channel.set_round_trip(Duration::from_us(40));
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 64 * MTU);
     let (start, mut now) = (pair.now, pair.now);
@@ -90,8 +90,8 @@ fn pause_without_packets_earns_no_burst() {
     else {
         panic!("an open channel");
     };
-    channel.policy.congestion = Box::new(Paced { burst_packets: 0 });
-    channel.round_trip.smoothed = Duration::from_us(400);
+    channel.set_law(Box::new(Paced { burst_packets: 0 }));
+    channel.set_round_trip(Duration::from_us(400));
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, MTU);
     assert!(pair.nics[0].poll_transmit(pair.now).is_some());
@@ -169,7 +169,7 @@ fn pace_of_a_window_does_not_hold_packets_back_while_nothing_is_in_flight() {
         else {
             panic!("an open channel");
         };
-        channel.policy.congestion = Box::new(Crawling { is_window });
+        channel.set_law(Box::new(Crawling { is_window }));
         let remote = pair.remote();
         pair.post(1, Work::Write { remote }, 10 * MTU);
         // Every packet is acknowledged in the microsecond in which it leaves.

@@ -8,9 +8,11 @@
 //! §7.3). Its acknowledgement tells what is missing, and is something that others were sent before.
 //! Neither of them is a time-out, and doubles one.
 
-use super::{Channel, Timer};
+use super::Recovery;
 use crate::canary::Canary;
-use crate::send_window::{ACKNOWLEDGED, LOST, Sent, SentLinks, UNCOUNTED};
+use crate::channel::{Channel, Timer};
+use crate::limits::Profile;
+use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
 use crate::shared::Shared;
 use fairway_wire::{Duration, Instant};
 
@@ -23,7 +25,7 @@ const LOOK_BACK: u32 = 64;
 
 /// What is remembered of a quiet spell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tail {
+pub(super) struct Tail {
     /// When something was sent, or something new acknowledged.
     quiet_since: Instant,
     /// Probes since something new was acknowledged.
@@ -40,7 +42,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn new(now: Instant) -> Tail {
+    pub(super) fn new(now: Instant) -> Tail {
         Tail {
             quiet_since: now,
             probes: 0,
@@ -50,36 +52,48 @@ impl Tail {
             probe_due: false,
         }
     }
-
-    /// May one packet leave as a probe? True once for each probe that is due.
-    pub(crate) fn take_probe(&mut self) -> bool {
-        core::mem::take(&mut self.probe_due)
-    }
 }
 
-impl Channel {
+impl Recovery {
+    /// May one packet leave as a probe? True once for each probe that is due.
+    pub(in crate::channel) fn take_tail_probe(&mut self) -> bool {
+        core::mem::take(&mut self.tail.probe_due)
+    }
+
     /// A round trip, or what counts as one for a peer that is a process.
-    fn tail_round(&self, shared: &Shared) -> Duration {
-        let profile = &shared.profile;
+    fn tail_round(&self, profile: &Profile) -> Duration {
         let floor = profile.timeout_min.divided_by(8).max(profile.acknowledge_delay);
-        self.round_trip.smoothed.max(floor).times(1 << self.tail.patience)
+        self.smoothed().max(floor).times(1 << self.tail.patience)
     }
 
     /// How long nothing has to happen; `None` before the first round trip, or if the time-out is no
     /// longer than that.
-    fn tail_delay(&self, shared: &Shared) -> Option<Duration> {
-        let delay = self.tail_round(shared).times(2);
-        let is_known = self.round_trip.smoothed > Duration::ZERO;
-        (is_known && delay < self.timeout(shared)).then_some(delay)
+    fn tail_delay(&self, profile: &Profile) -> Option<Duration> {
+        let delay = self.tail_round(profile).times(2);
+        let is_known = self.smoothed() > Duration::ZERO;
+        (is_known && delay < self.timeout(profile)).then_some(delay)
     }
 
+    /// Something was sent again for nothing.
+    pub(in crate::channel) fn note_hasty(&mut self) {
+        self.tail.patience = (self.tail.patience + 1).min(PATIENCE_MAX);
+        self.tail.hasty = true;
+    }
+
+    /// A time-out has found what this did not.
+    pub(in crate::channel) fn note_late(&mut self) {
+        self.tail.patience = 0;
+    }
+}
+
+impl Channel {
     /// Something was sent.
     #[inline]
     pub(crate) fn tail_grew(&mut self, shared: &mut Shared, now: Instant) {
-        self.tail.quiet_since = now;
-        if !self.is_armed(Timer::Tail)
+        self.recovery.tail.quiet_since = now;
+        if !self.timers.is_armed(Timer::Tail)
             && !shared.is_planted(Canary::ForgetTimer)
-            && let Some(delay) = self.tail_delay(shared)
+            && let Some(delay) = self.recovery.tail_delay(&shared.profile)
         {
             self.arm(shared, Timer::Tail, now + delay);
         }
@@ -88,52 +102,41 @@ impl Channel {
     /// Something new was acknowledged.
     #[inline]
     pub(crate) fn tail_shrank(&mut self, shared: &mut Shared, now: Instant) {
-        self.tail.quiet_since = now;
-        self.tail.probe_due = false;
-        let probed = core::mem::take(&mut self.tail.probes) > 0;
-        if self.tp.oldest == self.tp.next {
-            self.disarm(Timer::Tail);
+        self.recovery.tail.quiet_since = now;
+        self.recovery.tail.probe_due = false;
+        let probed = core::mem::take(&mut self.recovery.tail.probes) > 0;
+        if self.tp.is_idle() {
+            self.timers.disarm(Timer::Tail);
         } else if probed {
             // The probe came through: look at once what it proves lost.
-            self.tail.is_answered = true;
+            self.recovery.tail.is_answered = true;
             self.arm(shared, Timer::Tail, now);
         }
     }
 
-    /// Something was sent again for nothing.
-    pub(crate) fn tail_was_hasty(&mut self) {
-        self.tail.patience = (self.tail.patience + 1).min(PATIENCE_MAX);
-        self.tail.hasty = true;
-    }
-
-    /// A time-out has found what this did not.
-    pub(crate) fn tail_was_late(&mut self) {
-        self.tail.patience = 0;
-    }
-
     pub(crate) fn tail_timer(&mut self, shared: &mut Shared, now: Instant) {
-        if self.tp.oldest == self.tp.next {
+        if self.tp.is_idle() {
             return;
         }
-        let Some(delay) = self.tail_delay(shared) else { return };
+        let Some(delay) = self.recovery.tail_delay(&shared.profile) else { return };
         // While news comes, what is late may only have waited longer than others.
-        let lull = self.tail.quiet_since + self.tail_round(shared);
-        if now.is_before(lull) && !self.tail.is_answered {
+        let lull = self.recovery.tail.quiet_since + self.recovery.tail_round(&shared.profile);
+        if now.is_before(lull) && !self.recovery.tail.is_answered {
             return self.arm(shared, Timer::Tail, lull);
         }
-        self.tail.is_answered = false;
-        let quiet = self.tail.quiet_since + delay;
+        self.recovery.tail.is_answered = false;
+        let quiet = self.recovery.tail.quiet_since + delay;
         let (any, next) = self.expire_overtaken(shared, now);
         let mut at = now + delay;
         if any {
-            if !core::mem::take(&mut self.tail.hasty) {
-                self.tail.patience = self.tail.patience.saturating_sub(1);
+            if !core::mem::take(&mut self.recovery.tail.hasty) {
+                self.recovery.tail.patience = self.recovery.tail.patience.saturating_sub(1);
             }
             self.mark_ready(shared);
         } else if now.is_before(quiet) {
             at = quiet;
-        } else if self.tail.probes < PROBES {
-            self.tail.probes += 1;
+        } else if self.recovery.tail.probes < PROBES {
+            self.recovery.tail.probes += 1;
             self.probe_tail(shared);
         } else if next.is_none() {
             return;
@@ -144,22 +147,16 @@ impl Channel {
     /// Declares lost what was sent before something that has been acknowledged, and is later than
     /// round trips vary; tells whether there was any, and when the next will be.
     fn expire_overtaken(&mut self, shared: &mut Shared, now: Instant) -> (bool, Option<Instant>) {
-        let Some(newest) = self.newest_acknowledged else { return (false, None) };
-        let all = self.round_trip;
-        let late = all.smoothed.saturating_add(all.deviation.times(4));
+        let Some(newest) = self.recovery.newest_acknowledged() else { return (false, None) };
+        let late = self.recovery.round_trip().usual_most();
         let (mut any, mut next) = (false, None::<Instant>);
-        for word in 0..self.flying_paths.len() {
-            let mut bits = self.flying_paths[word];
-            while bits != 0 {
-                let path = (word as u32 * 64 + bits.trailing_zeros()) as u8;
-                bits &= bits - 1;
-                let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
-                if bytes > 0 {
-                    any = true;
-                    self.tell_loss(shared, now, (bytes, path), false);
-                }
-                next = next.into_iter().chain(due).reduce(Instant::min);
+        for path in self.paths.busy() {
+            let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
+            if bytes > 0 {
+                any = true;
+                self.tell_loss(shared, now, (bytes, path), false);
             }
+            next = next.into_iter().chain(due).reduce(Instant::min);
         }
         (any, next)
     }
@@ -175,11 +172,7 @@ impl Channel {
     ) -> (u32, Option<Instant>) {
         let mut bytes = 0;
         let mut down = false;
-        loop {
-            let Some(head) = self.paths[usize::from(path)].flying.head() else {
-                return (bytes, None);
-            };
-            let psn = Sent::psn(head);
+        while let Some(psn) = self.paths.oldest(path) {
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !down && !sent.sent_at.is_before(newest) {
                 return (bytes, None);
@@ -195,26 +188,25 @@ impl Channel {
             bytes += u32::from(sent.bytes);
             self.declare_lost(shared, psn, &sent);
         }
+        (bytes, None)
     }
 
     /// Has the newest packet that is under way sent again, without calling it lost.
     fn probe_tail(&mut self, shared: &mut Shared) {
-        let mut psn = self.tp.next;
+        let mut psn = self.tp.next();
         for _ in 0..LOOK_BACK {
-            if psn == self.tp.oldest {
+            if psn == self.tp.oldest() {
                 return;
             }
             psn = psn.minus(1);
             let sent = *self.send.record(psn, &mut shared.send_blocks);
             if !sent.is(LOST | ACKNOWLEDGED) {
                 shared.counters.tail_probes += 1;
-                self.tail.probe_due = true;
+                self.recovery.tail.probe_due = true;
                 self.take_from_path(shared, psn, &sent);
                 self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
                 if shared.is_planted(Canary::ForgetProbed) {
-                    self.lost_bytes -= u64::from(sent.bytes);
-                    let mut links = SentLinks { window: &self.send, pool: &mut shared.send_blocks };
-                    self.lost.unlink(&mut links, Sent::at(psn));
+                    self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
                 }
                 return self.mark_ready(shared);
             }

@@ -1,0 +1,245 @@
+//! What a channel owes its peer as the receiver of the peer's data: the next acknowledgement.
+
+mod withheld;
+
+pub(super) use self::withheld::Why;
+use self::withheld::Withheld;
+pub(crate) use self::withheld::WithheldPacket;
+use super::TpChannel;
+use super::path_set::PathSet;
+use super::trimmed::Trimmed;
+use crate::canary::Canary;
+use crate::shared::Shared;
+use fairway_wire::{
+    Ack, AckFlags, Data, ECHO_DELAY_UNIT_NS, Instant, Msn, Nak, Psn, SACK_BITS, Sack,
+};
+
+/// The acknowledgement register: what has come since the last acknowledgement, and what else the
+/// next one says.
+#[derive(Debug)]
+pub(super) struct AckState {
+    /// Data packets since the last acknowledgement.
+    unacknowledged: u32,
+    is_due: bool,
+    /// The path on which the newest data came, and acknowledgements go.
+    path: u8,
+    /// Paths by which the peer has asked for an acknowledgement without sending data. Each is
+    /// answered, because an acknowledgement proves that the path by which it goes works.
+    answers: PathSet,
+    /// `TpChannel::echo` has not been echoed yet.
+    echo: bool,
+    echo_retry: bool,
+    echo_at: Instant,
+    marks: u8,
+    duplicates: u8,
+    /// The newest message whose start is known.
+    learned: Option<Msn>,
+    /// Which part of a large window the last selective acknowledgement has shown.
+    map_turn: u8,
+    /// Where the next map of the middle of the window begins.
+    map_next: Psn,
+    /// NAKs of packets of which only the header came.
+    trimmed: Trimmed,
+    /// Packets that have arrived and must not be acknowledged yet.
+    withheld: Withheld,
+}
+
+impl AckState {
+    /// Room to withhold `withheld` packets, which is never exceeded.
+    pub(super) fn new(withheld: u32) -> AckState {
+        AckState::with(Withheld::new(withheld))
+    }
+
+    fn with(withheld: Withheld) -> AckState {
+        AckState {
+            unacknowledged: 0,
+            is_due: false,
+            path: 0,
+            answers: PathSet::default(),
+            echo: false,
+            echo_retry: false,
+            echo_at: Instant::ZERO,
+            marks: 0,
+            duplicates: 0,
+            learned: None,
+            map_turn: 0,
+            map_next: Psn::default(),
+            trimmed: Trimmed::default(),
+            withheld,
+        }
+    }
+
+    /// The channel ends: nothing is owed any more.
+    pub(super) fn flush(&mut self) {
+        let mut withheld = core::mem::replace(&mut self.withheld, Withheld::new(0));
+        withheld.clear();
+        *self = AckState::with(withheld);
+    }
+
+    /// The path on which packets leave that go before data.
+    #[inline]
+    pub(super) fn path(&self) -> u8 {
+        self.path
+    }
+
+    /// Packets that go before data leave on this path from now on.
+    #[inline]
+    pub(super) fn reply_by(&mut self, path: u8) {
+        self.path = path;
+    }
+
+    /// A packet had a congestion mark.
+    #[inline]
+    pub(super) fn count_mark(&mut self) {
+        self.marks = self.marks.wrapping_add(1);
+    }
+
+    /// A packet had arrived before.
+    pub(super) fn count_duplicate(&mut self) {
+        self.duplicates = self.duplicates.wrapping_add(1);
+    }
+
+    /// The start of a message has arrived: its other packets need not repeat it.
+    #[inline]
+    pub(super) fn learn(&mut self, message: Msn) {
+        self.learned = Some(message);
+    }
+
+    /// The peer has asked for an acknowledgement by this path, which has to leave by it.
+    pub(super) fn answer_by(&mut self, path: u8) {
+        self.path = path;
+        self.answers.insert(path);
+    }
+
+    /// Has an acknowledgement sent with the next packets.
+    #[inline]
+    pub(super) fn hasten(&mut self) {
+        self.is_due = true;
+    }
+
+    /// A data packet counts towards the next acknowledgement, which echoes it. Returns how many
+    /// packets do.
+    #[inline]
+    pub(super) fn note_received(&mut self, now: Instant, retry: bool) -> u32 {
+        self.echo = true;
+        self.echo_retry = retry;
+        self.echo_at = now;
+        self.unacknowledged += 1;
+        self.unacknowledged
+    }
+
+    /// Has data come that is not acknowledged?
+    pub(super) fn has_unacknowledged(&self) -> bool {
+        self.unacknowledged > 0
+    }
+
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// The path by which the acknowledgement that was just taken leaves. Another one is due at once
+    /// if the peer has asked by other paths, too, unless `answers_one` (a bug that is planted).
+    #[inline]
+    pub(super) fn take_path(&mut self, answers_one: bool) -> u8 {
+        let path = self.answers.pop_first().unwrap_or(self.path);
+        if answers_one {
+            self.answers.clear();
+        }
+        self.is_due = !self.answers.is_empty();
+        path
+    }
+
+    /// Requests a NAK of a packet of which only the header came; false if there is no room.
+    pub(super) fn note_trimmed(&mut self, data: &Data) -> bool {
+        self.trimmed.push(data)
+    }
+
+    /// The next NAK of a packet of which only the header came.
+    #[inline]
+    pub(super) fn take_trimmed(&mut self) -> Option<Nak> {
+        self.trimmed.pop()
+    }
+
+    /// The acknowledgement register, read and cleared.
+    pub(super) fn take(&mut self, shared: &mut Shared, now: Instant, tp: &TpChannel) -> Ack {
+        let base = tp.receive().base();
+        let mut cumulative = base.minus(1);
+        if !shared.is_planted(Canary::AcknowledgeBeforePlacement) {
+            cumulative = self.withheld.cumulative(cumulative);
+        }
+        let edge = base.plus(tp.receive().capacity());
+        let mut ack = Ack {
+            cumulative,
+            echo: tp.echo(),
+            learned: self.learned.unwrap_or_default(),
+            echo_delay: 0,
+            window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
+            marks: self.marks,
+            duplicates: self.duplicates,
+            hint: 0,
+            flags: AckFlags::none(),
+            sack: Sack::default(),
+        };
+        if self.echo {
+            let delay = now.elapsed_since(self.echo_at).as_ns() / ECHO_DELAY_UNIT_NS;
+            ack.echo_delay = delay.min(0xFFFF) as u16;
+            ack.flags = ack.flags.with(AckFlags::ECHO);
+            if self.echo_retry {
+                ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
+            }
+        }
+        if shared.pressure {
+            ack.flags = ack.flags.with(AckFlags::PRESSURE);
+        }
+        if self.learned.is_some() {
+            ack.flags = ack.flags.with(AckFlags::LEARNED);
+        }
+        if tp.receive().end().distance_from(cumulative) > 1 {
+            self.add_map(shared, tp, &mut ack);
+            shared.counters.selective_acks_sent += 1;
+        }
+        shared.counters.acks_sent += 1;
+        self.is_due = false;
+        self.echo = false;
+        self.unacknowledged = 0;
+        ack
+    }
+
+    /// Reports what has arrived beyond the gap.
+    fn add_map(&mut self, shared: &Shared, tp: &TpChannel, ack: &mut Ack) {
+        let end = tp.receive().end();
+        let base = self.map_base(ack.cumulative.next(), end);
+        let bitmap = tp.receive().map(base, &shared.bitmap_blocks);
+        ack.sack = Sack { base, highest: end.minus(1), bitmap };
+        self.withheld
+            .restrict(&mut ack.sack, !shared.is_planted(Canary::AcknowledgeBeforePlacement));
+        ack.flags = ack.flags.with(AckFlags::SELECTIVE);
+        if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
+            ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
+        }
+    }
+
+    /// Where the next map begins, if the first gap is at `gap`: there, or, by turns, where it shows
+    /// the newest packets, or the next stretch between those two. Without the last, the sender
+    /// would learn of what was lost twice only when all before it has been repaired.
+    fn map_base(&mut self, gap: Psn, end: Psn) -> Psn {
+        let span = end.distance_from(gap);
+        let width = SACK_BITS as i32;
+        if span <= width {
+            return gap;
+        }
+        self.map_turn = (self.map_turn + 1) % 4;
+        match self.map_turn {
+            1 | 3 => end.minus(SACK_BITS),
+            2 if span > 2 * width => {
+                let next = self.map_next;
+                let inside = (width..span - width).contains(&next.distance_from(gap));
+                let base = if inside { next } else { gap.plus(SACK_BITS) };
+                self.map_next = base.plus(SACK_BITS);
+                base
+            }
+            _ => gap,
+        }
+    }
+}

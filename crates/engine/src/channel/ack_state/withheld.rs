@@ -1,0 +1,222 @@
+//! Packets that have arrived and must not be acknowledged yet.
+
+use super::AckState;
+use crate::message::Message;
+use crate::pool::Index;
+use alloc::vec::Vec;
+use fairway_wire::{JettyId, Msn, Order, Psn, Refusal, SACK_BITS, Sack, Void};
+
+/// A packet that has arrived but must not be acknowledged yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WithheldPacket {
+    psn: Psn,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::channel) enum Why {
+    /// Its payload is being put in place.
+    Placing,
+    /// As `Placing`; it is a part of the answer to this message of ours.
+    PlacingAnswer { question: Index<Message> },
+    /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
+    /// a repeat of the packet only repeats the NAK.
+    Refused { message: Msn, reason: Refusal, nak_due: bool },
+    /// An earlier message, all of which has arrived and may have been acknowledged, could not be
+    /// executed when this packet gave it its turn. Its numbers are passed over once the sender has
+    /// confirmed that it knows.
+    Late { message: Msn, reason: Refusal, nak_due: bool, jetty: JettyId, order: Order },
+}
+
+impl Why {
+    fn is_placing(&self) -> bool {
+        matches!(self, Why::Placing | Why::PlacingAnswer { .. })
+    }
+
+    /// The message that is refused, if one is, and why.
+    fn refused(&self) -> Option<(Msn, Refusal)> {
+        match *self {
+            Why::Refused { message, reason, .. } | Why::Late { message, reason, .. } => {
+                Some((message, reason))
+            }
+            Why::Placing | Why::PlacingAnswer { .. } => None,
+        }
+    }
+
+    /// Is the NAK still to be sent?
+    fn nak_due(&mut self) -> Option<&mut bool> {
+        match self {
+            Why::Refused { nak_due, .. } | Why::Late { nak_due, .. } => Some(nak_due),
+            Why::Placing | Why::PlacingAnswer { .. } => None,
+        }
+    }
+}
+
+/// The packets that a channel withholds, and how many NAKs it has yet to send for them.
+#[derive(Debug)]
+pub(super) struct Withheld {
+    packets: Vec<WithheldPacket>,
+    naks: u32,
+}
+
+impl Withheld {
+    /// Room for `capacity` packets, which is never exceeded.
+    pub(super) fn new(capacity: u32) -> Withheld {
+        Withheld { packets: Vec::with_capacity(capacity as usize), naks: 0 }
+    }
+
+    /// Where a packet is whose payload is being put in place.
+    #[inline]
+    fn placing(&self, psn: Psn) -> Option<usize> {
+        self.packets.iter().rposition(|entry| entry.psn == psn && entry.why.is_placing())
+    }
+
+    /// The last PSN up to `arrived` before which, and at which, nothing is withheld.
+    #[inline]
+    pub(super) fn cumulative(&self, arrived: Psn) -> Psn {
+        let mut cumulative = arrived;
+        for entry in &self.packets {
+            if entry.psn.is_before(cumulative.next()) {
+                cumulative = entry.psn.minus(1);
+            }
+        }
+        cumulative
+    }
+
+    /// Takes what is withheld out of a map of what has arrived (`hides`). Gaps are known only
+    /// before the first packet that is being put in place: it is neither there nor missing.
+    pub(super) fn restrict(&self, sack: &mut Sack, hides: bool) {
+        for entry in &self.packets {
+            if entry.why.is_placing() && entry.psn.distance_from(sack.highest) <= 0 {
+                sack.highest = entry.psn.minus(1);
+            }
+            let bit = entry.psn.distance_from(sack.base);
+            if (0..SACK_BITS as i32).contains(&bit) && hides {
+                sack.bitmap[(bit / 32) as usize] &= !(1 << (bit % 32));
+            }
+        }
+    }
+
+    /// The channel ends: nothing is withheld any more.
+    pub(super) fn clear(&mut self) {
+        self.packets.clear();
+        self.naks = 0;
+    }
+}
+
+impl AckState {
+    /// Is there room to withhold one more packet?
+    pub(in crate::channel) fn has_room_to_withhold(&self) -> bool {
+        self.withheld.packets.len() < self.withheld.packets.capacity()
+    }
+
+    /// Is there room for a packet that has come? The last place is kept for the packet at the base
+    /// of the window, for which all others wait.
+    #[inline]
+    pub(in crate::channel) fn has_room_for(&self, is_base: bool) -> bool {
+        let room = self.withheld.packets.capacity() - self.withheld.packets.len();
+        room > 1 || (room == 1 && is_base)
+    }
+
+    /// Withholds a packet. A NAK becomes due if it is refused.
+    #[inline]
+    pub(in crate::channel) fn withhold(&mut self, psn: Psn, mut why: Why) {
+        self.withheld.naks += u32::from(why.nak_due().is_some());
+        self.withheld.packets.push(WithheldPacket { psn, why });
+    }
+
+    /// Is the payload of a packet being put in place?
+    pub(in crate::channel) fn is_placing(&self, psn: Psn) -> bool {
+        self.withheld.placing(psn).is_some()
+    }
+
+    /// Is a part of the answer to this message of ours being put in place?
+    pub(in crate::channel) fn is_placing_answer(&self, question: Index<Message>) -> bool {
+        self.withheld.packets.iter().any(|entry| entry.why == Why::PlacingAnswer { question })
+    }
+
+    /// The payload of a packet is in place, which may be acknowledged then. False if none was being
+    /// placed.
+    #[inline]
+    pub(in crate::channel) fn placed(&mut self, psn: Psn) -> bool {
+        let found = self.withheld.placing(psn);
+        if let Some(at) = found {
+            self.withheld.packets.swap_remove(at);
+        }
+        found.is_some()
+    }
+
+    /// The payload of a packet could not be placed: its message is refused. False if none was being
+    /// placed.
+    pub(in crate::channel) fn refuse_placing(
+        &mut self,
+        psn: Psn,
+        message: Msn,
+        reason: Refusal,
+    ) -> bool {
+        let Some(at) = self.withheld.placing(psn) else { return false };
+        self.withheld.packets[at].why = Why::Refused { message, reason, nak_due: true };
+        self.withheld.naks += 1;
+        true
+    }
+
+    /// Is `psn` withheld because it was refused?
+    pub(in crate::channel) fn is_refused(&self, psn: Psn) -> bool {
+        self.withheld.packets.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
+    }
+
+    /// A refused packet came again: its NAKs are due again. True if any was not due already.
+    pub(in crate::channel) fn repeat_naks(&mut self, psn: Psn) -> bool {
+        let mut naks = 0;
+        for entry in self.withheld.packets.iter_mut().filter(|entry| entry.psn == psn) {
+            if let Some(nak_due) = entry.why.nak_due() {
+                naks += u32::from(!core::mem::replace(nak_due, true));
+            }
+        }
+        self.withheld.naks += naks;
+        naks > 0
+    }
+
+    /// Plants a bug: forgets that a packet was refused because its receiver was not ready. False if
+    /// it was not.
+    pub(in crate::channel) fn revive_not_ready(&mut self, psn: Psn) -> bool {
+        let is_it = |entry: &WithheldPacket| {
+            entry.psn == psn
+                && matches!(entry.why, Why::Refused { reason: Refusal::ReceiverNotReady, .. })
+        };
+        let Some(at) = self.withheld.packets.iter().position(is_it) else { return false };
+        self.withheld.packets.swap_remove(at);
+        true
+    }
+
+    /// The next NAK to be sent: a packet, the message that is refused, and why.
+    pub(in crate::channel) fn take_nak(&mut self) -> Option<(Psn, Msn, Refusal)> {
+        if self.withheld.naks == 0 {
+            return None;
+        }
+        self.withheld.naks -= 1;
+        for entry in &mut self.withheld.packets {
+            if let Some((message, reason)) = entry.why.refused()
+                && entry.why.nak_due().is_some_and(core::mem::take)
+            {
+                return Some((entry.psn, message, reason));
+            }
+        }
+        None
+    }
+
+    /// The sender knows of the refusal of a message by a packet, which may be acknowledged then.
+    /// Why it was withheld; `None` if it was not.
+    pub(in crate::channel) fn confirm_refusal(&mut self, void: &Void) -> Option<Why> {
+        let is_it = |entry: &WithheldPacket| {
+            entry.psn == void.psn
+                && entry.why.refused().is_some_and(|(message, _)| message == void.message)
+        };
+        let at = self.withheld.packets.iter().position(is_it)?;
+        let mut entry = self.withheld.packets.swap_remove(at);
+        if entry.why.nak_due().is_some_and(core::mem::take) {
+            self.withheld.naks -= 1;
+        }
+        Some(entry.why)
+    }
+}

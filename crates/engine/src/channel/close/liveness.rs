@@ -1,0 +1,93 @@
+//! Whether the peer is alive, and when the channel was last of use.
+
+use super::Lifecycle;
+use crate::limits::Profile;
+use fairway_wire::Instant;
+
+/// How long the peer has been silent, and how often this side has asked since.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Liveness {
+    /// When the last packet of the peer arrived.
+    heard_at: Instant,
+    /// Keep-alives sent since.
+    probes: u32,
+    /// A keep-alive is to be sent.
+    is_probe_due: bool,
+    /// When an operation was last posted to the channel, or a packet of one of the peer's arrived.
+    used_at: Instant,
+}
+
+/// What a peer's silence calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::channel) enum Silence {
+    /// The peer has sent a packet lately.
+    Short,
+    /// The peer is to be asked whether it is alive.
+    Long,
+    /// The peer has not answered for as long as a peer that lives may take.
+    Dead,
+}
+
+impl Liveness {
+    pub(super) fn new(now: Instant) -> Liveness {
+        Liveness { heard_at: now, probes: 0, is_probe_due: false, used_at: now }
+    }
+}
+
+impl Lifecycle {
+    /// A packet of the peer has arrived.
+    #[inline]
+    pub(in crate::channel) fn note_heard(&mut self, now: Instant) {
+        (self.liveness.heard_at, self.liveness.probes) = (now, 0);
+    }
+
+    /// An operation was posted to the channel, or a packet of one of the peer's has arrived.
+    #[inline]
+    pub(in crate::channel) fn note_used(&mut self, now: Instant) {
+        self.liveness.used_at = now;
+    }
+
+    pub(in crate::channel) fn used_at(&self) -> Instant {
+        self.liveness.used_at
+    }
+
+    /// How long the silence is. Silence alone proves nothing: when this side was stopped for a
+    /// while (a debugger, a paused virtual machine), packets of the peer may still wait to be read.
+    /// So enough keep-alives must have been left unanswered, too.
+    pub(in crate::channel) fn silence(&self, now: Instant, profile: &Profile) -> Silence {
+        let silence = now.elapsed_since(self.liveness.heard_at);
+        let probes_needed =
+            (profile.peer_dead.as_ps() / profile.keep_alive.as_ps().max(1)).clamp(2, 16) - 1;
+        if silence >= profile.peer_dead && u64::from(self.liveness.probes) >= probes_needed {
+            Silence::Dead
+        } else if silence >= profile.keep_alive {
+            Silence::Long
+        } else {
+            Silence::Short
+        }
+    }
+
+    /// Has a keep-alive sent.
+    pub(in crate::channel) fn keep_alive(&mut self) {
+        self.liveness.probes += 1;
+        self.liveness.is_probe_due = true;
+    }
+
+    /// True once for each keep-alive that is to be sent.
+    #[inline]
+    pub(in crate::channel) fn take_keep_alive(&mut self) -> bool {
+        core::mem::take(&mut self.liveness.is_probe_due)
+    }
+
+    /// When the silence is to be looked at again.
+    pub(in crate::channel) fn look_at(&self, now: Instant, profile: &Profile) -> Instant {
+        let at = (now + profile.keep_alive).min(self.liveness.heard_at + profile.peer_dead);
+        // A deadline that has passed must still lie ahead, or the timer would spin.
+        if now.is_before(at) { at } else { now + profile.keep_alive }
+    }
+
+    /// The channel ends: no keep-alive is sent any more.
+    pub(in crate::channel) fn flush(&mut self) {
+        self.liveness.is_probe_due = false;
+    }
+}

@@ -1,0 +1,112 @@
+//! What lets a channel's packets leave: the congestion control, the pace that it sets, and credit.
+
+mod credit;
+
+use self::credit::CreditState;
+use crate::pace::Pace;
+use alloc::boxed::Box;
+use fairway_policy::CongestionControl;
+use fairway_wire::{Duration, Instant};
+
+/// An acknowledgement is asked for at the end of a chunk when this much has gone without.
+const ASK_BYTES: u64 = 256 * 1024;
+
+/// The congestion control of a channel, and what the engine keeps for it.
+pub(super) struct Congestion {
+    law: Box<dyn CongestionControl>,
+    /// The pace that the congestion control sets.
+    pace: Pace,
+    /// The congestion control has kept a packet back since the last acknowledgement.
+    is_limiting: bool,
+    /// Bytes sent since an acknowledgement was last asked for.
+    unasked: u32,
+    credit: CreditState,
+}
+
+impl Congestion {
+    pub(super) fn new(law: Box<dyn CongestionControl>, now: Instant) -> Congestion {
+        let is_on_credit = law.allowance_bytes() != u64::MAX;
+        Congestion {
+            law,
+            pace: Pace::new(now),
+            is_limiting: false,
+            unasked: 0,
+            credit: CreditState::new(is_on_credit),
+        }
+    }
+
+    /// The policy that bounds what is in flight.
+    #[inline]
+    pub(super) fn law(&self) -> &dyn CongestionControl {
+        &*self.law
+    }
+
+    #[inline]
+    pub(super) fn law_mut(&mut self) -> &mut dyn CongestionControl {
+        &mut *self.law
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_law(&mut self, law: Box<dyn CongestionControl>) {
+        self.law = law;
+    }
+
+    // ---- the pace ----
+
+    /// May a packet that is ready leave, as far as the pace has a say? Otherwise when it may. While
+    /// nothing is in flight (`is_idle`), a law that paces within its window has none.
+    #[inline]
+    pub(super) fn admit(&mut self, now: Instant, is_idle: bool) -> Result<(), Instant> {
+        if !self.pace.admit(now) {
+            if !(is_idle && self.law.paces_within_window()) {
+                return Err(self.pace.until);
+            }
+            self.pace.cut_short(now);
+        }
+        Ok(())
+    }
+
+    /// No packet leaves, for another reason than the pace.
+    #[inline]
+    pub(super) fn rest(&mut self) {
+        self.pace.rest();
+    }
+
+    /// A packet leaves: the next ones wait as the pace has it.
+    #[inline]
+    pub(super) fn charge(&mut self, now: Instant, bytes: u32, round_trip: Duration) {
+        if let Some(rate) = self.law.pacing_bytes_per_second() {
+            let burst = u64::from(self.law.pacing_burst_bytes());
+            let grace = self.pace.grace(round_trip);
+            self.pace.charge(now, bytes, rate, burst, grace);
+        }
+    }
+
+    // ---- the window ----
+
+    /// The congestion control keeps a packet back.
+    #[inline]
+    pub(super) fn note_limit(&mut self) {
+        self.is_limiting = true;
+    }
+
+    /// Has the congestion control kept a packet back since the last call?
+    #[inline]
+    pub(super) fn take_limit(&mut self) -> bool {
+        core::mem::take(&mut self.is_limiting)
+    }
+
+    /// Bytes leave for the first time. True if so much has left since an acknowledgement was asked
+    /// for that the end of a chunk asks for one.
+    #[inline]
+    pub(super) fn count_unasked(&mut self, bytes: u32, window: u64) -> bool {
+        self.unasked = self.unasked.saturating_add(bytes);
+        u64::from(self.unasked) >= (window / 8).min(ASK_BYTES)
+    }
+
+    /// An acknowledgement is asked for.
+    #[inline]
+    pub(super) fn note_asked(&mut self) {
+        self.unasked = 0;
+    }
+}

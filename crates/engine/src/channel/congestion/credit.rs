@@ -1,0 +1,235 @@
+//! Sending on credit, as EQDS and Homa do: what a sender says it wants, what a receiver grants.
+//!
+//! The decisions are the policies' ([`fairway_policy::CongestionControl::demand`],
+//! [`fairway_policy::CreditPolicy`]); here are the running totals and the packets that carry them.
+//! Both kinds of packet may be lost. A receiver without a policy of its own grants whatever is
+//! asked for.
+
+use super::Congestion;
+use crate::api::{DropReason, Transmit};
+use crate::canary::Canary;
+use crate::channel::{Channel, Timer};
+use crate::control::TraceEntry;
+use crate::limits::HEADER_BYTES;
+use crate::message::Message;
+use crate::placement::Verdict;
+use crate::pool::Index;
+use crate::shared::Shared;
+use fairway_policy::{Credit as Grant, SourceId};
+use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
+
+/// Credit of a channel, in both directions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CreditState {
+    /// The policy spends credit.
+    is_spent: bool,
+    /// What messages in line still have to send, headers included.
+    backlog: u64,
+    /// A wish that has not been said.
+    wish: Option<Demand>,
+    /// The highest total that was requested.
+    asked: u64,
+    /// The highest total that may be taken: requested, or expected without a request.
+    limit: u64,
+    /// The highest total that we were granted, as far as it was requested.
+    received: u64,
+    /// What the peer has been granted.
+    granted: u64,
+    /// The peer has not been told.
+    is_due: bool,
+}
+
+impl CreditState {
+    pub(super) fn new(is_spent: bool) -> CreditState {
+        CreditState { is_spent, ..CreditState::default() }
+    }
+
+    /// Credit is requested.
+    fn ask(&mut self, wish: Demand) {
+        self.asked = self.asked.max(wish.total_bytes);
+        self.wish = Some(wish);
+    }
+
+    /// Bytes of a message in line leave, or do not leave any more.
+    #[inline]
+    fn shorten(&mut self, bytes: u64) {
+        self.backlog = self.backlog.saturating_sub(bytes);
+    }
+
+    /// The peer is granted as many bytes as it wants in total.
+    fn grant_total(&mut self, total_bytes: u64) {
+        self.granted = self.granted.max(total_bytes);
+        self.is_due = true;
+    }
+
+    /// The peer is granted more bytes, or told again what it has been granted.
+    fn grant(&mut self, bytes: u32) {
+        let total = self.granted.saturating_add(u64::from(bytes));
+        self.granted = total.min(CREDIT_MAX);
+        self.is_due = true;
+    }
+
+    /// The next packet about credit, if one is owed.
+    #[inline]
+    fn take_packet(&mut self) -> Option<Packet> {
+        if let Some(demand) = self.wish.take() {
+            return Some(Packet::Demand(demand));
+        }
+        let total_bytes = self.granted;
+        let is_due = core::mem::take(&mut self.is_due);
+        is_due.then_some(Packet::Credit(Credit { total_bytes }))
+    }
+
+    /// The peer grants credit, of which `ahead_bytes` may be taken without a request.
+    /// `is_trusting` plants a bug.
+    fn accept(&mut self, total_bytes: u64, ahead_bytes: u64, is_trusting: bool) -> Accepted {
+        self.limit = self.limit.max(self.asked.saturating_add(ahead_bytes));
+        let most = if is_trusting { u64::MAX } else { self.limit };
+        let is_unasked = total_bytes > most;
+        if is_unasked && most <= self.received {
+            return Accepted { is_unasked, bytes: None };
+        }
+        let grown = total_bytes.min(most).saturating_sub(self.received);
+        // More than a sender can use at once is handed on in parts: the next packet, which says
+        // the same total or more, brings the rest.
+        let part = u32::try_from(grown).unwrap_or(u32::MAX);
+        self.received += u64::from(part);
+        Accepted { is_unasked, bytes: Some(part) }
+    }
+}
+
+/// What comes of credit that the peer grants.
+struct Accepted {
+    /// It exceeds what was requested.
+    is_unasked: bool,
+    /// Bytes to be handed on; `None` if all that may be taken had been taken before.
+    bytes: Option<u32>,
+}
+
+impl Congestion {
+    /// Does the policy spend credit?
+    #[inline]
+    pub(in crate::channel) fn is_on_credit(&self) -> bool {
+        self.credit.is_spent
+    }
+
+    /// Has more credit been taken than may be?
+    pub(in crate::channel) fn is_overdrawn(&self) -> bool {
+        self.credit.received > self.credit.limit
+    }
+
+    /// The channel ends: no message is in line any more.
+    pub(in crate::channel) fn flush(&mut self) {
+        self.credit.backlog = 0;
+    }
+}
+
+impl Channel {
+    /// Requests credit, as if the policy had.
+    #[cfg(test)]
+    pub(crate) fn request_credit(&mut self, wish: Demand) {
+        self.congestion.credit.ask(wish);
+    }
+
+    /// What a message still has to send.
+    fn cost(&self, message: &Message) -> u64 {
+        let packets = u64::from(message.packets.saturating_sub(message.next_index));
+        message.remaining(self.mtu) + packets * u64::from(HEADER_BYTES)
+    }
+
+    pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: Index<Message>) {
+        self.congestion.credit.backlog += self.cost(&shared.messages[index]);
+        self.ask_for_credit(shared, shared.flows.now);
+    }
+
+    pub(crate) fn note_delisted(&mut self, shared: &Shared, index: Index<Message>) {
+        let cost = self.cost(&shared.messages[index]);
+        self.congestion.credit.shorten(cost);
+    }
+
+    /// A packet leaves; `fresh` if for the first time.
+    pub(crate) fn spend(&mut self, shared: &mut Shared, now: Instant, bytes: u32, fresh: bool) {
+        if fresh {
+            self.congestion.credit.shorten(u64::from(bytes));
+        }
+        if self.congestion.credit.is_spent {
+            let waiting = self.waiting_bytes();
+            self.congestion.law_mut().on_sent(now, bytes, waiting);
+            self.ask_for_credit(shared, now);
+        }
+    }
+
+    fn waiting_bytes(&self) -> u64 {
+        self.congestion.credit.backlog + self.send.lost_bytes()
+    }
+
+    /// Has the policy say what it wants, if it wants more.
+    pub(crate) fn ask_for_credit(&mut self, shared: &mut Shared, now: Instant) {
+        if !self.congestion.credit.is_spent {
+            return;
+        }
+        let waiting = self.waiting_bytes();
+        if let Some(wish) = self.congestion.law_mut().demand(now, waiting) {
+            self.congestion.credit.ask(wish);
+            self.mark_urgent(shared);
+        }
+        match self.congestion.law().demand_at() {
+            Some(at) => self.arm(shared, Timer::Demand, at),
+            None => self.timers.disarm(Timer::Demand),
+        }
+    }
+
+    /// The next packet about credit, if one is owed.
+    pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
+        let packet = self.congestion.credit.take_packet()?;
+        Some(self.bare(shared, self.acks.path(), packet))
+    }
+
+    pub(crate) fn handle_demand(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        demand: &Demand,
+        path: u8,
+    ) -> Verdict {
+        self.acks.reply_by(path);
+        shared.counters.demands_received += 1;
+        match &mut shared.credit {
+            Some(policy) => policy.announced(now, SourceId(self.index().number()), demand),
+            None => {
+                self.congestion.credit.grant_total(demand.total_bytes);
+                self.mark_urgent(shared);
+            }
+        }
+        Verdict::Done
+    }
+
+    /// The receiver's policy grants more, or repeats what it has granted.
+    pub(crate) fn grant(&mut self, shared: &mut Shared, grant: &Grant) {
+        self.congestion.credit.grant(grant.bytes);
+        shared.counters.credits_sent += 1;
+        self.mark_urgent(shared);
+    }
+
+    /// The peer grants credit. What exceeds the requests has no effect and is counted: a receiver
+    /// whose policy grants in advance would otherwise stop a sender that expects less of it.
+    pub(crate) fn handle_credit(
+        &mut self,
+        shared: &mut Shared,
+        now: Instant,
+        credit: &Credit,
+    ) -> Verdict {
+        let ahead_bytes = self.congestion.law().credit_ahead_bytes();
+        let is_trusting = shared.is_planted(Canary::TrustCredits);
+        let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
+        shared.counters.credits_unasked += u64::from(accepted.is_unasked);
+        let Some(part) = accepted.bytes else { return shared.drop(DropReason::BadCredit) };
+        self.congestion.law_mut().on_credit(now, part);
+        if part > 0 {
+            self.trace(shared, now, || TraceEntry::Credit { bytes: part });
+        }
+        self.ask_for_credit(shared, now);
+        self.mark_ready(shared);
+        Verdict::Done
+    }
+}

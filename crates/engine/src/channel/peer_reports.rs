@@ -1,0 +1,37 @@
+//! What the peer's acknowledgements count.
+
+use fairway_wire::{Ack, Msn};
+
+/// Running counts of the peer, modulo 256, as its acknowledgements have brought them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PeerReports {
+    marks: u8,
+    duplicates: u8,
+    /// The newest message whose start the peer knows.
+    learned: Option<Msn>,
+}
+
+impl PeerReports {
+    /// Packets with a congestion mark, and duplicates, that an acknowledgement reports anew.
+    pub(super) fn count(&mut self, ack: &Ack) -> (u32, u32) {
+        (
+            Self::advance(&mut self.marks, ack.marks),
+            Self::advance(&mut self.duplicates, ack.duplicates),
+        )
+    }
+
+    /// An acknowledgement that was overtaken does not turn a count back.
+    fn advance(count: &mut u8, to: u8) -> u32 {
+        let new = to.wrapping_sub(*count);
+        if new >= 128 {
+            return 0;
+        }
+        *count = to;
+        u32::from(new)
+    }
+
+    /// True if the peer has not reported before that it knows where this message starts.
+    pub(super) fn learns(&mut self, message: Msn) -> bool {
+        self.learned.replace(message) != Some(message)
+    }
+}

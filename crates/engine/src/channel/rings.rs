@@ -1,0 +1,65 @@
+//! A channel's places in the rings by which the NIC finds the channels that have something to do.
+
+use crate::names::ChannelIndex;
+use crate::shared::Shared;
+
+/// Which of the NIC's rings a channel stands in. It stands in each of them once at most.
+#[derive(Debug)]
+pub(super) struct Rings {
+    /// The channel's index.
+    channel: ChannelIndex,
+    /// The engine that sends the channel's packets.
+    engine: u32,
+    in_ready: bool,
+    in_urgent: bool,
+    in_starved: bool,
+}
+
+impl Rings {
+    pub(super) fn new(channel: ChannelIndex, engine: u32) -> Rings {
+        Rings { channel, engine, in_ready: false, in_urgent: false, in_starved: false }
+    }
+
+    /// Puts the channel behind the others that may have data to send.
+    #[inline]
+    pub(super) fn enter_ready(&mut self, shared: &mut Shared) {
+        if !self.in_ready {
+            self.in_ready = true;
+            shared.ready[self.engine as usize].push(self.channel);
+        }
+    }
+
+    /// Puts the channel behind the others that have to send something that goes before data.
+    #[inline]
+    pub(super) fn enter_urgent(&mut self, shared: &mut Shared) {
+        if !self.in_urgent {
+            self.in_urgent = true;
+            shared.urgent[self.engine as usize].push(self.channel);
+        }
+    }
+
+    /// Puts the channel behind the others that lack a send-window block.
+    pub(super) fn enter_starved(&mut self, shared: &mut Shared) {
+        if !self.in_starved {
+            self.in_starved = true;
+            shared.starved.push(self.channel);
+        }
+    }
+
+    /// The NIC has taken the channel out of the ring of those that may have data to send.
+    #[inline]
+    pub(super) fn left_ready(&mut self) {
+        self.in_ready = false;
+    }
+
+    /// The NIC has taken the channel out of the ring of those with something urgent to send.
+    #[inline]
+    pub(super) fn left_urgent(&mut self) {
+        self.in_urgent = false;
+    }
+
+    /// The channel was taken out of the ring of those that lack a send-window block.
+    pub(super) fn left_starved(&mut self) {
+        self.in_starved = false;
+    }
+}

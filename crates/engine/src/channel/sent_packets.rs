@@ -1,0 +1,130 @@
+//! Packets of a channel that have been sent and not acknowledged, and those that wait to be resent.
+
+use super::late_refusal::LateRefusals;
+use crate::list::List;
+use crate::pool::Index;
+use crate::send_window::{SendBlocks, SendWindow, Sent, SentLinks};
+use fairway_wire::{Msn, Psn};
+
+/// The records of packets that have been sent and not acknowledged. Each is in flight on a path, or
+/// in the list of those that wait to be resent.
+#[derive(Debug)]
+pub(super) struct SentPackets {
+    window: SendWindow,
+    /// PSNs to be resent.
+    lost: List<Index<Sent>>,
+    /// Bytes that are to be resent.
+    lost_bytes: u64,
+    /// Refusals, with one of these packets, of messages that had been acknowledged.
+    late_refusals: LateRefusals,
+}
+
+impl SentPackets {
+    pub(super) fn new(window_packets: u32) -> SentPackets {
+        SentPackets {
+            window: SendWindow::new(window_packets),
+            lost: List::default(),
+            lost_bytes: 0,
+            late_refusals: LateRefusals::default(),
+        }
+    }
+
+    /// PSNs that can be tracked at once.
+    #[inline]
+    pub(super) fn capacity(&self) -> u32 {
+        self.window.capacity()
+    }
+
+    /// Makes sure there is a record for `psn`; false if the pool is exhausted.
+    #[inline]
+    pub(super) fn admit(&mut self, psn: Psn, pool: &mut SendBlocks) -> bool {
+        self.window.admit(psn, pool)
+    }
+
+    #[inline]
+    pub(super) fn record<'p>(&self, psn: Psn, pool: &'p mut SendBlocks) -> &'p mut Sent {
+        self.window.record(psn, pool)
+    }
+
+    /// The records, as a place where the lists of paths keep their links.
+    #[inline]
+    pub(super) fn links<'a>(&'a self, pool: &'a mut SendBlocks) -> SentLinks<'a> {
+        SentLinks { window: &self.window, pool }
+    }
+
+    /// The oldest packet has moved from `from` to `to`: returns the blocks in between; true if any
+    /// was.
+    #[inline]
+    pub(super) fn retire(&mut self, from: Psn, to: Psn, pool: &mut SendBlocks) -> bool {
+        self.window.retire(from, to, pool)
+    }
+
+    // ---- those that wait to be resent ----
+
+    /// Puts a packet that is in no list behind those to be resent.
+    pub(super) fn await_resend(&mut self, psn: Psn, bytes: u16, pool: &mut SendBlocks) {
+        let mut links = SentLinks { window: &self.window, pool };
+        self.lost.push_back(&mut links, Sent::at(psn));
+        self.lost_bytes += u64::from(bytes);
+    }
+
+    /// A packet that waits to be resent leaves, or need not.
+    pub(super) fn stop_waiting(&mut self, psn: Psn, bytes: u16, pool: &mut SendBlocks) {
+        let mut links = SentLinks { window: &self.window, pool };
+        self.lost.unlink(&mut links, Sent::at(psn));
+        self.lost_bytes -= u64::from(bytes);
+    }
+
+    /// The packet that has waited for longest to be resent.
+    #[inline]
+    pub(super) fn first_lost(&self) -> Option<Psn> {
+        self.lost.head().map(Sent::psn)
+    }
+
+    /// Bytes that are to be resent.
+    #[inline]
+    pub(super) fn lost_bytes(&self) -> u64 {
+        self.lost_bytes
+    }
+
+    // ---- those with which the peer has refused another message ----
+
+    /// The message that the void in place of a packet has to name, if not the packet's own.
+    pub(super) fn late_refusal(&self, psn: Psn) -> Option<Msn> {
+        self.late_refusals.message_of(psn)
+    }
+
+    /// The peer refuses a message, which it has acknowledged, with a packet of another one. False
+    /// if there is no room to remember that.
+    pub(super) fn note_late_refusal(&mut self, psn: Psn, message: Msn) -> bool {
+        self.late_refusals.note(psn, message)
+    }
+
+    /// The packet has been acknowledged, or its void is to name its own message.
+    #[inline]
+    pub(super) fn end_late_refusal(&mut self, psn: Psn) {
+        self.late_refusals.confirmed(psn);
+    }
+
+    /// The channel ends: nothing is in flight or waits any more.
+    pub(super) fn flush(&mut self, pool: &mut SendBlocks) {
+        self.lost = List::default();
+        self.lost_bytes = 0;
+        self.window.clear(pool);
+    }
+
+    /// Checks what waits to be resent against what was counted.
+    ///
+    /// # Panics
+    /// If it is wrong: our own mistake, never a peer's.
+    pub(super) fn audit(&self, lost: u32, lost_bytes: u64, pool: &mut SendBlocks) {
+        assert_eq!(lost_bytes, self.lost_bytes, "bytes to be resent");
+        let mut listed = 0;
+        let mut next = self.lost.head();
+        while let Some(at) = next {
+            listed += 1;
+            next = self.record(Sent::psn(at), pool).links.next();
+        }
+        assert_eq!(lost, listed, "packets waiting to be resent");
+    }
+}
