@@ -233,7 +233,7 @@ impl Guests {
     fn here(&self, program: &Path, command: &str, loss: u32) -> Command {
         let mut here = Command::new("ip");
         here.args(["netns", "exec", &self.namespace, "timeout", &SECONDS_MAX.to_string()]);
-        here.arg(program).args(["run", "--carrier", "roce", "--device", "br0"]);
+        here.arg(program).args(["run", "--provider", "roce", "--device", "br0"]);
         if loss > 0 {
             here.arg("--emulate").arg(format!("loss={loss}%"));
         }

@@ -31,8 +31,8 @@ const USAGE: &str = "usage: xtask TASK
   interop --peer SCRIPT [--case NAME] [--loss PERCENT] [--json]
                              programs here against the same in a guest whose kernel speaks RoCE
   man                        write the manual pages to man/
-  pyverbs --tests FOLDER [--carrier NAME] [--module NAME] [--peer SCRIPT]
-                             rdma-core's Python tests over both carriers, and in a soft-RoCE guest
+  pyverbs --tests FOLDER [--provider NAME] [--module NAME] [--peer SCRIPT]
+                             rdma-core's Python tests over both providers, and in a soft-RoCE guest
   sanitizers [OPTIONS]       the C fronts under AddressSanitizer and ThreadSanitizer
                              (sanitizers --help)
   verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs

@@ -1,5 +1,5 @@
 //! rdma-core's own Python tests as a scoreboard: how many pass, are skipped and fail over each
-//! carrier, and over soft-RoCE in a guest.
+//! provider, and over soft-RoCE in a guest.
 //!
 //! The tests are taken from a checkout of rdma-core (its folder `tests`), the bindings from the
 //! system's package; neither is ours. Those for devices of one maker (mlx5, efa) are left out.
@@ -57,14 +57,14 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     let mut tests = None;
     let mut peer = None;
     let mut only = None;
-    let mut carriers = vec!["roce".to_owned(), "fairway".to_owned()];
+    let mut providers = vec!["roce".to_owned(), "fairway".to_owned()];
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         let value = rest.next().ok_or_else(|| io::Error::other(format!("{name} needs a value")))?;
         match name.as_str() {
             "--tests" => tests = Some(PathBuf::from(value)),
             "--peer" => peer = Some(PathBuf::from(value)),
-            "--carrier" => carriers = vec![value.clone()],
+            "--provider" => providers = vec![value.clone()],
             "--module" => only = Some(value.clone()),
             _ => return Err(io::Error::other(format!("there is no option {name}"))),
         }
@@ -75,8 +75,8 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
     catch_signals();
     let modules = modules(&tests, only.as_deref())?;
     let mut columns = Vec::new();
-    for carrier in &carriers {
-        columns.push(column(carrier, &modules, |module| here(&tests, carrier, module))?);
+    for provider in &providers {
+        columns.push(column(provider, &modules, |module| here(&tests, provider, module))?);
     }
     if let Some(script) = peer {
         columns.push(guest_column(&script, &tests, &modules)?);
@@ -121,11 +121,11 @@ fn column(
 }
 
 /// Runs a module under `fairway run`.
-fn here(tests: &Path, carrier: &str, module: &str) -> io::Result<String> {
+fn here(tests: &Path, provider: &str, module: &str) -> io::Result<String> {
     let output = Command::new("timeout")
         .arg(SECONDS_MAX)
         .arg(fairway()?)
-        .args(["run", "--carrier", carrier, "--"])
+        .args(["run", "--provider", provider, "--"])
         // The bindings are the system's, so its own Python has to run them.
         .args(["/usr/bin/python3", "-B", "run_tests.py", "-v"])
         .arg(format!("tests.{module}"))

@@ -19,7 +19,7 @@ pub(crate) const RUN_EXAMPLES: &str = "Examples:
   fairway run ibv_devinfo
   fairway run -- ib_write_bw -F                        # on one machine, and on the other:
   fairway run -- ib_write_bw -F HOST
-  fairway run --carrier fairway --paths 16 -- ib_write_bw -F HOST
+  fairway run --provider fairway --paths 16 -- ib_write_bw -F HOST
   fairway run --emulate loss=1%,delay=50us -- ibv_rc_pingpong -g 0 HOST
   fairway run --device lo -- PROGRAM ARGUMENTS
 
@@ -29,7 +29,7 @@ run. Static programs, and those with more rights than their caller, can't be hel
 
 /// Which protocol carries the verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Carrier {
+pub(crate) enum Provider {
     /// RoCEv2: peers may be RDMA hardware, or Linux' soft-RoCE
     Roce,
     /// Fairway's own transport: many paths, selective repair, one channel per pair of hosts
@@ -39,8 +39,8 @@ pub(crate) enum Carrier {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunOptions {
     /// Which protocol carries the traffic [default: roce]
-    #[arg(long, value_enum)]
-    carrier: Option<Carrier>,
+    #[arg(long, value_enum, alias = "carrier")]
+    provider: Option<Provider>,
 
     /// Interfaces or addresses that become devices, as eth0,192.0.2.7 or ^docker
     #[arg(long, value_name = "LIST", value_parser = checked::<Filter>)]
@@ -104,13 +104,16 @@ fn policy(text: &str) -> Result<String, String> {
 }
 
 impl RunOptions {
-    /// Refuses options of the other carrier.
+    /// Refuses options of the other provider.
     fn check(&self) -> Result<(), Failure> {
-        let chosen = self.carrier.or_else(|| match std::env::var("FAIRWAY_CARRIER").as_deref() {
-            Ok("fairway") => Some(Carrier::Fairway),
-            _ => None,
-        });
-        let fairway = chosen == Some(Carrier::Fairway);
+        // The second name is that of earlier versions.
+        let named = ["FAIRWAY_PROVIDER", "FAIRWAY_CARRIER"].map(|name| std::env::var(name).ok());
+        let chosen =
+            self.provider.or_else(|| match named.into_iter().flatten().next().as_deref() {
+                Some("fairway") => Some(Provider::Fairway),
+                _ => None,
+            });
+        let fairway = chosen == Some(Provider::Fairway);
         let misplaced = [
             (self.policy.is_some(), "--policy", !fairway, "fairway"),
             (self.paths.is_some(), "--paths", !fairway, "fairway"),
@@ -119,21 +122,21 @@ impl RunOptions {
         ];
         match misplaced.iter().find(|(given, _, other, _)| *given && *other) {
             None => Ok(()),
-            Some((_, option, _, carrier)) => Err(Failure::usage(format!(
-                "{option} is a matter of the other carrier: add --carrier {carrier}, or leave it out"
+            Some((_, option, _, provider)) => Err(Failure::usage(format!(
+                "{option} is an option of the other provider: add --provider {provider}, or leave it out"
             ))),
         }
     }
 
     /// What the options mean to the library.
     fn environment(&self) -> Vec<(&'static str, String)> {
-        let carrier = self.carrier.map(|carrier| match carrier {
-            Carrier::Roce => "roce".to_owned(),
-            Carrier::Fairway => "fairway".to_owned(),
+        let provider = self.provider.map(|provider| match provider {
+            Provider::Roce => "roce".to_owned(),
+            Provider::Fairway => "fairway".to_owned(),
         });
         let on = |given: bool| given.then(|| "1".to_owned());
         [
-            ("FAIRWAY_CARRIER", carrier),
+            ("FAIRWAY_PROVIDER", provider),
             ("FAIRWAY_DEVICES", self.device.clone()),
             ("FAIRWAY_EMULATE", self.emulate.as_ref().map(ToString::to_string)),
             ("FAIRWAY_EMULATE_SEED", self.seed.map(|seed| seed.to_string())),

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use fairway::{
-    Context, Error, JettyOptions, MailTo, Mailbox, MailboxOptions, Memory, Rights, Segment,
+    Context, Error, JettyOptions, Mailbox, MailboxAddress, MailboxOptions, Memory, Rights, Segment,
     Steering, Threshold,
 };
 
@@ -84,7 +84,12 @@ fn ask(server: std::net::SocketAddr) -> Result<(), Error> {
     for request in 0..REQUESTS {
         let text = format!("request {request}");
         memory.write_at(0, text.as_bytes())?;
-        jetty.put(&peer, memory.slice(0..text.len() as u64), MailTo::new(ADDRESS, KEY), request)?;
+        jetty.put(
+            &peer,
+            memory.slice(0..text.len() as u64),
+            MailboxAddress::new(ADDRESS, KEY),
+            request,
+        )?;
         // The memory may be written again once the put has completed.
         let done = jetty.wait(PATIENCE)?.result()?;
         assert_eq!(done.id, request);

@@ -51,7 +51,7 @@ pub struct Builder {
     buffer_bytes: usize,
     progress_thread: bool,
     control_thread: bool,
-    fidelity: usize,
+    control_latency_samples: usize,
     stats: bool,
     prometheus: Option<SocketAddr>,
     host_pressure: Option<HostPressure>,
@@ -82,7 +82,7 @@ impl Default for Builder {
             buffer_bytes: 4 << 20,
             progress_thread: true,
             control_thread: false,
-            fidelity: 0,
+            control_latency_samples: 0,
             stats: false,
             prometheus: None,
             host_pressure: None,
@@ -177,12 +177,12 @@ impl Builder {
     }
 
     /// Measures how late this side acts on what comes: from an acknowledgement to the congestion
-    /// control's decision, and from data to its acknowledgement ([`Context::take_fidelity`]), with
+    /// control's decision, and from data to its acknowledgement ([`Context::take_control_latency`]), with
     /// room for so many samples of each (8 bytes each, taken here). 0, the default: does not. While
     /// it does, the kernel stamps every packet, and each costs some tens of nanoseconds more.
     #[must_use]
-    pub fn fidelity(mut self, samples: usize) -> Self {
-        self.fidelity = samples;
+    pub fn measure_control_latency(mut self, samples: usize) -> Self {
+        self.control_latency_samples = samples;
         self
     }
 
@@ -329,8 +329,9 @@ impl Builder {
             value: format!("{value:?} ({error})"),
             remedy: "use names that exist, such as cc=swift,path=spray",
         })?;
-        let probe = (self.fidelity > 0)
-            .then(|| Arc::new(Probe::new(self.fidelity, self.limits.channels as usize)));
+        let probe = (self.control_latency_samples > 0).then(|| {
+            Arc::new(Probe::new(self.control_latency_samples, self.limits.channels as usize))
+        });
         let mut ios = Vec::with_capacity(self.engines);
         let mut ports = Vec::with_capacity(self.engines);
         for engine in 0..self.engines {
@@ -390,7 +391,7 @@ impl Builder {
             }
         }
         let mut port = opened.map_err(|error| Error::io("open the sockets", error))?;
-        if self.fidelity > 0 {
+        if self.control_latency_samples > 0 {
             let refused = |error| Error::io("have the kernel stamp packets", error);
             port.stamp_arrivals().map_err(refused)?;
         }

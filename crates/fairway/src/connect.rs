@@ -14,7 +14,7 @@ use fairway_engine::wire::{
 };
 use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
-use fairway_runtime::{Bound, addresses::source_towards, clock};
+use fairway_runtime::{Destination, addresses::source_towards, clock};
 
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
@@ -237,7 +237,7 @@ impl Core {
         let pending = Pending {
             attempt,
             socket,
-            way: Way::Path(Bound { path: 0, socket, to: server.into() }),
+            way: Way::Path(Destination { path: 0, socket, to: server.into() }),
             // What joins a group is asked for from ports that the server knows.
             listening: Listening::new(now, self.connecting.detours && joins.is_none()),
             keys,
@@ -336,7 +336,7 @@ impl Core {
         for index in 0..self.connecting.attempts.len() {
             let path = self.answer_path(index, at.1, from);
             let Some(pending) = &mut self.connecting.attempts[index] else { continue };
-            let way = Way::Path(Bound { path, socket: at.1, to: *from });
+            let way = Way::Path(Destination { path, socket: at.1, to: *from });
             if pending.result.is_none() && pending.take_in(now, sender, way, setup) {
                 self.speak(now);
                 return;
@@ -381,7 +381,7 @@ impl Core {
             },
         };
         let answer = message.answered(answer);
-        self.send_setup(at.0, Bound { path, socket: at.1, to: *from }, &answer);
+        self.send_setup(at.0, Destination { path, socket: at.1, to: *from }, &answer);
     }
 
     /// What the first link on the way to a client carries, in bytes of payload. It only makes the

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fairway_engine::control::{ProcessorStats, TraceRecord};
 use fairway_engine::{FlowView, Rights, Usage};
-use fairway_observe::Fidelity;
+use fairway_observe::ControlLatency;
 use fairway_observe::{HostPressure, HostSignals};
 use fairway_port::QueueWatch;
 use fairway_runtime::{Memory, clock};
@@ -362,9 +362,9 @@ impl Context {
         self.handle.shared.with(|core| core.nic.take_trace(clock::now(), to))
     }
 
-    /// Adds what was measured since it was last asked to `to` ([`crate::Builder::fidelity`]);
+    /// Adds what was measured since it was last asked to `to` ([`crate::Builder::measure_control_latency`]);
     /// nothing if nothing is.
-    pub fn take_fidelity(&self, to: &mut Fidelity) {
+    pub fn take_control_latency(&self, to: &mut ControlLatency) {
         let probe = self.handle.shared.with(|core| core.probe.clone());
         if let Some(probe) = probe {
             probe.take(to);
@@ -383,7 +383,7 @@ impl Context {
     /// # Errors
     /// [`Error::Timeout`]: some peer has not answered; it is all closed nonetheless.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), Error> {
-        self.handle.shared.with_still(|core| core.close_all());
+        self.handle.shared.with_quiesced(|core| core.close_all());
         let closed =
             self.handle.shared.wait_for("farewell of all peers", Some(timeout), None, |core| {
                 core.is_silent().then_some(())
@@ -395,8 +395,8 @@ impl Context {
     /// Ends as if the process had been killed, without notifying any peer. For tests of what
     /// peers do then.
     #[doc(hidden)]
-    pub fn vanish(&self) {
-        self.handle.shared.with(|core| core.vanish());
+    pub fn simulate_crash(&self) {
+        self.handle.shared.with(|core| core.simulate_crash());
         self.handle.stop();
     }
 

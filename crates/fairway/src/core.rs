@@ -22,7 +22,7 @@ use fairway_engine::{
 use fairway_observe::HostSignals;
 use fairway_observe::Probe;
 use fairway_port::PortCounters;
-use fairway_runtime::{Bound, DelayedAck, Memories, Memory, Unregistered, clock};
+use fairway_runtime::{DelayedAck, Destination, Memories, Memory, Unregistered, clock};
 use fairway_sandbox::Policies;
 
 use crate::connect::Connecting;
@@ -37,7 +37,7 @@ use crate::turn::Io;
 
 pub(crate) use channels::{Channel, Channels};
 use hints::HintWords;
-pub(crate) use interests::{DUE_MAX, Interests, Wake, What};
+pub(crate) use interests::{DUE_MAX, Interests, WaitCondition, WakeTarget};
 use jetties::Jetties;
 use mailboxes::Mailboxes;
 pub use tenant::Tenant;
@@ -58,13 +58,13 @@ pub struct Core {
     pub(crate) wants_send: bool,
     /// Engines for which system calls use the application's memory now, without the lock: a bit
     /// each.
-    pub(crate) lent: u32,
+    pub(crate) io_in_flight: u32,
     /// Counts what has given memory back that packets may name which have not left.
-    pub(crate) ends: u32,
+    pub(crate) teardown_epoch: u32,
     /// A peer would be dead, but memory was lent: for a moment none is to be.
-    pub(crate) end_waits: bool,
+    pub(crate) teardown_pending: bool,
     /// A peer has closed, but memory was lent: none is to be until it says so again.
-    close_waits_until: Option<Instant>,
+    close_pending_until: Option<Instant>,
     /// Payloads are copied before they are sent until then: the kernel could not read one.
     pub(crate) careful_until: Option<wire::Instant>,
     local_addrs: Vec<SocketAddr>,
@@ -118,7 +118,7 @@ const CLOSE_REPEATED_WITHIN: wire::Duration = wire::Duration::from_ms(200);
 #[derive(Debug, Default)]
 pub(crate) struct EngineNote {
     /// Set-up messages that it is to send, and where.
-    pub(crate) outbox: VecDeque<(Bound, Padded)>,
+    pub(crate) outbox: VecDeque<(Destination, Padded)>,
     /// Packets that it was given name memory, and have not been sent.
     unsent: bool,
     /// What its sockets have counted, as of its last turn.
@@ -177,10 +177,10 @@ impl Core {
             nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
             wants_send: false,
-            lent: 0,
-            ends: 0,
-            end_waits: false,
-            close_waits_until: None,
+            io_in_flight: 0,
+            teardown_epoch: 0,
+            teardown_pending: false,
+            close_pending_until: None,
             careful_until: None,
             local_addrs: addresses.copied().collect(),
             channels: Channels::new(limits.channels, Numbers::new(clock::random_bytes()?)),
@@ -273,7 +273,7 @@ impl Core {
     }
 
     /// The host is short of this now.
-    pub(crate) fn hear_host(&mut self, signals: HostSignals) {
+    pub(crate) fn note_host_pressure(&mut self, signals: HostSignals) {
         self.nic.set_pressure(signals.concerns_peers());
         self.nic.set_transmit_pressure(signals.concerns_transmit());
         self.host = Some(signals);
@@ -341,32 +341,32 @@ impl Core {
     }
 
     /// True if no packet that waits to be sent, or is being sent, names memory.
-    fn is_still(&self) -> bool {
+    fn has_nothing_unsent(&self) -> bool {
         self.engines.iter().all(|engine| !engine.unsent)
     }
 
     /// May memory be lent to a system call that is made without the lock?
-    pub(crate) fn may_lend(&mut self, now: Instant) -> bool {
+    pub(crate) fn may_start_io(&mut self, now: Instant) -> bool {
         let over = |until: &Instant| now.is_at_or_after(*until);
-        self.close_waits_until.take_if(|until| over(until));
-        !self.end_waits && self.close_waits_until.is_none()
+        self.close_pending_until.take_if(|until| over(until));
+        !self.teardown_pending && self.close_pending_until.is_none()
     }
 
     /// A peer closes, which gives memory back. False if some is lent: the peer will repeat it.
     pub(crate) fn may_close(&mut self, now: Instant) -> bool {
-        let may = self.lent == 0;
-        self.close_waits_until = (!may).then_some(now + CLOSE_REPEATED_WITHIN);
+        let may = self.io_in_flight == 0;
+        self.close_pending_until = (!may).then_some(now + CLOSE_REPEATED_WITHIN);
         may
     }
 
     /// Frees memory that nothing refers to any more.
     pub(crate) fn bury(&mut self) {
-        let still = self.is_still();
+        let still = self.has_nothing_unsent();
         self.memories.bury(still);
     }
 
     /// Leaves a set-up message to an engine.
-    pub(crate) fn send_setup(&mut self, engine: u32, bound: Bound, message: &Padded) {
+    pub(crate) fn send_setup(&mut self, engine: u32, bound: Destination, message: &Padded) {
         let outbox = &mut self.engines[engine as usize].outbox;
         if outbox.len() < OUTBOX_MAX {
             outbox.push_back((bound, *message));
@@ -472,7 +472,7 @@ impl Core {
             return Err(SetupError::Missing);
         }
         self.nic.close_channel(now, channel)?;
-        self.ends = self.ends.wrapping_add(1);
+        self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
         if let Some(record) = self.channels.get_mut(channel) {
             record.is_closing = true;
         }
@@ -492,7 +492,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn vanish(&mut self) {
+    pub(crate) fn simulate_crash(&mut self) {
         self.changes += 1;
         self.state = State::Vanished;
     }

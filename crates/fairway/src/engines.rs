@@ -10,7 +10,7 @@
 //! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
 //! the very thread that it is lent to. Code that gives memory back otherwise (closes a
 //! connection, rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none
-//! is lent: [`Shared::with_still`], `Core::fire_timers`. Packets that were put together before and
+//! is lent: [`Shared::with_quiesced`], `Core::fire_timers`. Packets that were put together before and
 //! have not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine
 //! has a packet that names any (`Core::bury`).
 
@@ -37,7 +37,7 @@ pub(crate) fn run(shared: &Shared, mut io: Io) {
     let mut ready = Vec::with_capacity(64);
     let mut busy_at = clock::now();
     io.own.share();
-    let _returned = Returned { shared, engine: io.engine };
+    let _returned = IoGuard { shared, engine: io.engine };
     while !shared.stopping.load(Ordering::Acquire) {
         if turn(shared, &mut io) {
             busy_at = clock::now();
@@ -54,14 +54,14 @@ pub(crate) fn run(shared: &Shared, mut io: Io) {
 }
 
 /// Whatever ends an engine's thread: no memory is lent to it any more.
-struct Returned<'a> {
+struct IoGuard<'a> {
     shared: &'a Shared,
     engine: u32,
 }
 
-impl Drop for Returned<'_> {
+impl Drop for IoGuard<'_> {
     fn drop(&mut self) {
-        self.shared.lock().core.lent &= !(1 << self.engine);
+        self.shared.lock().core.io_in_flight &= !(1 << self.engine);
     }
 }
 
@@ -109,7 +109,7 @@ fn turn(shared: &Shared, io: &mut Io) -> bool {
     // Timers are the first engine's, unless that is late.
     if io.engine == 0 || locked.core.is_overdue(now, LATE) {
         fire_timers(&mut locked.core, now);
-        locked.core.hear_events();
+        locked.core.drain_events();
     }
     shared.unlock(locked);
     send(shared, io) || heard
@@ -144,22 +144,28 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     }
     let now = clock::now();
     handle_arrival(&mut locked.core, io, now, socket, arrival);
-    locked.core.hear_events();
-    if io.own.late.is_empty() {
+    locked.core.drain_events();
+    if io.own.deferred_copies.is_empty() {
         return shared.unlock(locked);
     }
-    let alone = locked.core.may_lend(now) && !shared.wants_still();
+    let alone = locked.core.may_start_io(now) && !shared.quiesce_requested();
     if alone {
-        locked.core.lent |= 1 << io.engine;
-        shared.unlock_lent(locked);
-        io.own.late.iter_mut().for_each(|late| late.place(arrival));
+        locked.core.io_in_flight |= 1 << io.engine;
+        shared.unlock_during_io(locked);
+        io.own
+            .deferred_copies
+            .iter_mut()
+            .for_each(|deferred_copies| deferred_copies.place(arrival));
         locked = shared.lock();
-        locked.core.lent &= !(1 << io.engine);
+        locked.core.io_in_flight &= !(1 << io.engine);
     } else {
-        io.own.late.iter_mut().for_each(|late| late.place(arrival));
+        io.own
+            .deferred_copies
+            .iter_mut()
+            .for_each(|deferred_copies| deferred_copies.place(arrival));
     }
-    locked.core.placed_late(io, clock::now());
-    locked.core.hear_events();
+    locked.core.finish_deferred_copies(io, clock::now());
+    locked.core.drain_events();
     shared.unlock(locked);
 }
 
@@ -170,19 +176,19 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
     if io.outbox.is_blocked() {
         let mut locked = shared.lock();
         locked.core.forget_ended(io);
-        if !locked.core.may_lend(clock::now()) || shared.wants_still() {
+        if !locked.core.may_start_io(clock::now()) || shared.quiesce_requested() {
             shared.unlock(locked);
             return false;
         }
-        locked.core.lent |= bit;
-        shared.unlock_lent(locked);
+        locked.core.io_in_flight |= bit;
+        shared.unlock_during_io(locked);
     }
     let mut may_send = io.begin_sending(clock::now());
     loop {
         let mut locked = shared.lock();
         // The clock is read under the lock, so the engine's time never runs backwards.
         let now = clock::now();
-        locked.core.lent &= !bit;
+        locked.core.io_in_flight &= !bit;
         let filled = may_send && fill(&mut locked.core, io, now);
         locked.core.note(io);
         if !filled {
@@ -191,10 +197,10 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
             return any;
         }
         any = true;
-        let alone = locked.core.may_lend(now) && !shared.wants_still();
+        let alone = locked.core.may_start_io(now) && !shared.quiesce_requested();
         if alone {
-            locked.core.lent |= bit;
-            shared.unlock_lent(locked);
+            locked.core.io_in_flight |= bit;
+            shared.unlock_during_io(locked);
             may_send = io.send_run(now);
         } else {
             may_send = io.send_run(now);

@@ -11,7 +11,7 @@ use fairway_engine::{JettyState, ReceiveRequest, WorkRequest};
 use crate::batch::Batch;
 use crate::blocking::Lanes;
 use crate::completion::{Completion, WrId};
-use crate::core::What;
+use crate::core::WaitCondition;
 use crate::error::Error;
 use crate::next::NextCompletion;
 use crate::peer::Peer;
@@ -178,7 +178,7 @@ impl Jetty {
     }
 
     fn change_state(&self, from: &[JettyState], to: JettyState) -> Result<(), Error> {
-        self.handle.shared.with_still(|core| core.set_jetty_state(self.id, from, to))
+        self.handle.shared.with_quiesced(|core| core.set_jetty_state(self.id, from, to))
     }
 
     pub(crate) fn id(&self) -> JettyId {
@@ -209,7 +209,7 @@ impl Jetty {
     /// # Errors
     /// [`Error::Timeout`].
     pub fn wait(&self, timeout: Duration) -> Result<Completion, Error> {
-        let what = Some(What::Completion(self.index));
+        let what = Some(WaitCondition::Completion(self.index));
         self.handle
             .shared
             .wait_for("completion", Some(timeout), what, |core| core.take_completion(self.index))
@@ -247,7 +247,7 @@ impl<'a> Post<'a> for Jetty {
 
 impl Drop for Jetty {
     fn drop(&mut self) {
-        self.handle.shared.with_still(|core| core.drop_jetty(self.index));
+        self.handle.shared.with_quiesced(|core| core.drop_jetty(self.index));
     }
 }
 

@@ -125,7 +125,8 @@ pub use fairway_engine::{
     FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
 };
 pub use fairway_observe::{
-    Delay, Fidelity, HostPressure, HostPressureError, HostReading, HostResource, HostSignals,
+    ControlLatency, HostPressure, HostPressureError, HostReading, HostResource, HostSignals,
+    LatencySample,
 };
 pub use fairway_port::{PortCounters, Spec};
 pub use fairway_runtime::{Memory, SystemError, without_signals};
@@ -136,18 +137,18 @@ pub use fairway_sandbox::{
 pub use group::JettyGroup;
 pub use jetty::Jetty;
 pub use key::{KeyError, RemoteSlice, SegmentKey};
-pub use mailbox::{MailTo, Mailbox};
+pub use mailbox::{Mailbox, MailboxAddress};
 pub use next::NextCompletion;
 pub use options::{GroupOptions, JettyOptions, MailboxOptions};
 pub use order::Order;
 pub use peer::{PathStats, Peer, PeerStats};
 pub use peer_state::LongPackets;
-pub use pointer::{Plain, RemoteMemory, RemotePtr, Word};
+pub use pointer::{Pod, RemoteMemory, RemotePtr, Word};
 pub use post::{Operation, Ordered, Post};
 pub use record::{EpochRecord, RecordedEpoch};
 pub use segment::{LocalSlice, Segment};
 pub use server_address::ServerAddress;
-pub use target::{Notify, To};
+pub use target::{NotifyTarget, To};
 pub use word::{AtomicOp, RemoteWord};
 
 /// The Rust of the README compiles.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fairway_engine::{MailboxId, RemoteMailbox};
 
 use crate::completion::WrId;
-use crate::core::What;
+use crate::core::WaitCondition;
 use crate::error::Error;
 use crate::record::EpochRecord;
 use crate::segment::LocalSlice;
@@ -130,7 +130,7 @@ impl Mailbox {
     /// # Errors
     /// [`Error::Timeout`].
     pub fn wait(&self, timeout: Duration) -> Result<Epoch, Error> {
-        let what = Some(What::Epoch(self.id.index()));
+        let what = Some(WaitCondition::Epoch(self.id.index()));
         self.handle.shared.wait_for("epoch", Some(timeout), what, |core| core.take_epoch(self.id))
     }
 
@@ -156,7 +156,7 @@ impl Mailbox {
     /// # Errors
     /// That epoch is not kept: see [`MailboxOptions::retired`].
     pub fn rewind(&self, back: u32) -> Result<Epoch, Error> {
-        self.handle.shared.with_still(|core| core.rewind(self.id, back))
+        self.handle.shared.with_quiesced(|core| core.rewind(self.id, back))
     }
 
     /// Takes no more puts: their senders are told if `nack`, or else they count as done and go
@@ -171,7 +171,7 @@ impl Mailbox {
 
 impl Drop for Mailbox {
     fn drop(&mut self) {
-        self.handle.shared.with_still(|core| core.drop_mailbox(self.id, self.nack));
+        self.handle.shared.with_quiesced(|core| core.drop_mailbox(self.id, self.nack));
     }
 }
 
@@ -183,7 +183,7 @@ impl fmt::Debug for Mailbox {
 
 /// A place in a mailbox of a peer, for a put or a get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MailTo {
+pub struct MailboxAddress {
     /// The mailbox's address.
     pub address: u64,
     /// Its key.
@@ -195,22 +195,22 @@ pub struct MailTo {
     pub epoch: Option<u32>,
 }
 
-impl MailTo {
+impl MailboxAddress {
     /// The current buffer of this mailbox.
-    pub fn new(address: u64, key: u32) -> MailTo {
-        MailTo { address, key, ..MailTo::default() }
+    pub fn new(address: u64, key: u32) -> MailboxAddress {
+        MailboxAddress { address, key, ..MailboxAddress::default() }
     }
 
     /// From this byte on.
     #[must_use]
-    pub fn offset(self, offset: u64) -> MailTo {
-        MailTo { offset, ..self }
+    pub fn offset(self, offset: u64) -> MailboxAddress {
+        MailboxAddress { offset, ..self }
     }
 
     /// Of this epoch.
     #[must_use]
-    pub fn epoch(self, epoch: u32) -> MailTo {
-        MailTo { epoch: Some(epoch), ..self }
+    pub fn epoch(self, epoch: u32) -> MailboxAddress {
+        MailboxAddress { epoch: Some(epoch), ..self }
     }
 
     pub(crate) fn mailbox(&self) -> RemoteMailbox {

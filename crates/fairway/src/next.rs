@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
 use crate::completion::Completion;
-use crate::core::{Wake, What};
+use crate::core::{WaitCondition, WakeTarget};
 use crate::shared::Shared;
 
 /// The next completion of a Jetty; see [`crate::Jetty::next_completion`].
@@ -35,7 +35,8 @@ impl Future for NextCompletion<'_> {
                 core.interests.remove(number);
             }
             core.take_completion(jetty).ok_or_else(|| {
-                core.interests.add(What::Completion(jetty), Wake::Task(waker.clone()))
+                core.interests
+                    .add(WaitCondition::Completion(jetty), WakeTarget::Task(waker.clone()))
             })
         });
         match completion {

@@ -5,12 +5,12 @@ use crate::completion::WrId;
 use crate::error::Error;
 use crate::jetty::Jetty;
 use crate::key::RemoteSlice;
-use crate::mailbox::MailTo;
+use crate::mailbox::MailboxAddress;
 use crate::order::Order;
 use crate::peer::Peer;
 use crate::post::{Ordered, Post};
 use crate::segment::LocalSlice;
-use crate::target::{Notify, To};
+use crate::target::{NotifyTarget, To};
 use crate::word::{AtomicOp, RemoteWord};
 
 /// Operations that are posted at once, and complete later: [`Jetty::wait`], [`Jetty::poll`].
@@ -46,7 +46,7 @@ impl Jetty {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         remote: impl Into<RemoteSlice>,
-        notify: Notify,
+        notify: NotifyTarget,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
         Post::write_immediate(self, peer, local, remote, notify, id)
@@ -88,7 +88,7 @@ impl Jetty {
     pub fn send_immediate<'a>(
         &self,
         peer: &Peer,
-        notify: Notify,
+        notify: NotifyTarget,
         local: impl Into<LocalSlice<'a>>,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
@@ -103,7 +103,7 @@ impl Jetty {
         &self,
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
-        to: impl Into<MailTo>,
+        to: impl Into<MailboxAddress>,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
         Post::put(self, peer, local, to, id)
@@ -118,7 +118,7 @@ impl Jetty {
         &self,
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
-        from: impl Into<MailTo>,
+        from: impl Into<MailboxAddress>,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
         Post::get(self, peer, local, from, id)

@@ -148,7 +148,10 @@ impl Peer {
     /// [`Error::PeerGone`]: it is closed already.
     pub fn close(&self) -> Result<(), Error> {
         let gone = Error::PeerGone { peer: self.address() };
-        self.handle.shared.with_still(|core| core.close_channel(self.channel())).map_err(|_| gone)
+        self.handle
+            .shared
+            .with_quiesced(|core| core.close_channel(self.channel()))
+            .map_err(|_| gone)
     }
 
     /// How the connection fares. All zero once it is gone.

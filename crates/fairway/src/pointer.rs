@@ -19,9 +19,9 @@ use crate::same_host::Mapped;
 use crate::segment::Segment;
 use crate::word::{AtomicOp, RemoteWord};
 
-mod plain;
+mod pod;
 
-pub use plain::{Plain, Word};
+pub use pod::{Pod, Word};
 
 /// How long an operation may take by default.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
@@ -113,7 +113,7 @@ impl RemoteMemory {
     /// # Errors
     /// [`Error::OutOfBounds`]: it would leave the segment; [`Error::Parameter`]: its address is no
     /// multiple of the alignment of `T`.
-    pub fn at<T: Plain>(&self, offset: u64) -> Result<RemotePtr<T>, Error> {
+    pub fn at<T: Pod>(&self, offset: u64) -> Result<RemotePtr<T>, Error> {
         const { assert!(size_of::<T>() >= 1 && size_of::<T>() <= VALUE_MAX, "1 to 64 bytes") };
         let (length, segment) = (size_of::<T>() as u64, self.inner.key.length);
         if offset.checked_add(length).is_none_or(|end| end > segment) {
@@ -192,7 +192,7 @@ pub struct RemotePtr<T> {
     value: PhantomData<fn(T) -> T>,
 }
 
-impl<T: Plain> RemotePtr<T> {
+impl<T: Pod> RemotePtr<T> {
     /// Bytes from the segment's start.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -217,7 +217,7 @@ impl<T: Plain> RemotePtr<T> {
         let mut bytes = [0; VALUE_MAX];
         let mapped = self.memory.mapped();
         if mapped.is_some_and(|mapped| mapped.load(self.offset, &mut bytes[..size])) {
-            return Ok(plain::from_bytes(&bytes[..size]));
+            return Ok(pod::from_bytes(&bytes[..size]));
         }
         self.memory.run(
             "load",
@@ -227,7 +227,7 @@ impl<T: Plain> RemotePtr<T> {
             },
             |lane| lane.scratch.read_at(0, &mut bytes[..size]),
         )?;
-        Ok(plain::from_bytes(&bytes[..size]))
+        Ok(pod::from_bytes(&bytes[..size]))
     }
 
     /// Makes it this. What was stored is in place when the call returns.
@@ -237,11 +237,11 @@ impl<T: Plain> RemotePtr<T> {
     pub fn store(&self, value: T) -> Result<(), Error> {
         let size = size_of::<T>();
         let mapped = self.memory.mapped();
-        if mapped.is_some_and(|mapped| mapped.store(self.offset, plain::bytes_of(&value))) {
+        if mapped.is_some_and(|mapped| mapped.store(self.offset, pod::bytes_of(&value))) {
             return Ok(());
         }
         let post = |lane: &Lane| {
-            lane.scratch.write_at(0, plain::bytes_of(&value))?;
+            lane.scratch.write_at(0, pod::bytes_of(&value))?;
             let local = lane.scratch.slice(0..size as u64);
             lane.jetty.store(self.memory.peer(), local, self.place(), 0)
         };

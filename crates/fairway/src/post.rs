@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::completion::WrId;
 use crate::error::Error;
 use crate::key::RemoteSlice;
-use crate::mailbox::MailTo;
+use crate::mailbox::MailboxAddress;
 use crate::order::{Order, name_of};
 use crate::peer::Peer;
 use crate::segment::LocalSlice;
 use crate::shared::Handle;
-use crate::target::{Notify, To};
+use crate::target::{NotifyTarget, To};
 use crate::word::{AtomicOp, RemoteWord};
 
 /// Takes operations: a [`crate::Jetty`] posts each at once, a [`crate::Batch`] keeps them to post
@@ -73,7 +73,7 @@ pub trait Post<'a> {
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
         remote: impl Into<RemoteSlice>,
-        notify: Notify,
+        notify: NotifyTarget,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let (remote, target) = (remote.into().range(), notify.to.target()?);
@@ -119,7 +119,7 @@ pub trait Post<'a> {
     fn send_immediate(
         &self,
         peer: &Peer,
-        notify: Notify,
+        notify: NotifyTarget,
         local: impl Into<LocalSlice<'a>>,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
@@ -136,7 +136,7 @@ pub trait Post<'a> {
         &self,
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
-        to: impl Into<MailTo>,
+        to: impl Into<MailboxAddress>,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let to = to.into();
@@ -153,7 +153,7 @@ pub trait Post<'a> {
         &self,
         peer: &Peer,
         local: impl Into<LocalSlice<'a>>,
-        from: impl Into<MailTo>,
+        from: impl Into<MailboxAddress>,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
         let from = from.into();

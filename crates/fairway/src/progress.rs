@@ -29,7 +29,7 @@ use fairway_engine::wire::{self, Instant};
 use fairway_ring::Doorbell;
 use fairway_runtime::{Asleep, clock, earlier, span_until};
 
-use crate::core::{Core, Wake, What};
+use crate::core::{Core, WaitCondition, WakeTarget};
 use crate::error::Error;
 use crate::shared::{LEADER, Shared};
 
@@ -73,7 +73,7 @@ impl Shared {
         &self,
         awaited: &'static str,
         timeout: Option<Duration>,
-        what: Option<What>,
+        what: Option<WaitCondition>,
         mut take: impl FnMut(&mut Core) -> Option<R>,
     ) -> Result<R, Error> {
         let start = clock::now();
@@ -83,8 +83,8 @@ impl Shared {
                 return Ok(result);
             }
             let now = clock::now();
-            let late = |deadline: Instant| now.is_at_or_after(deadline);
-            if deadline.is_some_and(late) {
+            let deferred_copies = |deadline: Instant| now.is_at_or_after(deadline);
+            if deadline.is_some_and(deferred_copies) {
                 let waited = timeout.unwrap_or_default();
                 return Err(Error::Timeout { awaited, waited });
             }
@@ -107,7 +107,7 @@ impl Shared {
     fn lead<R>(
         &self,
         deadline: Option<Instant>,
-        what: Option<What>,
+        what: Option<WaitCondition>,
         take: &mut impl FnMut(&mut Core) -> Option<R>,
     ) -> Option<R> {
         let mut locked = self.lock();
@@ -129,8 +129,8 @@ impl Shared {
             let until = earlier(locked.deadline(), deadline);
             locked.asleep[LEADER] = Some(Asleep(until));
             // A thread that polls may take from the sockets what this one waits for.
-            let changed = What::Change(locked.core.changes);
-            let wake = Wake::Leader(self.sleepers[LEADER].doorbell());
+            let changed = WaitCondition::Change(locked.core.changes);
+            let wake = WakeTarget::Leader(self.sleepers[LEADER].doorbell());
             let interest = locked.core.interests.add(what.unwrap_or(changed), wake);
             let mut ready = std::mem::take(&mut locked.ready);
             self.unlock(locked);
@@ -147,7 +147,7 @@ impl Shared {
         let others_wait = !locked.core.interests.is_empty();
         if others_wait && !self.has_thread {
             // One of them has to lead.
-            locked.core.interests.rouse();
+            locked.core.interests.wake_all();
         }
         self.unlock(locked);
         if self.progress_lock.resign() {
@@ -164,18 +164,18 @@ impl Shared {
     fn follow<R>(
         &self,
         deadline: Option<Instant>,
-        what: Option<What>,
+        what: Option<WaitCondition>,
         take: &mut impl FnMut(&mut Core) -> Option<R>,
     ) -> Option<R> {
         let bell = BELL.with(Arc::clone);
         let ticket = bell.listen();
-        let wake = Wake::Thread(bell.clone());
+        let wake = WakeTarget::Thread(bell.clone());
         let mut locked = self.lock();
         if let Some(found) = take(&mut locked.core) {
             self.unlock(locked);
             return Some(found);
         }
-        let what = what.unwrap_or(What::Change(locked.core.changes));
+        let what = what.unwrap_or(WaitCondition::Change(locked.core.changes));
         let number = locked.core.interests.add(what, wake);
         self.unlock(locked);
         let span = deadline.and_then(|deadline| span_until(Some(deadline)));

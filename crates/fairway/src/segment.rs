@@ -242,7 +242,7 @@ impl Drop for Inner {
         if let Some(share) = self.share.take() {
             share.close();
         }
-        self.handle.shared.with_still(|core| core.deregister(self.id));
+        self.handle.shared.with_quiesced(|core| core.deregister(self.id));
     }
 }
 

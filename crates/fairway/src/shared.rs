@@ -57,25 +57,25 @@ fn share(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Shared, Erro
 impl Shared {
     /// Does something with the core while no system call uses the application's memory: for what
     /// gives memory back that one might.
-    pub(crate) fn with_still<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
-        self.outside.still_wanted.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn with_quiesced<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
+        self.outside.quiesce_requests.fetch_add(1, Ordering::AcqRel);
         let mut locked = loop {
             let locked = self.lock();
-            if locked.core.lent == 0 {
+            if locked.core.io_in_flight == 0 {
                 break locked;
             }
             drop(locked);
             std::thread::yield_now();
         };
         let result = work(&mut locked.core);
-        self.outside.still_wanted.fetch_sub(1, Ordering::AcqRel);
+        self.outside.quiesce_requests.fetch_sub(1, Ordering::AcqRel);
         self.unlock(locked);
         result
     }
 
     /// True if a thread waits for a moment in which no memory is lent to system calls.
-    pub(crate) fn wants_still(&self) -> bool {
-        self.outside.still_wanted.load(Ordering::Acquire) > 0
+    pub(crate) fn quiesce_requested(&self) -> bool {
+        self.outside.quiesce_requests.load(Ordering::Acquire) > 0
     }
 
     /// Counters of engine, sockets and memory.
@@ -90,7 +90,7 @@ impl Shared {
 
     /// Releases the lock on behalf of a thread to which memory is lent. Wakers run code of the
     /// application, which may want that none is: they have to wait for the next time.
-    pub(crate) fn unlock_lent(&self, mut locked: MutexGuard<'_, Locked<Core>>) {
+    pub(crate) fn unlock_during_io(&self, mut locked: MutexGuard<'_, Locked<Core>>) {
         locked.core.settle_interests();
         let due = locked.core.interests.take_due_threads();
         self.release(locked, After { due, calls: None });
@@ -200,7 +200,7 @@ impl Handle {
         let shared = Arc::downgrade(&self.shared);
         let tell = move |signals| {
             if let Some(shared) = shared.upgrade() {
-                shared.with(|core| core.hear_host(signals));
+                shared.with(|core| core.note_host_pressure(signals));
             }
         };
         let watch = PressureWatch::start(Path::new("/proc"), queues, options, tell)?;
@@ -276,7 +276,7 @@ impl Drop for Handle {
         // Threads of engines say farewell before they end; one engine does it here.
         let several = self.shared.outside.several;
         if several {
-            self.shared.with_still(|core| core.close_all());
+            self.shared.with_quiesced(|core| core.close_all());
         }
         self.stop();
         self.shared.with(|core| core.close_all());

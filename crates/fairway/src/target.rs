@@ -52,16 +52,16 @@ impl From<u32> for To {
 
 /// The Jetty that an operation with immediate data notifies, and the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notify {
+pub struct NotifyTarget {
     /// The Jetty at the peer.
     pub to: To,
     /// What its completion is to carry.
     pub immediate: u64,
 }
 
-impl Notify {
+impl NotifyTarget {
     /// Tells `to` this.
-    pub fn new(to: impl Into<To>, immediate: u64) -> Notify {
-        Notify { to: to.into(), immediate }
+    pub fn new(to: impl Into<To>, immediate: u64) -> NotifyTarget {
+        NotifyTarget { to: to.into(), immediate }
     }
 }

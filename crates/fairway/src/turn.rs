@@ -15,11 +15,11 @@ use fairway_runtime::{
     Sockets, clock, is_due, report,
 };
 
-use crate::core::{Core, DUE_MAX, Notice, Wake, What};
+use crate::core::{Core, DUE_MAX, Notice, WaitCondition, WakeTarget};
 use crate::outside::Outside;
 use crate::setup::Padded;
 
-pub(crate) use receive::Late;
+pub(crate) use receive::DeferredCopy;
 use transmit::{Held, Pending};
 
 /// Every so many turns all sockets are looked at, although nothing is known to wait.
@@ -35,7 +35,7 @@ pub type Io = runtime::Io<Extras>;
 pub struct Extras {
     /// Payloads of the arrival at hand that are to be copied without the lock. Has room for some if
     /// there are several engines.
-    pub(crate) late: Vec<Late>,
+    pub(crate) deferred_copies: Vec<DeferredCopy>,
     /// Set-up messages of this turn: the socket, the sender, the message.
     setups: Vec<(usize, Address, Padded)>,
     /// Payloads of unreliable packets, whose memory is the application's again as soon as the
@@ -43,7 +43,7 @@ pub struct Extras {
     copies: Box<[u8]>,
     copied: usize,
     /// The core's count of ends when the packets that wait were put together.
-    ends: u32,
+    teardown_epoch: u32,
     /// Measures how late things are done, if that is asked for.
     pub(crate) meter: Option<Box<Meter>>,
 }
@@ -53,11 +53,11 @@ pub(crate) fn open_io(engine: u32, datapath: Box<dyn Datapath>) -> Io {
     let several = datapath.port().socket_count() > 1;
     let look = if several { datapath.port().waiter().ok() } else { None };
     let extras = Extras {
-        late: Vec::new(),
+        deferred_copies: Vec::new(),
         setups: Vec::with_capacity(SETUPS_MAX),
         copies: Box::default(),
         copied: 0,
-        ends: 0,
+        teardown_epoch: 0,
         meter: None,
     };
     Io::new(engine, Sockets::new(datapath, look, TURNS_PER_LOOK), extras)
@@ -71,7 +71,7 @@ impl Extras {
 
     /// From now on the turns are those of one of several engines.
     pub(crate) fn share(&mut self) {
-        self.late.reserve_exact(fairway_port::SEGMENTS_MAX + 1);
+        self.deferred_copies.reserve_exact(fairway_port::SEGMENTS_MAX + 1);
     }
 
     /// Does something if delays are measured.
@@ -115,7 +115,7 @@ impl Companion for Extras {
 
 /// What is to be done once the lock of a core has been released.
 pub struct After {
-    pub(crate) due: [Option<Wake>; DUE_MAX],
+    pub(crate) due: [Option<WakeTarget>; DUE_MAX],
     pub(crate) calls: Option<Box<dyn FnOnce()>>,
 }
 
@@ -159,7 +159,7 @@ impl Protocol for Core {
     fn timeout_due(&mut self) {
         self.changes += 1;
         // Memory that is lent must not become the application's again.
-        self.end_waits = self.nic.hold_ends(self.lent != 0);
+        self.teardown_pending = self.nic.hold_ends(self.io_in_flight != 0);
     }
 
     fn fire_own_timers(&mut self, now: Instant) {
@@ -221,7 +221,7 @@ impl Protocol for Core {
         placement: &Placement<fairway_engine::LocalRange, PlacementToken>,
         parsed: &Parsed<'_, Self>,
     ) -> Placing {
-        self.place_late(&mut io.own.late, placement, &parsed.context)
+        self.place_late(&mut io.own.deferred_copies, placement, &parsed.context)
     }
 
     fn carry_out(&mut self, now: Instant, atomic: AtomicExecution, _parsed: &Parsed<'_, Self>) {
@@ -289,7 +289,7 @@ impl Protocol for Core {
 
     fn after(_outside: &Outside, after: After) -> bool {
         let more = after.due.last().is_some_and(Option::is_some);
-        after.due.into_iter().flatten().for_each(Wake::wake);
+        after.due.into_iter().flatten().for_each(WakeTarget::wake);
         if let Some(calls) = after.calls {
             calls();
         }
@@ -312,7 +312,7 @@ impl Core {
 
     /// After a turn: processes what it brought, and drops what is not needed any more.
     pub(crate) fn end_turn(&mut self) {
-        self.hear_events();
+        self.drain_events();
         if let Some(control) = &self.control {
             control.nudge();
         }
@@ -330,9 +330,9 @@ impl Core {
         }
         let mut interests = std::mem::take(&mut self.interests);
         interests.settle(|what| match what {
-            What::Completion(jetty) => self.has_completion(jetty),
-            What::Epoch(mailbox) => self.has_epoch(mailbox),
-            What::Change(seen) => self.changes != seen,
+            WaitCondition::Completion(jetty) => self.has_completion(jetty),
+            WaitCondition::Epoch(mailbox) => self.has_epoch(mailbox),
+            WaitCondition::Change(seen) => self.changes != seen,
         });
         self.interests = interests;
     }
@@ -353,13 +353,13 @@ impl Core {
         let Some(io) = io else { return };
         if self.wants_send {
             runtime::transmit(self, io, clock::now());
-            self.hear_events();
+            self.drain_events();
         }
     }
 
     /// Takes the engine's events.
-    pub fn hear_events(&mut self) {
-        self.hear_epochs();
+    pub fn drain_events(&mut self) {
+        self.drain_epochs();
         while let Some(event) = self.nic.poll_event() {
             self.changes += 1;
             match event {
@@ -426,7 +426,7 @@ impl Core {
         let Some(channel) = self.channels.get_mut(channel) else { return };
         let was_alive = channel.peer.alive.load(Ordering::Acquire);
         channel.end();
-        self.ends = self.ends.wrapping_add(1);
+        self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
         let peer = channel.peer.clone();
         // A close of our own is not reported.
         if was_alive {

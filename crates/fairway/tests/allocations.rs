@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{PATIENCE, Pair};
-use fairway::{Notify, Order, Post, Rights, ServiceMode};
+use fairway::{NotifyTarget, Order, Post, Rights, ServiceMode};
 
 struct Counting;
 
@@ -41,7 +41,7 @@ fn main() {
         client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
         client.jetty.read(&client.peer, &local, remote.key(), id).unwrap();
         server.jetty.post_receive(&inbox, id).unwrap();
-        let notify = Notify::new(server.jetty.number(), id);
+        let notify = NotifyTarget::new(server.jetty.number(), id);
         client.jetty.send_immediate(&client.peer, notify, local.slice(0..5000), id).unwrap();
         let strict = client.jetty.ordered(Order::strict(ServiceMode::Rot));
         strict.write(&client.peer, local.slice(0..100), remote.key(), id).unwrap();

@@ -105,7 +105,7 @@ fn send_all_returns_when_the_receive_has_the_bytes() {
 fn blocking_operation_on_a_silent_peer_times_out() {
     let Ends { owner, exposed, peer, local, jetty, .. } = &ends();
     let key = exposed.key();
-    owner.vanish();
+    owner.simulate_crash();
     let waited = jetty.write_all(peer, local.slice(0..8), key, SHORT);
     assert!(matches!(waited, Err(Error::Timeout { .. })), "{waited:?}");
     // What was given up does not end the wait of the next one.
@@ -166,7 +166,7 @@ mod tokio_tasks {
             let refused = jetty.write_all_async(peer, local.slice(0..8), beyond, PATIENCE).await;
             let refused = refused.expect_err("it leaves the segment");
             assert!(matches!(refused, Error::Failed { .. }), "{refused}");
-            owner.vanish();
+            owner.simulate_crash();
             let key = exposed.key();
             let waited = jetty.write_all_async(peer, local.slice(0..8), key, SHORT).await;
             assert!(matches!(waited, Err(Error::Timeout { .. })), "{waited:?}");

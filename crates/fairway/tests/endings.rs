@@ -88,7 +88,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(4 << 20, 1);
     let remote = server.open_segment(4 << 20);
-    server.context.vanish();
+    server.context.simulate_crash();
     for id in 0..3 {
         client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
         client.jetty.read(&client.peer, &local, remote.key(), id + 3).unwrap();
@@ -112,7 +112,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
 #[test]
 fn an_idle_peer_that_dies_is_noticed() {
     let pair = Pair::of(mortal(), mortal());
-    pair.server.context.vanish();
+    pair.server.context.simulate_crash();
     assert!(matches!(pair.client.context.wait_event(PATIENCE).unwrap(), Event::PeerDead(_)));
 }
 
@@ -172,7 +172,7 @@ fn a_restarted_peer_is_a_new_peer() {
     let port = address.port();
     let remote = server.open_segment(100);
     let key = remote.key();
-    server.context.vanish();
+    server.context.simulate_crash();
     drop((remote, server));
     // The same address, another incarnation.
     let restarted = loop {
@@ -254,7 +254,7 @@ fn a_dropped_jetty_goes_though_its_last_operation_ends_by_a_timer() {
     let data = client.segment(4096, Rights::NONE);
     // The receive holds the segment, and the Jetty the receive, until the write has ended.
     client.jetty.post_receive(&segment, 1).unwrap();
-    server.context.vanish();
+    server.context.simulate_crash();
     client.jetty.write(&client.peer, &data, key, 2).unwrap();
     drop(client.jetty);
     let (tell, told) = std::sync::mpsc::channel();

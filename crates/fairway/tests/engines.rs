@@ -164,7 +164,7 @@ fn a_dead_peer_is_dead_by_every_channel() {
     let client = &pair.client;
     let local = client.open_segment(64 << 10);
     let remote = pair.server.open_segment(64 << 10);
-    pair.server.context.vanish();
+    pair.server.context.simulate_crash();
     for id in 0..12 {
         client.jetty.write(&client.peer, &local, remote.key(), id).unwrap();
     }

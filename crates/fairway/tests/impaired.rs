@@ -3,7 +3,7 @@
 mod common;
 
 use common::{PATIENCE, Pair, builder, bytes, content};
-use fairway::{Builder, Notify};
+use fairway::{Builder, NotifyTarget};
 
 fn worse(spec: &str, seed: u64) -> Builder {
     builder().emulate(spec.parse().unwrap(), seed)
@@ -27,7 +27,7 @@ fn exercise(spec: &str) {
         client.jetty.read(&client.peer, &fetched, theirs.key(), 1001).unwrap();
         for id in 0..40_u64 {
             let local = mine.slice(id * 1000..id * 1000 + 900);
-            let notify = Notify::new(server.jetty.number(), id);
+            let notify = NotifyTarget::new(server.jetty.number(), id);
             client.jetty.send_immediate(&client.peer, notify, local, id).unwrap();
         }
         let mut ids: Vec<u64> = (0..42).map(|_| client.succeed().id.value()).collect();

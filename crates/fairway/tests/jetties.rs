@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, Side, builder, dead_after};
 use fairway::{
-    Dispatch, Error, Event, ExceptionMode, GroupOptions, Jetty, JettyOptions, JettyState, Notify,
-    Segment, SegmentKey, Status, To,
+    Dispatch, Error, Event, ExceptionMode, GroupOptions, Jetty, JettyOptions, JettyState,
+    NotifyTarget, Segment, SegmentKey, Status, To,
 };
 
 /// The next event of a Jetty.
@@ -134,7 +134,7 @@ fn states_change_only_where_that_makes_sense() {
     // A write without an answer.
     let local = client.open_segment(8);
     let remote = pair.server.open_segment(8);
-    pair.server.context.vanish();
+    pair.server.context.simulate_crash();
     jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
     jetty.fail().unwrap();
     illegal(jetty.fail(), JettyState::Error, JettyState::Error);
@@ -336,7 +336,7 @@ fn nothing_is_lost(dispatch: Dispatch, seed: u64) {
             for id in 0..MESSAGES + 32 {
                 if id < MESSAGES {
                     let to = To::new(group.number()).hint(id as u8);
-                    let notify = Notify::new(to, id);
+                    let notify = NotifyTarget::new(to, id);
                     client.jetty.send_immediate(&client.peer, notify, &outbox, id).unwrap();
                 }
                 if id >= 32 {

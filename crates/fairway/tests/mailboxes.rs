@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{PATIENCE, Pair, Side, builder, bytes};
 use fairway::{
-    Epoch, EpochNote, EpochRecord, Error, MailTo, Mailbox, MailboxOptions, Order, Post, Rights,
-    Segment, ServiceMode, Status, Steering, Threshold, WhenEmpty,
+    Epoch, EpochNote, EpochRecord, Error, Mailbox, MailboxAddress, MailboxOptions, Order, Post,
+    Rights, Segment, ServiceMode, Status, Steering, Threshold, WhenEmpty,
 };
 
 const BAD: &str = "delay=50us,jitter=100us,loss=2%,reorder=16,dup=2%";
@@ -20,8 +20,8 @@ fn options(threshold: Threshold, steering: Steering) -> MailboxOptions {
     MailboxOptions::default().address(ADDRESS).key(KEY).threshold(threshold).steering(steering)
 }
 
-fn to() -> MailTo {
-    MailTo::new(ADDRESS, KEY)
+fn to() -> MailboxAddress {
+    MailboxAddress::new(ADDRESS, KEY)
 }
 
 /// A mailbox with buffers of `length` bytes, one behind the other.
@@ -181,7 +181,7 @@ fn put_without_a_buffer_is_refused_or_waits() {
     let mailbox = pair.server.context.create_mailbox(&refusing).unwrap();
     let twice = pair.server.context.create_mailbox(&refusing).unwrap_err();
     assert!(twice.to_string().contains("0xb0b0"), "{twice}");
-    jetty.put(peer, data.slice(0..10), MailTo::new(ADDRESS, KEY + 1), 1).unwrap();
+    jetty.put(peer, data.slice(0..10), MailboxAddress::new(ADDRESS, KEY + 1), 1).unwrap();
     assert_eq!(pair.client.wait().status, Status::RemoteNoMailbox);
     jetty.put(peer, data.slice(0..10), to(), 2).unwrap();
     assert_eq!(pair.client.wait().status, Status::RemoteResources);
@@ -252,9 +252,9 @@ fn the_catch_all_takes_what_no_other_mailbox_has() {
     let (mailbox, _shelf) = with_buffers(&pair.server, &options, 1000, 1);
     let Side { jetty, peer, .. } = &pair.client;
     let data = pair.client.filled(100, 1);
-    jetty.put(peer, data.slice(0..10), MailTo::new(1, KEY), 0).unwrap();
+    jetty.put(peer, data.slice(0..10), MailboxAddress::new(1, KEY), 0).unwrap();
     let _ = pair.client.succeed();
-    jetty.put(peer, data.slice(0..10), MailTo::new(2, KEY), 1).unwrap();
+    jetty.put(peer, data.slice(0..10), MailboxAddress::new(2, KEY), 1).unwrap();
     let _ = pair.client.succeed();
     let done = next(&mailbox);
     assert_eq!((done.operations, done.address), (2, 2));
@@ -297,7 +297,7 @@ fn a_sender_that_dies_does_not_hold_an_epoch_up() {
     while pair.server.context.counters().engine.payload_received == 0 {
         std::thread::yield_now();
     }
-    pair.client.context.vanish();
+    pair.client.context.simulate_crash();
     let done = next(&mailbox);
     assert!(done.cancelled <= 1 && done.operations + u64::from(done.cancelled) == 1, "{done:?}");
 }

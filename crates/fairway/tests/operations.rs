@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Pair, builder, builder_v6, bytes, content, engines};
-use fairway::{CompletionKind, Notify, Post};
+use fairway::{CompletionKind, NotifyTarget, Post};
 
 const MTU: usize = 4096;
 
@@ -52,7 +52,7 @@ fn sends_find_their_receives_in_order() {
         if id % 2 == 0 {
             pair.client.jetty.send(&pair.client.peer, target, local, id as u64).unwrap();
         } else {
-            let notify = Notify::new(target, !0 - id as u64);
+            let notify = NotifyTarget::new(target, !0 - id as u64);
             pair.client.jetty.send_immediate(&pair.client.peer, notify, local, id as u64).unwrap();
         }
         // In turn, because messages of different sizes may overtake each other.
@@ -75,7 +75,7 @@ fn write_with_immediate_data_completes_a_receive_of_the_peer() {
     let remote = pair.server.open_segment(100_000);
     let unused = pair.server.open_segment(16);
     pair.server.jetty.post_receive(&unused, 77).unwrap();
-    let notify = Notify::new(pair.server.jetty.number(), 0xfeed);
+    let notify = NotifyTarget::new(pair.server.jetty.number(), 0xfeed);
     let client = &pair.client;
     client.jetty.write_immediate(&client.peer, &local, remote.key(), notify, 1).unwrap();
     let told = pair.server.succeed();

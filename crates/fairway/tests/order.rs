@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use common::{PATIENCE, Pair, Side, builder, content, dead_after};
 use fairway::{
-    AtomicOp, Builder, CompletionKind, Error, Event, Notify, Order, Post, Rights, Segment,
+    AtomicOp, Builder, CompletionKind, Error, Event, NotifyTarget, Order, Post, Rights, Segment,
     ServiceMode,
 };
 
@@ -211,7 +211,7 @@ fn receives_complete_in_order_if_asked() {
     }
     let in_order = client.jetty.ordered(Order::default().receiving_in_order());
     for id in 0..100 {
-        let notify = Notify::new(server.jetty.number(), id);
+        let notify = NotifyTarget::new(server.jetty.number(), id);
         let length = if id % 5 == 0 { 20_000 } else { 10 };
         in_order.send_immediate(&client.peer, notify, local.slice(0..length), id).unwrap();
     }
@@ -230,12 +230,12 @@ fn unreliable_messages_arrive_at_most_once_and_are_never_repeated() {
     }
     let loose = client.jetty.ordered(Order::unreliable());
     for id in 0..100 {
-        let notify = Notify::new(server.jetty.number(), id);
+        let notify = NotifyTarget::new(server.jetty.number(), id);
         let local = outbox.slice(id * 1000..id * 1000 + 1000);
         loose.send_immediate(&client.peer, notify, local, id).unwrap();
         assert_eq!(client.succeed().kind, CompletionKind::Send);
     }
-    let last = Notify::new(server.jetty.number(), 1000);
+    let last = NotifyTarget::new(server.jetty.number(), 1000);
     client.jetty.send_immediate(&client.peer, last, outbox.slice(0..0), 0).unwrap();
     let mut seen = [false; 100];
     loop {
@@ -355,7 +355,7 @@ fn the_stash_is_empty_after_a_peer_died() {
         }
         while client.jetty.poll(&mut Vec::new()) > 0 {}
     }
-    client.context.vanish();
+    client.context.simulate_crash();
     loop {
         if let Event::PeerDead(_) = server.context.wait_event(PATIENCE).unwrap() {
             break;

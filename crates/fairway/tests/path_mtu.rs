@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, Side, builder, builder_v6, bytes, content, engines, side};
 use fairway::{
-    Context, Event, MailTo, MailboxOptions, Order, Post, Rights, ServiceMode, Status, Threshold,
+    Context, Event, MailboxAddress, MailboxOptions, Order, Post, Rights, ServiceMode, Status,
+    Threshold,
 };
 
 /// Runs a tool; false if it is not there or fails.
@@ -340,7 +341,7 @@ fn packets_with_the_longest_headers_fit_a_link_of_ipv6() {
         let source = client.filled(4000, 7);
         for number in 0..2 {
             mailbox.post(shelf.slice(0..4000), number).unwrap();
-            let (from, to) = (source.slice(0..4000), MailTo::new(7, 9));
+            let (from, to) = (source.slice(0..4000), MailboxAddress::new(7, 9));
             match number {
                 0 => client.jetty.put(&client.peer, from, to, number).unwrap(),
                 _ => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{PATIENCE, Pair, builder, content, dead_after};
 use fairway::{
-    Context, Error, Memory, Plain, RemoteMemory, Rights, Segment, SegmentKey, Status, Word,
+    Context, Error, Memory, Pod, RemoteMemory, Rights, Segment, SegmentKey, Status, Word,
 };
 
 fn lossy(seed: u64) -> Pair {
@@ -25,10 +25,10 @@ struct Header {
 }
 
 // SAFETY: integers only, and 4 + 4 + 8 bytes are its size.
-unsafe impl Plain for Header {}
+unsafe impl Pod for Header {}
 
 /// Stores `value` at `offset`, finds its bytes there, and loads it again.
-fn round_trip<T: Plain + PartialEq + Debug>(
+fn round_trip<T: Pod + PartialEq + Debug>(
     (memory, segment): (&RemoteMemory, &Segment),
     offset: u64,
     (value, bytes): (T, &[u8]),
@@ -212,7 +212,7 @@ fn a_dead_peer_is_reported() {
     let memory = pair.client.peer.memory(segment.key()).unwrap().with_timeout(PATIENCE);
     let pointer = memory.at::<u64>(0).unwrap();
     pointer.store(3).unwrap();
-    pair.server.context.vanish();
+    pair.server.context.simulate_crash();
     let failed = pointer.fetch_add(1).unwrap_err();
     assert!(matches!(failed, Error::Failed { status: Status::PeerDead, .. }), "{failed}");
     assert!(matches!(pointer.load(), Err(Error::PeerGone { .. })));

@@ -11,7 +11,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Pair, builder, content};
-use fairway::Notify;
+use fairway::NotifyTarget;
 
 /// The smallest executor there is.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -72,7 +72,7 @@ fn two_tasks_play_ping_pong() {
                         sent += 1;
                     }
                 }
-                let notify = Notify::new(other, round);
+                let notify = NotifyTarget::new(other, round);
                 let local = room.slice(0..8);
                 side.jetty.send_immediate(&side.peer, notify, local, 1000).unwrap();
             }

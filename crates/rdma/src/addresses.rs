@@ -1,4 +1,4 @@
-//! Numbers of network addresses, by which carriers name them to the verbs library.
+//! Numbers of network addresses, by which providers name them to the verbs library.
 //!
 //! An IPv4 address is its own number, so nothing has to be kept of it. IPv6 addresses are counted;
 //! packets can come from more addresses than the table holds, so addresses that have only ever sent

@@ -35,7 +35,7 @@ pub struct Device {
     pub interface_mtu: u32,
     /// Its hardware address; zeroes if it has none.
     pub hardware: [u8; 6],
-    /// True if it has a carrier.
+    /// True if it has a provider.
     pub running: bool,
     /// Speed in Mbit/s, where the driver tells.
     pub speed_mbps: Option<u32>,

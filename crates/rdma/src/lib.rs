@@ -1,15 +1,15 @@
 //! A NIC as the verbs see it, whatever carries them.
 //!
-//! **What it is.** [`Carrier`] is what `front/verbs` (libibverbs) asks of a NIC: memory regions,
+//! **What it is.** [`Provider`] is what `front/verbs` (libibverbs) asks of a NIC: memory regions,
 //! completion queues, queue pairs, receives, management datagrams. Its words are those of
 //! [`roce`](fairway_roce). There are two: real RoCEv2 packets on UDP port 4791, and
 //! queue pairs mapped onto Jetties over shared TP channels. A program can't tell them apart.
 //!
 //! **Numbers.** Many processes of a host share its addresses. Each claims a *slot* (0 to 255) when
-//! it opens a carrier (another for each), and the upper 8 bits of its queue pairs' numbers are that
+//! it opens a provider (another for each), and the upper 8 bits of its queue pairs' numbers are that
 //! slot ([`slot_of`]). So address and queue pair number of a peer say which process it is: on the
 //! same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by port 4791,
-//! and the process of the host that receives them hands them on. A Fairway carrier listens at
+//! and the process of the host that receives them hands them on. A Fairway provider listens at
 //! [`fairway_port()`]. Slots are claimed by an abstract Unix socket, so they belong to the network
 //! namespace and are free again when a process dies.
 //!
@@ -20,7 +20,7 @@
 //! **Invariants.** No protocol decision is made here. When a call that takes memory away has
 //! returned, nothing touches that memory any more. A program's listeners are called without a lock.
 //!
-//! **How to test:** `cargo test -p fairway-rdma` (carriers of one process, of several, and packets
+//! **How to test:** `cargo test -p fairway-rdma` (providers of one process, of several, and packets
 //! on a virtual wire); `cargo test -p fairway-verbs` for the library above.
 #![warn(unsafe_op_in_unsafe_fn)]
 
@@ -64,7 +64,7 @@ pub const fn slot_of(number: Qpn) -> u8 {
     (number.value() >> LOCAL_BITS) as u8
 }
 
-/// How long a thread that ends the process waits for the lock of a carrier: the thread that has it
+/// How long a thread that ends the process waits for the lock of a provider: the thread that has it
 /// may have been interrupted, and never release it.
 pub const LEAVING: Duration = Duration::from_millis(10);
 
@@ -171,43 +171,43 @@ pub struct NetworkCounters {
 
 /// Why something could not be made, changed or removed. Nothing has happened.
 #[derive(Debug)]
-pub enum CarrierError {
+pub enum ProviderError {
     /// There is no such object.
     Missing,
     /// Others still use it.
     Busy,
-    /// All of this kind, which the carrier has only so many of, are taken.
+    /// All of this kind, which the provider has only so many of, are taken.
     Limit(&'static str),
     /// The parameter of this name is out of range.
     Parameter(&'static str),
     /// There is no way to this address.
     Unreachable(IpAddr),
-    /// This carrier does not offer it.
+    /// This provider does not offer it.
     Unsupported(&'static str),
     /// The operating system refused; what was tried is said.
     Io(&'static str, std::io::Error),
 }
 
-impl fmt::Display for CarrierError {
+impl fmt::Display for ProviderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CarrierError::Missing => write!(f, "there is no such object"),
-            CarrierError::Busy => write!(f, "others still use it"),
-            CarrierError::Limit(name) => write!(f, "all {name} are taken"),
-            CarrierError::Parameter(name) => write!(f, "{name} is out of range"),
-            CarrierError::Unreachable(address) => write!(f, "there is no way to {address}"),
-            CarrierError::Unsupported(name) => write!(f, "this carrier does not offer {name}"),
-            CarrierError::Io(what, error) => write!(f, "{what}: {error}"),
+            ProviderError::Missing => write!(f, "there is no such object"),
+            ProviderError::Busy => write!(f, "others still use it"),
+            ProviderError::Limit(name) => write!(f, "all {name} are taken"),
+            ProviderError::Parameter(name) => write!(f, "{name} is out of range"),
+            ProviderError::Unreachable(address) => write!(f, "there is no way to {address}"),
+            ProviderError::Unsupported(name) => write!(f, "this provider does not offer {name}"),
+            ProviderError::Io(what, error) => write!(f, "{what}: {error}"),
         }
     }
 }
 
-impl std::error::Error for CarrierError {}
+impl std::error::Error for ProviderError {}
 
 /// A management datagram (a MAD to queue pair 1, as connection managers exchange).
 #[derive(Clone, Copy, Debug)]
 pub struct Management<'a> {
-    /// The network address it is from, as [`Carrier::resolve`] numbers them.
+    /// The network address it is from, as [`Provider::resolve`] numbers them.
     pub source: u64,
     /// The same as an address.
     pub from: IpAddr,
@@ -225,14 +225,14 @@ pub enum Routed {
     Here,
     /// The process of this slot.
     Slot(u8),
-    /// The process that has claimed this service ([`Carrier::claim_service`]).
+    /// The process that has claimed this service ([`Provider::claim_service`]).
     Service(u64),
 }
 
-/// Receives the events of a carrier. Called by the thread that drives the carrier, without any lock
-/// of the carrier, so that the carrier may be called from within; must not block.
+/// Receives the events of a provider. Called by the thread that drives the provider, without any lock
+/// of the provider, so that the provider may be called from within; must not block.
 pub trait Listener: Send + Sync {
-    /// A completion came to a queue that was armed ([`Carrier::arm`]); it no longer is.
+    /// A completion came to a queue that was armed ([`Provider::arm`]); it no longer is.
     fn completion(&self, queue: CompletionQueueId);
     /// Something happened that no operation asked for.
     fn event(&self, event: Event);
@@ -244,7 +244,7 @@ pub trait Listener: Send + Sync {
 pub trait ServiceClaim: Send + Sync {}
 
 /// A NIC as the verbs see it. It makes progress by itself, also while the program does not call it.
-pub trait Carrier: Send + Sync {
+pub trait Provider: Send + Sync {
     /// `roce` or `fairway`.
     fn name(&self) -> &'static str;
 
@@ -273,7 +273,7 @@ pub trait Carrier: Send + Sync {
         &self,
         memory: ForeignMemory,
         request: &MemoryRequest,
-    ) -> Result<MemoryRegion, CarrierError>;
+    ) -> Result<MemoryRegion, ProviderError>;
 
     /// Changes the protection domain of memory, and what peers may do with it. The key stays. What
     /// peers have under way and may not do any more is refused.
@@ -282,28 +282,28 @@ pub trait Carrier: Send + Sync {
         segment: SegmentId,
         rights: Rights,
         domain: u32,
-    ) -> Result<(), CarrierError>;
+    ) -> Result<(), ProviderError>;
 
     /// Refuses every access from now on, and returns when no operation uses the memory any more.
-    fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError>;
+    fn deregister(&self, segment: SegmentId) -> Result<(), ProviderError>;
 
     // ---- completion queues ----
 
     /// Makes a completion queue for `depth` completions. More than that many unpolled ones are an
     /// overrun: reported as an event, and an error for the queue pairs that use it.
-    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, CarrierError>;
+    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, ProviderError>;
 
     /// Changes how many completions it is for.
     fn resize_completion_queue(
         &self,
         queue: CompletionQueueId,
         depth: u32,
-    ) -> Result<(), CarrierError>;
+    ) -> Result<(), ProviderError>;
 
     /// Removes a completion queue that no queue pair uses.
-    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), CarrierError>;
+    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), ProviderError>;
 
-    /// Takes completions, the oldest first, and lets the carrier make progress. How many.
+    /// Takes completions, the oldest first, and lets the provider make progress. How many.
     fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize;
 
     /// Completions of a queue pair wait to be polled. False once it is destroyed.
@@ -311,26 +311,29 @@ pub trait Carrier: Send + Sync {
 
     /// The next completion that is added is to be told to the listener; if `solicited_only`, the
     /// next that is solicited, or an error.
-    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError>;
+    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), ProviderError>;
 
     // ---- queue pairs ----
 
     /// Makes a shared receive queue.
-    fn create_receive_queue(&self, domain: u32, depth: u32)
-    -> Result<ReceiveQueueId, CarrierError>;
+    fn create_receive_queue(
+        &self,
+        domain: u32,
+        depth: u32,
+    ) -> Result<ReceiveQueueId, ProviderError>;
 
     /// An event is to be raised, once, when fewer than `limit` receives are left in it.
-    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), CarrierError>;
+    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), ProviderError>;
 
     /// Removes a shared receive queue that no queue pair uses.
-    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), CarrierError>;
+    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), ProviderError>;
 
     /// Makes a queue pair, in the state Reset.
-    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError>;
+    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, ProviderError>;
 
     /// Removes a queue pair. What is posted is forgotten; when this returns, none of its memory is
     /// touched any more.
-    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError>;
+    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), ProviderError>;
 
     /// Takes a step in the life of a queue pair.
     fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError>;
@@ -338,8 +341,8 @@ pub trait Carrier: Send + Sync {
     /// Where in its life a queue pair is.
     fn state(&self, number: Qpn) -> Option<QueuePairState>;
 
-    /// This carrier's number for a network address.
-    fn resolve(&self, gid: Gid) -> Result<u64, CarrierError>;
+    /// This provider's number for a network address.
+    fn resolve(&self, gid: Gid) -> Result<u64, ProviderError>;
 
     /// The network address of a number.
     fn gid_of(&self, address: u64) -> Option<Gid>;
@@ -369,22 +372,22 @@ pub trait Carrier: Send + Sync {
     }
 
     /// Sends acknowledgements that wait for something to leave with, because the process is about
-    /// to end. Without effect if another thread keeps this carrier's lock for longer than
+    /// to end. Without effect if another thread keeps this provider's lock for longer than
     /// [`LEAVING`].
     fn acknowledge(&self);
 
     // ---- management ----
 
     /// Sends a management datagram (256 bytes) to queue pair 1 at an address.
-    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError>;
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), ProviderError>;
 
     /// From now on, management datagrams for this service come to this process.
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError>;
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError>;
 }
 
 /// Which protocol carries the verbs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CarrierKind {
+pub enum ProviderKind {
     /// RoCEv2.
     #[default]
     Roce,
@@ -392,9 +395,9 @@ pub enum CarrierKind {
     Fairway,
 }
 
-/// How a carrier is made.
+/// How a provider is made.
 #[derive(Clone, Debug)]
-pub struct CarrierOptions {
+pub struct ProviderOptions {
     /// The addresses of its device, at least one.
     pub addresses: Vec<IpAddr>,
     /// Payload bytes of a packet: 256, 512, 1024, 2048 or 4096.
@@ -413,10 +416,10 @@ pub struct CarrierOptions {
     pub paths: Option<u32>,
 }
 
-impl CarrierOptions {
+impl ProviderOptions {
     /// The defaults, for a device with these addresses.
-    pub fn new(addresses: Vec<IpAddr>, mtu: u32) -> CarrierOptions {
-        CarrierOptions {
+    pub fn new(addresses: Vec<IpAddr>, mtu: u32) -> ProviderOptions {
+        ProviderOptions {
             addresses,
             mtu,
             segmentation: true,
@@ -429,20 +432,20 @@ impl CarrierOptions {
     }
 }
 
-/// Makes a carrier.
+/// Makes a provider.
 pub fn open(
-    kind: CarrierKind,
-    options: &CarrierOptions,
+    kind: ProviderKind,
+    options: &ProviderOptions,
     listener: std::sync::Arc<dyn Listener>,
-) -> Result<std::sync::Arc<dyn Carrier>, CarrierError> {
+) -> Result<std::sync::Arc<dyn Provider>, ProviderError> {
     match kind {
-        CarrierKind::Roce => Ok(roce::open(options, listener)?),
-        CarrierKind::Fairway => fairway::open(options, listener),
+        ProviderKind::Roce => Ok(roce::open(options, listener)?),
+        ProviderKind::Fairway => fairway::open(options, listener),
     }
 }
 
 /// A random number.
-fn random() -> Result<u64, CarrierError> {
+fn random() -> Result<u64, ProviderError> {
     fairway_runtime::clock::random()
-        .map_err(|error| CarrierError::Io("draw random bytes", error.source))
+        .map_err(|error| ProviderError::Io("draw random bytes", error.source))
 }

@@ -1,4 +1,4 @@
-//! Management datagrams for a carrier whose queue pairs are not RoCE's: connection managers
+//! Management datagrams for a provider whose queue pairs are not RoCE's: connection managers
 //! exchange them by port 4791 all the same.
 
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use fairway_roce::Event;
 
 use super::roce::Endpoint;
 use super::slot::Slot;
-use super::{CarrierError, CarrierOptions, Listener, Management, Routed};
+use super::{Listener, Management, ProviderError, ProviderOptions, Routed};
 
 /// Translates the numbers of addresses.
 struct Renumbering<N> {
@@ -28,13 +28,13 @@ impl<N: Fn(IpAddr) -> u64 + Send + Sync> Listener for Renumbering<N> {
     }
 }
 
-/// Opens an endpoint for the process of this slot. `number` returns the number that the carrier
+/// Opens an endpoint for the process of this slot. `number` returns the number that the provider
 /// gives an address.
 pub(crate) fn open(
-    options: &CarrierOptions,
+    options: &ProviderOptions,
     slot: Slot,
     listener: Arc<dyn Listener>,
     number: impl Fn(IpAddr) -> u64 + Send + Sync + 'static,
-) -> Result<Endpoint, CarrierError> {
+) -> Result<Endpoint, ProviderError> {
     Endpoint::open(options, slot, Arc::new(Renumbering { listener, number }))
 }

@@ -5,7 +5,7 @@
 //! payload; `core` is all of that behind one lock, with the protocol
 //! ([`roce::Host`](fairway_roce::Host)), as the live driver wants it
 //! ([`Protocol`](fairway_runtime::Protocol)); `endpoint` is a process without queue pairs. A
-//! carrier has a slot of its own, also if its process has several.
+//! provider has a slot of its own, also if its process has several.
 //!
 //! What one peer's packets ask for is carried out while the lock is held, copying included: so when
 //! a call that takes memory away has returned, nothing touches it any more.
@@ -48,20 +48,20 @@ pub(super) use self::endpoint::Endpoint;
 
 use super::slot::{Claimed, Service, Slot};
 use super::{
-    Carrier, CarrierError, CarrierOptions, DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING,
-    LOCAL_BITS, Listener, NetworkCounters, ServiceClaim,
+    DEVICE_ADDRESSES, ForeignMemory, Gid, LEAVING, LOCAL_BITS, Listener, NetworkCounters, Provider,
+    ProviderError, ProviderOptions, ServiceClaim,
 };
 
 /// Every so many turns all sockets are looked at, although nothing is known to wait.
 const TURNS_PER_LOOK: u32 = 8;
 
-/// Queue pairs of a carrier: two of the bits of their numbers tell their uses apart.
+/// Queue pairs of a provider: two of the bits of their numbers tell their uses apart.
 const QUEUE_PAIRS: u32 = 1 << (LOCAL_BITS - 2);
 
 /// The rate that DCQCN takes the link's to be. It only begins there.
 const LINE_BITS: u64 = 100_000_000_000;
 
-/// A carrier over RoCEv2.
+/// A provider over RoCEv2.
 struct Roce {
     driver: Driver<RoceCore>,
     gids: Vec<Gid>,
@@ -71,28 +71,28 @@ struct Roce {
 
 /// Opens one, on a slot of its own.
 pub(super) fn open(
-    options: &CarrierOptions,
+    options: &ProviderOptions,
     listener: Arc<dyn Listener>,
-) -> Result<Arc<dyn Carrier>, CarrierError> {
+) -> Result<Arc<dyn Provider>, ProviderError> {
     check(options)?;
     start(options, sockets::open(options)?, listener)
 }
 
-fn check(options: &CarrierOptions) -> Result<(), CarrierError> {
+fn check(options: &ProviderOptions) -> Result<(), ProviderError> {
     if !matches!(options.mtu, 256 | 512 | 1024 | 2048 | 4096) {
-        return Err(CarrierError::Parameter("mtu"));
+        return Err(ProviderError::Parameter("mtu"));
     }
     if !(1..=DEVICE_ADDRESSES).contains(&options.addresses.len()) {
-        return Err(CarrierError::Parameter("addresses"));
+        return Err(ProviderError::Parameter("addresses"));
     }
     Ok(())
 }
 
 fn start(
-    options: &CarrierOptions,
+    options: &ProviderOptions,
     opened: sockets::Opened,
     listener: Arc<dyn Listener>,
-) -> Result<Arc<dyn Carrier>, CarrierError> {
+) -> Result<Arc<dyn Provider>, ProviderError> {
     let slot = opened.slot.number();
     let received = opened.datapath.port().granted().receive_bytes;
     let limits = limits(slot);
@@ -117,9 +117,9 @@ struct Parts {
 }
 
 /// Watches the sockets of a process and its slot.
-fn assemble(opened: sockets::Opened) -> Result<Parts, CarrierError> {
+fn assemble(opened: sockets::Opened) -> Result<Parts, ProviderError> {
     let sockets::Opened { slot, datapath, locals, segmentation } = opened;
-    let failed = |error| CarrierError::Io("watch the sockets", error);
+    let failed = |error| ProviderError::Io("watch the sockets", error);
     let port = datapath.port();
     let (background, look) = (port.waiter().map_err(failed)?, port.waiter().map_err(failed)?);
     background.watch(slot.fd(), OTHERS).map_err(failed)?;
@@ -149,14 +149,14 @@ impl<P: Process> Driver<P> {
         background: Waiter,
         slot: Arc<Slot>,
         listener: Arc<dyn Listener>,
-    ) -> Result<Self, CarrierError> {
+    ) -> Result<Self, ProviderError> {
         let outside = Outside::new(slot, listener);
         let shared = Arc::new(Shared::new(core, Some(io), vec![background], true, outside));
         let driven = shared.clone();
         let thread = std::thread::Builder::new()
             .name("fairway-roce".into())
             .spawn(move || run_background(&driven))
-            .map_err(|error| CarrierError::Io("start a thread", error))?;
+            .map_err(|error| ProviderError::Io("start a thread", error))?;
         Ok(Driver { shared, thread: Mutex::new(Some(thread)) })
     }
 
@@ -186,8 +186,8 @@ impl<P: Process> Driver<P> {
         counters
     }
 
-    /// As [`Carrier::send_management`].
-    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+    /// As [`Provider::send_management`].
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), ProviderError> {
         self.with_io(|core, io| core.network().send_management(io, clock::now(), to, bytes))
     }
 
@@ -198,19 +198,19 @@ impl<P: Process> Driver<P> {
     }
 
     /// This process's number for a network address that there is a way to.
-    fn resolve(&self, ip: IpAddr) -> Result<u64, CarrierError> {
+    fn resolve(&self, ip: IpAddr) -> Result<u64, ProviderError> {
         self.with(|core| {
             let routes = &mut core.network().routes;
-            let number = routes.number(ip).ok_or(CarrierError::Limit("addresses"))?;
+            let number = routes.number(ip).ok_or(ProviderError::Limit("addresses"))?;
             routes.way(number)?.reachable(ip)?;
             Ok(number)
         })
     }
 
-    /// As [`Carrier::claim_service`].
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+    /// As [`Provider::claim_service`].
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError> {
         let service = Arc::new(Service::claim(service)?);
-        let failed = |error| CarrierError::Io("watch a service", error);
+        let failed = |error| ProviderError::Io("watch a service", error);
         let watched = |core: &mut P, io: &mut RoceIo| -> std::io::Result<()> {
             io.sockets.watch_other(service.fd())?;
             core.network().add_service(&service);
@@ -261,7 +261,7 @@ fn limits(slot: u8) -> Limits {
 }
 
 /// `received`: bytes of a socket's receive buffer, as the kernel counts them.
-fn profile(options: &CarrierOptions, received: usize) -> Profile {
+fn profile(options: &ProviderOptions, received: usize) -> Profile {
     // The kernel counts up to twice what a packet has. What is on its way to one peer should find
     // room there even if packets of others have half of it.
     let window = received / 4 / (options.mtu as usize + 512);
@@ -284,7 +284,7 @@ fn profile(options: &CarrierOptions, received: usize) -> Profile {
     }
 }
 
-impl Carrier for Roce {
+impl Provider for Roce {
     fn name(&self) -> &'static str {
         "roce"
     }
@@ -313,9 +313,9 @@ impl Carrier for Roce {
         &self,
         memory: ForeignMemory,
         request: &MemoryRequest,
-    ) -> Result<MemoryRegion, CarrierError> {
+    ) -> Result<MemoryRegion, ProviderError> {
         if request.length != memory.len() as u64 {
-            return Err(CarrierError::Parameter("length"));
+            return Err(ProviderError::Parameter("length"));
         }
         self.driver.with(|core| {
             let region = core.host.register(request).map_err(refused)?;
@@ -336,12 +336,12 @@ impl Carrier for Roce {
         segment: SegmentId,
         rights: Rights,
         domain: u32,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         let changed = |core: &mut RoceCore| core.host.change_region(segment, rights, domain);
         self.driver.with(changed).map_err(refused)
     }
 
-    fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
+    fn deregister(&self, segment: SegmentId) -> Result<(), ProviderError> {
         self.driver.shared.catch_up();
         self.driver.with(|core| {
             core.host.deregister(segment).map_err(refused)?;
@@ -350,7 +350,7 @@ impl Carrier for Roce {
         })
     }
 
-    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
+    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, ProviderError> {
         self.driver.with(|core| core.host.create_completion_queue(depth).map_err(refused))
     }
 
@@ -358,12 +358,12 @@ impl Carrier for Roce {
         &self,
         queue: CompletionQueueId,
         depth: u32,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         let resized = |core: &mut RoceCore| core.host.resize_completion_queue(queue, depth);
         self.driver.with(resized).map_err(refused)
     }
 
-    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), CarrierError> {
+    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), ProviderError> {
         self.driver.with(|core| core.host.destroy_completion_queue(queue).map_err(refused))
     }
 
@@ -389,7 +389,7 @@ impl Carrier for Roce {
         self.driver.with(|core| core.host.has_completions(number))
     }
 
-    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
+    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), ProviderError> {
         self.driver.with(|core| core.host.arm(queue, solicited_only)).map_err(refused)?;
         self.driver.shared.demand_background();
         Ok(())
@@ -399,19 +399,19 @@ impl Carrier for Roce {
         &self,
         domain: u32,
         depth: u32,
-    ) -> Result<ReceiveQueueId, CarrierError> {
+    ) -> Result<ReceiveQueueId, ProviderError> {
         self.driver.with(|core| core.host.create_receive_queue(domain, depth)).map_err(refused)
     }
 
-    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), CarrierError> {
+    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), ProviderError> {
         self.driver.with(|core| core.host.limit_receive_queue(queue, limit)).map_err(refused)
     }
 
-    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), CarrierError> {
+    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), ProviderError> {
         self.driver.with(|core| core.host.destroy_receive_queue(queue)).map_err(refused)
     }
 
-    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError> {
+    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, ProviderError> {
         self.driver.with(|core| {
             let number = core.host.create_queue_pair(config).map_err(refused)?;
             if config.transport != Transport::Rc {
@@ -421,7 +421,7 @@ impl Carrier for Roce {
         })
     }
 
-    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
+    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), ProviderError> {
         self.driver.with_io(|core, io| {
             // What has arrived for a connection is acknowledged. What has arrived for another queue
             // pair is dropped: a program may have unmapped the memory of its receives by now,
@@ -450,7 +450,7 @@ impl Carrier for Roce {
         self.driver.with(|core| core.host.state(number))
     }
 
-    fn resolve(&self, gid: Gid) -> Result<u64, CarrierError> {
+    fn resolve(&self, gid: Gid) -> Result<u64, ProviderError> {
         self.driver.resolve(gid.ip())
     }
 
@@ -495,11 +495,11 @@ impl Carrier for Roce {
         }
     }
 
-    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), ProviderError> {
         self.driver.send_management(to, bytes)
     }
 
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError> {
         self.driver.claim_service(service)
     }
 }
@@ -517,12 +517,12 @@ fn all<R>(
     (requests.len(), None)
 }
 
-fn refused(error: SetupError) -> CarrierError {
+fn refused(error: SetupError) -> ProviderError {
     match error {
-        SetupError::Limit(name) => CarrierError::Limit(name),
-        SetupError::Number => CarrierError::Parameter("number"),
-        SetupError::Parameter(name) => CarrierError::Parameter(name),
-        SetupError::Missing => CarrierError::Missing,
-        SetupError::Busy => CarrierError::Busy,
+        SetupError::Limit(name) => ProviderError::Limit(name),
+        SetupError::Number => ProviderError::Parameter("number"),
+        SetupError::Parameter(name) => ProviderError::Parameter(name),
+        SetupError::Missing => ProviderError::Missing,
+        SetupError::Busy => ProviderError::Busy,
     }
 }

@@ -1,6 +1,6 @@
 //! Which process of its host this is, and what processes of one host hand each other.
 //!
-//! Slots are claimed per carrier: a process that opens several has several. A slot is the bound
+//! Slots are claimed per provider: a process that opens several has several. A slot is the bound
 //! name of an abstract Unix datagram socket, so it belongs to the network namespace, no other
 //! process can have it, and it is free again when its process dies. What arrives there comes from
 //! processes of this host, of any user, and is checked as strictly as what comes from the network.
@@ -16,7 +16,7 @@ use fairway_engine::wire::Instant;
 
 use self::unsent::Queue;
 use super::forwarded::FORWARDED_BYTES_MAX;
-use super::{CarrierError, SLOTS, ServiceClaim};
+use super::{ProviderError, SLOTS, ServiceClaim};
 
 mod unsent;
 
@@ -55,21 +55,21 @@ pub(crate) enum Handed {
 impl Slot {
     /// Claims the first free slot for which `accept` holds too; what it gives is given back.
     pub(crate) fn claim<T>(
-        mut accept: impl FnMut(u8) -> Result<Option<T>, CarrierError>,
-    ) -> Result<(Slot, T), CarrierError> {
+        mut accept: impl FnMut(u8) -> Result<Option<T>, ProviderError>,
+    ) -> Result<(Slot, T), ProviderError> {
         for number in 0..SLOTS {
             let number = number as u8;
             let socket = match bind(&name(Addressee::Slot(number))) {
                 Ok(socket) => socket,
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
-                Err(error) => return Err(CarrierError::Io("claim a slot", error)),
+                Err(error) => return Err(ProviderError::Io("claim a slot", error)),
             };
             if let Some(with) = accept(number)? {
                 let (unsent, waiting) = (Mutex::default(), AtomicUsize::new(0));
                 return Ok((Slot { number, socket, unsent, waiting }, with));
             }
         }
-        Err(CarrierError::Limit("slots of this host"))
+        Err(ProviderError::Limit("slots of this host"))
     }
 
     /// Its number.
@@ -150,11 +150,11 @@ pub(crate) struct Service {
 
 impl Service {
     /// Claims it.
-    pub(crate) fn claim(service: u64) -> Result<Service, CarrierError> {
+    pub(crate) fn claim(service: u64) -> Result<Service, ProviderError> {
         match bind(&name(Addressee::Service(service))) {
             Ok(socket) => Ok(Service { socket }),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(CarrierError::Busy),
-            Err(error) => Err(CarrierError::Io("claim a service", error)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ProviderError::Busy),
+            Err(error) => Err(ProviderError::Io("claim a service", error)),
         }
     }
 
@@ -169,7 +169,7 @@ impl Service {
     }
 }
 
-/// The application's hold on a service. The carrier has only a weak one.
+/// The application's hold on a service. The provider has only a weak one.
 #[derive(Debug)]
 pub(crate) struct Claimed {
     /// Held, so that the name stays bound.

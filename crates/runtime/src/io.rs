@@ -13,7 +13,7 @@ const RETRY_AFTER: Duration = Duration::from_us(50);
 
 /// Where a run of packets goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct Destination {
     /// Number of the path.
     pub path: usize,
     /// Index of the socket that it leaves from.
@@ -74,7 +74,7 @@ pub struct Io<C: Companion> {
 /// The run of packets that is being put together, and what waits for the next one.
 pub struct Outbox<C: Companion> {
     train: Train,
-    bound_for: Option<Bound>,
+    bound_for: Option<Destination>,
     /// The packet that begins the next run.
     pub pending: Option<C::Pending>,
     /// An acknowledgement that waits: what the application may answer leaves with it.
@@ -105,7 +105,7 @@ impl<C: Companion> Outbox<C> {
     }
 
     /// True if a packet of `length` bytes to this place may join the run.
-    pub fn takes(&self, bound: &Bound, length: usize) -> bool {
+    pub fn takes(&self, bound: &Destination, length: usize) -> bool {
         match &self.bound_for {
             None => true,
             Some(other) => other == bound && self.train.check(length).is_ok(),
@@ -113,7 +113,7 @@ impl<C: Companion> Outbox<C> {
     }
 
     /// Adds a packet to the run.
-    pub fn append(&mut self, bound: Bound, header: &[u8], payload: RawSlice) -> Appended {
+    pub fn append(&mut self, bound: Destination, header: &[u8], payload: RawSlice) -> Appended {
         if self.bound_for.is_some_and(|other| other != bound) {
             return Appended::Next;
         }
@@ -211,7 +211,7 @@ impl<C: Companion> Io<C> {
 
     fn transmit_run(&mut self, now: Instant) -> bool {
         let Outbox { train, bound_for, retry_at, .. } = &mut self.outbox;
-        let Some(Bound { path, socket, to }) = *bound_for else { return true };
+        let Some(Destination { path, socket, to }) = *bound_for else { return true };
         let begun = self.own.call_begins();
         match self.sockets.datapath.transmit(ns(now), path, socket, &to, train) {
             Ok(Sent::All) => self.own.left(begun),

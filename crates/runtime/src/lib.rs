@@ -55,7 +55,7 @@ mod turn;
 pub use delayed_ack::DelayedAck;
 pub use error::SystemError;
 pub use execution::{execute_due, report};
-pub use io::{Appended, Bound, Companion, Io, Outbox};
+pub use io::{Appended, Companion, Destination, Io, Outbox};
 pub use memories::{Memories, MemoryCounters, Unregistered};
 pub use memory::{Gone, Memory, SharedBytes, survive_missing_memory};
 pub use poll_detector::PollDetector;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time;
 
 use fairway::without_signals;
-use fairway_rdma::{Carrier, Gid, Management, Routed, ServiceClaim};
+use fairway_rdma::{Gid, Management, Provider, Routed, ServiceClaim};
 use fairway_roce::cm::{
     ConnectionId, Limits, ListenerId, Manager, Profile, Route, Sender, Transmit, destination,
     route, source,
@@ -37,7 +37,7 @@ const BACKLOG: u32 = 1024;
 pub(super) struct CmDevice {
     me: Weak<CmDevice>,
     pub(super) device: &'static DeviceHandle,
-    pub(super) carrier: Arc<dyn Carrier>,
+    pub(super) provider: Arc<dyn Provider>,
     /// The address of the `ibv_context` that all ids of the device share.
     context: usize,
     /// The address of the `ibv_pd` that ids have by default; 0 before it is needed.
@@ -106,18 +106,18 @@ impl CmDevice {
             return Ok(Arc::clone(cm_device));
         }
         let device_state = DeviceState::of(&device.device);
-        let carrier = Arc::clone(device_state.carrier()?);
+        let provider = Arc::clone(device_state.provider()?);
         let context = verbs::ibv_open_device(device.as_ptr());
         if context.is_null() {
             return Err(Errno(libc::ENODEV));
         }
         let manager =
-            Manager::new(&Limits::default(), &Profile::default(), carrier.slot(), random());
+            Manager::new(&Limits::default(), &Profile::default(), provider.slot(), random());
         let state = State { manager, cores: HashMap::new(), services: HashMap::new(), timer: None };
         let cm_device = Arc::new_cyclic(|me| CmDevice {
             me: Weak::clone(me),
             device,
-            carrier,
+            provider,
             context: context as usize,
             domain: Mutex::new(0),
             state: Mutex::new(state),
@@ -157,7 +157,7 @@ impl CmDevice {
     /// The number of an address in the device's GID table.
     pub(super) fn gid_index(&self, address: IpAddr) -> u8 {
         let gid = Gid::from(address);
-        self.carrier.gids().iter().position(|other| *other == gid).unwrap_or(0) as u8
+        self.provider.gids().iter().position(|other| *other == gid).unwrap_or(0) as u8
     }
 
     /// Does something with the state machine, then everything that follows from it.
@@ -167,7 +167,7 @@ impl CmDevice {
         result
     }
 
-    /// The same without a look at what events wait for, which needs the carrier's lock.
+    /// The same without a look at what events wait for, which needs the provider's lock.
     fn act_and_send<R>(&self, body: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut to_send = Vec::new();
         let result = {
@@ -183,7 +183,7 @@ impl CmDevice {
         // Without the lock: a peer in this process receives the datagram within the call.
         for Transmit { to, bytes } in to_send {
             // What can't be sent is lost, and repeated.
-            let _ = self.carrier.send_management(to, &bytes);
+            let _ = self.provider.send_management(to, &bytes);
         }
         result
     }
@@ -191,7 +191,7 @@ impl CmDevice {
     /// Closes every connection, which tells its peer that this process ends. What has come by now
     /// is acknowledged before: to its sender it is a success.
     fn leave(&self) {
-        self.carrier.acknowledge();
+        self.provider.acknowledge();
         self.act_and_send(|state, now| {
             let open: Vec<ConnectionId> =
                 state.cores.drain().map(|(connection, _)| connection).collect();
@@ -292,14 +292,14 @@ impl CmDevice {
     /// A request for this process, which may have come to another of its devices.
     fn receive_request(&self, datagram: &Management<'_>) {
         let destination = destination(datagram.bytes);
-        let other = destination.filter(|ip| !self.carrier.gids().contains(&Gid::from(*ip)));
+        let other = destination.filter(|ip| !self.provider.gids().contains(&Gid::from(*ip)));
         let other = other.and_then(|ip| {
             cm_devices()
                 .into_iter()
-                .find(|cm_device| cm_device.carrier.gids().contains(&Gid::from(ip)))
+                .find(|cm_device| cm_device.provider.gids().contains(&Gid::from(ip)))
         });
         let Some(other) = other else { return self.receive(datagram) };
-        if let Ok(source) = other.carrier.resolve(Gid::from(datagram.from)) {
+        if let Ok(source) = other.provider.resolve(Gid::from(datagram.from)) {
             other.receive(&Management { source, ..*datagram });
         }
     }
@@ -316,7 +316,7 @@ fn leave() {
 fn sender(datagram: &Management<'_>) -> Sender {
     let cm_devices = cm_devices();
     let is_own = |ip: &IpAddr| {
-        let has = |cm_device: &Arc<CmDevice>| cm_device.carrier.gids().contains(&Gid::from(*ip));
+        let has = |cm_device: &Arc<CmDevice>| cm_device.provider.gids().contains(&Gid::from(*ip));
         plain(*ip).is_loopback() || cm_devices.iter().any(has)
     };
     let from = plain(datagram.from);
@@ -329,7 +329,7 @@ fn sender(datagram: &Management<'_>) -> Sender {
 impl ManagementListener for CmDevice {
     fn management(&self, datagram: &Management<'_>) -> Routed {
         match route(datagram.bytes) {
-            Route::Slot(slot) if slot == self.carrier.slot() => self.receive(datagram),
+            Route::Slot(slot) if slot == self.provider.slot() => self.receive(datagram),
             Route::Service(service)
                 if cm_devices().iter().any(|cm_device| cm_device.listens(service)) =>
             {
@@ -337,7 +337,7 @@ impl ManagementListener for CmDevice {
             }
             Route::Slot(slot) if datagram.deliverable => return Routed::Slot(slot),
             Route::Service(service) if datagram.deliverable => return Routed::Service(service),
-            Route::Slot(_) | Route::Service(_) => refuse_to(&*self.carrier, datagram),
+            Route::Slot(_) | Route::Service(_) => refuse_to(&*self.provider, datagram),
             Route::Anyone => self.receive(datagram),
         }
         Routed::Here
@@ -359,18 +359,18 @@ pub(super) fn listen(
         }
     };
     let first = at.first().ok_or(Errno(libc::ENODEV))?;
-    claim(&*first.carrier, service)?;
+    claim(&*first.provider, service)?;
     lock(&core.inner).service = Some(service);
     at.iter().try_for_each(|cm_device| cm_device.listen(service, backlog, core))
 }
 
-fn claim(carrier: &dyn Carrier, service: u64) -> Result<()> {
+fn claim(provider: &dyn Provider, service: u64) -> Result<()> {
     let mut claims = lock(&CLAIMS);
     if let Some(claim) = claims.iter_mut().find(|claim| claim.service == service) {
         claim.users += 1;
         return Ok(());
     }
-    let held = carrier.claim_service(service).map_err(|_| Errno(libc::EADDRINUSE))?;
+    let held = provider.claim_service(service).map_err(|_| Errno(libc::EADDRINUSE))?;
     claims.push(Claim { service, users: 1, _held: held });
     Ok(())
 }

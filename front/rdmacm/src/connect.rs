@@ -99,10 +99,10 @@ extern "C" fn rdma_connect(
         let (cm_device, local, remote) = ends(&core)?;
         let greeting = lock(&core.inner).greeting.clone();
         let data = if greeting.is_empty() { given(&param)? } else { &greeting };
-        let to = cm_device.carrier.resolve(Gid::from(remote.ip()))?;
+        let to = cm_device.provider.resolve(Gid::from(remote.ip()))?;
         // What the peer compares with, and sends to: a device has one way to a host, whichever of
         // its addresses the program is bound to.
-        let source = cm_device.carrier.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
+        let source = cm_device.provider.leaves_from(to).map_or(local.ip(), |gid| gid.ip());
         let header = IpHeader { source_port: local.port(), source, destination: remote.ip() };
         match this.is_datagram() {
             true => query(&core, &cm_device, to, &header, data)?,

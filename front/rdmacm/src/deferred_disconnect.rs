@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fairway_rdma::Carrier;
+use fairway_rdma::Provider;
 use fairway_wire::{Duration, Instant, Qpn};
 
 use super::clock::now;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_ms(if cfg!(test) { 2000 } else { 100 }
 #[derive(Clone)]
 struct Deferred {
     core: Arc<Core>,
-    carrier: Arc<dyn Carrier>,
+    provider: Arc<dyn Provider>,
     queue_pair: Qpn,
     notes: Vec<Note>,
     until: Instant,
@@ -37,19 +37,19 @@ impl Deferred {
         Arc::ptr_eq(&self.core, core)
     }
 
-    /// To be asked without any lock, because the carrier takes its own.
+    /// To be asked without any lock, because the provider takes its own.
     fn is_due(&self, now: Instant) -> bool {
-        now.is_at_or_after(self.until) || !self.carrier.has_completions(self.queue_pair)
+        now.is_at_or_after(self.until) || !self.provider.has_completions(self.queue_pair)
     }
 }
 
 static DEFERRED: Mutex<Vec<Deferred>> = Mutex::new(Vec::new());
 
 /// Keeps the news for the time being. [`release`] is to be called soon, without a lock.
-pub(super) fn defer(carrier: &Arc<dyn Carrier>, queue_pair: Qpn, note: Note, now: Instant) {
-    let (core, carrier) = (Arc::clone(&note.core), Arc::clone(carrier));
+pub(super) fn defer(provider: &Arc<dyn Provider>, queue_pair: Qpn, note: Note, now: Instant) {
+    let (core, provider) = (Arc::clone(&note.core), Arc::clone(provider));
     let mut all = lock(&DEFERRED);
-    all.push(Deferred { core, carrier, queue_pair, notes: vec![note], until: now + PATIENCE });
+    all.push(Deferred { core, provider, queue_pair, notes: vec![note], until: now + PATIENCE });
     manager::set_waiting(all.len(), release_now);
 }
 

@@ -1,7 +1,7 @@
 //! librdmacm: the connection manager as C programs know it.
 //!
 //! **What it is.** The C ABI of librdmacm, on top of [`roce::cm`](fairway_roce::cm) and of
-//! libibverbs (`fairway-verbs`). One file is both libraries, because a carrier and its sockets
+//! libibverbs (`fairway-verbs`). One file is both libraries, because a provider and its sockets
 //! exist once in a process: the static library of this crate contains libibverbs, is linked to
 //! `libibverbs.so.1`, and `librdmacm.so.1` is a second name of that.
 //!
@@ -17,7 +17,7 @@
 //! may delay; `endpoint` has the calls that do several things at once.
 //!
 //! **Invariants.** A lock of an id is taken under that of a device, never the other way round; and
-//! no lock is held while the carrier or a call of libibverbs is at work.
+//! no lock is held while the provider or a call of libibverbs is at work.
 //!
 //! **How to test:** `cargo test -p fairway-rdmacm` compares the structs with the installed header,
 //! calls the functions, and runs programs of rdma-core where they are installed.

@@ -1,5 +1,5 @@
 //! The ports of a process. Between processes a service can be claimed only once
-//! ([`Carrier::claim_service`](fairway_rdma::Carrier::claim_service)).
+//! ([`Provider::claim_service`](fairway_rdma::Provider::claim_service)).
 
 use std::net::IpAddr;
 use std::sync::Mutex;

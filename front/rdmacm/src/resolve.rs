@@ -112,7 +112,7 @@ fn find_way(this: &Id, destination: SocketAddr) -> Result<()> {
         return Err(Errno(libc::EAFNOSUPPORT));
     }
     let cm_device = CmDevice::at(from)?;
-    cm_device.carrier.resolve(Gid::from(to))?;
+    cm_device.provider.resolve(Gid::from(to))?;
     let taken = match bound {
         Some(_) => None,
         None => Some(Port::take(space, from, 0, false)?),

@@ -14,19 +14,19 @@ fn talk(server: &[&str], client: &[&str]) -> String {
     talk_over("roce", server, client)
 }
 
-/// The same over a carrier.
-fn talk_over(carrier: &str, server: &[&str], client: &[&str]) -> String {
+/// The same over a provider.
+fn talk_over(provider: &str, server: &[&str], client: &[&str]) -> String {
     let port = free_port();
     let number = ["-p", &port.to_string()];
     let (server, client) = ([server, &number].concat(), [client, &number].concat());
-    talk_as(carrier, &server, &client)
+    talk_as(provider, &server, &client)
 }
 
 /// The same at the port that the programs name, or know.
-fn talk_as(carrier: &str, server: &[&str], client: &[&str]) -> String {
+fn talk_as(provider: &str, server: &[&str], client: &[&str]) -> String {
     let half = |arguments: &[&str]| {
         let mut half = command(arguments[0]);
-        half.args(&arguments[1..]).env("FAIRWAY_CARRIER", carrier);
+        half.args(&arguments[1..]).env("FAIRWAY_PROVIDER", provider);
         half
     };
     let waiting = Running::server(half(server));
@@ -42,13 +42,13 @@ fn rping_compares_what_it_reads_and_writes() {
         return;
     }
     let _alone = alone();
-    for carrier in ["roce", "fairway"] {
+    for provider in ["roce", "fairway"] {
         for address in ["127.0.0.1", "::1"] {
             let server = ["rping", "-s", "-a", address, "-C", "10", "-V"];
             let client = ["rping", "-c", "-a", address, "-C", "10", "-V", "-v"];
-            let text = talk_over(carrier, &server, &client);
+            let text = talk_over(provider, &server, &client);
             let pings = text.matches("ping data: rdma-ping-").count();
-            assert_eq!(pings, 10, "{carrier} {address}: {text}");
+            assert_eq!(pings, 10, "{provider} {address}: {text}");
         }
     }
 }

@@ -196,20 +196,20 @@ fn client_of_any_of_its_hosts_addresses_is_served() {
     }
     let _alone = alone();
     let Some(hosts) = hosts_or_skip("bound") else { return };
-    for carrier in ["roce", "fairway"] {
+    for provider in ["roce", "fairway"] {
         for bound in ["10.77.0.1", "10.77.0.3"] {
             let port = free_port().to_string();
             let half = |arguments: &[&str]| {
                 let mut half = on_wire("rping");
                 half.args(["-C", "5", "-V", "-p", &port, "-a", "10.77.0.2"]).args(arguments);
-                half.env("FAIRWAY_CARRIER", carrier);
+                half.env("FAIRWAY_PROVIDER", provider);
                 half
             };
             let server = hosts.inside(SERVER, || Running::server(half(&["-s"])));
             server.listens("rdma");
             let client = hosts.inside(CLIENT, || Running::start(half(&["-c", "-v", "-I", bound])));
             let printed = client.outcome().succeeded();
-            assert_eq!(printed.matches("ping data").count(), 5, "{carrier} {bound}: {printed}");
+            assert_eq!(printed.matches("ping data").count(), 5, "{provider} {bound}: {printed}");
             server.outcome().succeeded();
         }
     }

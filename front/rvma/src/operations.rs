@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use fairway::{Completion, Context, Error, Jetty, JettyOptions, MailTo, Peer};
+use fairway::{Completion, Context, Error, Jetty, JettyOptions, MailboxAddress, Peer};
 
 use crate::guard::{Deadline, lock};
 use crate::registry::Lease;
@@ -94,7 +94,7 @@ impl Operations {
         direction: Direction,
         peer: &Peer,
         lease: &Lease,
-        to: MailTo,
+        to: MailboxAddress,
         detached: bool,
     ) -> Result<usize> {
         let what = What { direction, mailbox: to.address, peer: peer.address() };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairway_rdma::{Carrier, Gid};
+use fairway_rdma::{Gid, Provider};
 use libc::c_int;
 
 use crate::abi::*;
@@ -15,7 +15,7 @@ use crate::query;
 #[repr(C)]
 pub struct AddressHandle {
     base: ibv_ah,
-    /// The carrier's number for the address.
+    /// The provider's number for the address.
     pub(crate) address: u64,
 }
 
@@ -24,10 +24,10 @@ unsafe impl Handle for ibv_ah {
     type Object = AddressHandle;
 }
 
-/// The carrier's number for the address that an address vector leads to.
+/// The provider's number for the address that an address vector leads to.
 pub(crate) fn resolve(
     context: &Context,
-    carrier: &Arc<dyn Carrier>,
+    provider: &Arc<dyn Provider>,
     attr: &ibv_ah_attr,
 ) -> Result<u64> {
     // With RoCE a LID is no address: there has to be a GID.
@@ -39,13 +39,13 @@ pub(crate) fn resolve(
     if to.ip().is_unspecified() || to.ip().is_multicast() {
         return Err(EINVAL);
     }
-    Ok(carrier.resolve(to)?)
+    Ok(provider.resolve(to)?)
 }
 
 fn create(pd: Ptr<'_, ibv_pd>, attr: &ibv_ah_attr) -> Result<*mut ibv_ah> {
     let context = pd.object().context();
     let owner = context.object();
-    let address = resolve(owner, owner.device_state.carrier()?, attr)?;
+    let address = resolve(owner, owner.device_state.provider()?, attr)?;
     let handle = owner.device_state.number();
     let base = ibv_ah { context: context.raw(), pd: pd.raw(), handle };
     Ok(ibv_ah::give(Box::new(AddressHandle { base, address })))
@@ -135,7 +135,7 @@ extern "C" fn ibv_create_ah_from_wc(
     object(|| create(pd, &way_back(pd.object().context().object(), port, wc, grh)?))
 }
 
-/// The hardware address behind a GID: the carrier finds its way by IP, so the device's own will do
+/// The hardware address behind a GID: the provider finds its way by IP, so the device's own will do
 /// for programs that only show it.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_resolve_eth_l2_from_gid(
@@ -147,7 +147,7 @@ extern "C" fn ibv_resolve_eth_l2_from_gid(
     const NO_VLAN: u16 = 0xffff;
     number(|| {
         let owner = context.object();
-        resolve(owner, owner.device_state.carrier()?, attr)?;
+        resolve(owner, owner.device_state.provider()?, attr)?;
         mac.write(owner.device().device.hardware);
         if let Some(vlan) = vlan {
             vlan.write(NO_VLAN);

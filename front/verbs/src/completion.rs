@@ -1,4 +1,4 @@
-//! Completions of the carrier as programs read them.
+//! Completions of the provider as programs read them.
 
 use fairway_device::CompletionQueueId;
 use fairway_roce::{Completion, CompletionKind, Status};
@@ -7,7 +7,7 @@ use libc::{c_int, c_uint};
 
 use crate::abi::*;
 
-/// Completions fetched from the carrier at once.
+/// Completions fetched from the provider at once.
 pub(crate) const BATCH: usize = 32;
 
 /// A completion queue's id as a number.

@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fairway_device::CompletionQueueId;
-use fairway_rdma::{Carrier, Gid};
+use fairway_rdma::{Gid, Provider};
 use fairway_roce::Completion;
 use fairway_wire::Qpn;
 use libc::{c_int, c_uint, c_void};
@@ -93,7 +93,7 @@ extern "C" fn ibv_ack_cq_events(cq: Ptr<'_, ibv_cq>, events: c_uint) {
 pub struct CompletionQueue {
     pub(crate) ex: ibv_cq_ex,
     pub(crate) id: CompletionQueueId,
-    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) provider: Arc<dyn Provider>,
     /// What was fetched and is being read.
     pub(crate) reading: Held<Reading>,
     device_state: Arc<DeviceState>,
@@ -104,7 +104,7 @@ pub struct CompletionQueue {
     users: Mutex<u32>,
 }
 
-/// Room for completions of the carrier.
+/// Room for completions of the provider.
 pub struct Reading {
     pub(crate) fetched: Box<[Completion; BATCH]>,
     /// The one that `ibv_wc_read_*` read.
@@ -137,7 +137,7 @@ impl CompletionQueue {
     pub(crate) fn datagram(&self, received: &Completion) -> Option<PacketKind> {
         let pairs = self.datagrams.read().unwrap_or_else(PoisonError::into_inner);
         pairs.contains(&received.queue_pair).then(|| {
-            match self.carrier.gid_of(received.from.address).map(Gid::ip) {
+            match self.provider.gid_of(received.from.address).map(Gid::ip) {
                 Some(IpAddr::V6(_)) => PacketKind::V6,
                 Some(IpAddr::V4(_)) | None => PacketKind::V4,
             }
@@ -187,8 +187,8 @@ fn create<T: Handle<Object = CompletionQueue>>(
         return Err(EINVAL);
     }
     let depth = wanted.depth.max(DEPTH_MIN);
-    let carrier = owner.device_state.carrier()?;
-    let id = carrier.create_completion_queue(depth)?;
+    let provider = owner.device_state.provider()?;
+    let id = provider.create_completion_queue(depth)?;
     let base = ibv_cq {
         context: context.raw(),
         channel: wanted.channel.map_or(null_mut(), Ptr::raw),
@@ -220,7 +220,7 @@ fn create<T: Handle<Object = CompletionQueue>>(
         CompletionQueue {
             ex: cq_ex::extended(base),
             id,
-            carrier: Arc::clone(carrier),
+            provider: Arc::clone(provider),
             // SAFETY: it moves into the box here, and stays there.
             reading: unsafe { Held::new(reading) },
             device_state: Arc::clone(&owner.device_state),
@@ -256,7 +256,7 @@ extern "C" fn ibv_resize_cq(cq: Ptr<'_, ibv_cq>, depth: c_int) -> c_int {
         if !(1..=COMPLETIONS_MAX).contains(&wanted) {
             return Err(EINVAL);
         }
-        queue.carrier.resize_completion_queue(queue.id, wanted)?;
+        queue.provider.resize_completion_queue(queue.id, wanted)?;
         queue.ex.base.cqe.set(depth);
         Ok(())
     })
@@ -269,7 +269,7 @@ extern "C" fn ibv_destroy_cq(cq: Last<'_, ibv_cq>) -> c_int {
         if *lock(&queue.users) != 0 {
             return Err(EBUSY);
         }
-        queue.carrier.destroy_completion_queue(queue.id)?;
+        queue.provider.destroy_completion_queue(queue.id)?;
         queue.device_state.remove_queue(queue.id, &queue.events);
         if let Some(channel) = &queue.events.channel {
             channel.forget(|event| event.subject.object == queue.events.subject.object);
@@ -284,7 +284,7 @@ extern "C" fn ibv_destroy_cq(cq: Last<'_, ibv_cq>) -> c_int {
     })
 }
 
-/// Fetches completions; the carrier makes progress. Returns how many, or a negative number.
+/// Fetches completions; the provider makes progress. Returns how many, or a negative number.
 pub(crate) extern "C" fn poll(
     cq: Ptr<'_, ibv_cq>,
     room: c_int,
@@ -299,7 +299,7 @@ pub(crate) extern "C" fn poll(
         while done < room {
             let part = (room - done).min(BATCH);
             let fetched = &mut reading.fetched[..part];
-            let found = uncancelled(|| queue.carrier.poll(queue.id, fetched));
+            let found = uncancelled(|| queue.provider.poll(queue.id, fetched));
             for (to, completion) in completions[done..].iter_mut().zip(&reading.fetched[..found]) {
                 to.write(completion::to_c(completion, |received| queue.datagram(received)));
             }
@@ -318,7 +318,7 @@ pub(crate) extern "C" fn poll(
 /// The next completion (or only a solicited one, or an error) makes an event.
 pub(crate) extern "C" fn request_notification(cq: Ptr<'_, ibv_cq>, solicited: c_int) -> c_int {
     let queue = cq.object();
-    status(|| Ok(queue.carrier.arm(queue.id, solicited != 0)?))
+    status(|| Ok(queue.provider.arm(queue.id, solicited != 0)?))
 }
 
 pub(crate) extern "C" fn create_ex(

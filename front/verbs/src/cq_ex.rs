@@ -39,7 +39,7 @@ pub(crate) fn extended(base: ibv_cq) -> ibv_cq_ex {
 /// Fetches one completion into the lock-protected place.
 fn fetch(queue: &CompletionQueue, reading: &mut Reading) -> c_int {
     let fetched = &mut reading.fetched[..1];
-    if uncancelled(|| queue.carrier.poll(queue.id, fetched)) == 0 {
+    if uncancelled(|| queue.provider.poll(queue.id, fetched)) == 0 {
         uncancelled(crate::after_poll::polled);
         return libc::ENOENT;
     }

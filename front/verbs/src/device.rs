@@ -54,7 +54,7 @@ pub struct Context {
     pub(crate) held: Mutex<HeldObjects>,
 }
 
-/// What a context has made and not destroyed: closing it takes that from the carrier, as a kernel
+/// What a context has made and not destroyed: closing it takes that from the provider, as a kernel
 /// would.
 #[derive(Default)]
 pub(crate) struct HeldObjects {

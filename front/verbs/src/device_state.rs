@@ -1,4 +1,4 @@
-//! What all contexts of one device share: its carrier, opened when it is first needed, and the
+//! What all contexts of one device share: its provider, opened when it is first needed, and the
 //! objects that receive its events.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 use fairway::without_signals;
 use fairway_device::{CompletionQueueId, SegmentId};
 use fairway_rdma::devices::Device;
-use fairway_rdma::{Carrier, ForeignMemory, Listener, Management, Routed};
+use fairway_rdma::{ForeignMemory, Listener, Management, Provider, Routed};
 use fairway_roce::{Event, MemoryRequest, ReceiveQueueId, Status};
 use fairway_wire::Qpn;
 
@@ -26,7 +26,7 @@ use crate::unattended::unattended;
 /// The device of a process, with everything made of it.
 pub struct DeviceState {
     pub(crate) device: Device,
-    carrier: OnceLock<Arc<dyn Carrier>>,
+    provider: OnceLock<Arc<dyn Provider>>,
     opening: Mutex<()>,
     pub(crate) keys: Keys,
     nowhere: OnceLock<SegmentId>,
@@ -98,7 +98,7 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes what is known by a number of the carrier's, which is free already: another thread may
+/// Removes what is known by a number of the provider's, which is free already: another thread may
 /// have got it for something new.
 fn remove_own<K: Eq + Hash, V>(all: &mut HashMap<K, Arc<V>>, number: &K, own: &Arc<V>) {
     if all.get(number).is_some_and(|known| Arc::ptr_eq(known, own)) {
@@ -110,7 +110,7 @@ impl DeviceState {
     fn new(device: Device) -> DeviceState {
         DeviceState {
             device,
-            carrier: OnceLock::new(),
+            provider: OnceLock::new(),
             opening: Mutex::new(()),
             keys: Keys::default(),
             nowhere: OnceLock::new(),
@@ -144,16 +144,16 @@ impl DeviceState {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The carrier, opened now if it is not open yet.
-    pub fn carrier(self: &Arc<Self>) -> Result<&Arc<dyn Carrier>> {
-        if let Some(carrier) = self.carrier.get() {
-            return Ok(carrier);
+    /// The provider, opened now if it is not open yet.
+    pub fn provider(self: &Arc<Self>) -> Result<&Arc<dyn Provider>> {
+        if let Some(provider) = self.provider.get() {
+            return Ok(provider);
         }
         let _opening = lock(&self.opening);
-        if let Some(carrier) = self.carrier.get() {
-            return Ok(carrier);
+        if let Some(provider) = self.provider.get() {
+            return Ok(provider);
         }
-        let opened = settings::carrier(&settings::environment, &self.device)
+        let opened = settings::provider(&settings::environment, &self.device)
             .map_err(|settings::SettingError(text)| (text, Errno(libc::EINVAL)))
             .and_then(|(kind, options)| {
                 let listener: Arc<dyn Listener> = Arc::clone(self) as _;
@@ -161,7 +161,7 @@ impl DeviceState {
                     .map_err(|error| (error.to_string(), Errno::from(error)))
             });
         match opened {
-            Ok(carrier) => Ok(self.carrier.get_or_init(|| carrier)),
+            Ok(provider) => Ok(self.provider.get_or_init(|| provider)),
             Err((text, error)) => {
                 let Device { name, interface, .. } = &self.device;
                 eprintln!("fairway: can't use device {name} (interface {interface}): {text}");
@@ -170,14 +170,14 @@ impl DeviceState {
         }
     }
 
-    /// The carrier, if it is open.
-    pub(crate) fn open_carrier(&self) -> Option<&Arc<dyn Carrier>> {
-        self.carrier.get()
+    /// The provider, if it is open.
+    pub(crate) fn open_provider(&self) -> Option<&Arc<dyn Provider>> {
+        self.provider.get()
     }
 
     /// Memory that no queue pair may use: a work request that names what is not registered names
     /// this, and completes with a protection error.
-    pub(crate) fn nowhere(&self, carrier: &dyn Carrier) -> Result<SegmentId> {
+    pub(crate) fn nowhere(&self, provider: &dyn Provider) -> Result<SegmentId> {
         static BYTE: [u8; 8] = [0; 8];
         if let Some(segment) = self.nowhere.get() {
             return Ok(*segment);
@@ -186,7 +186,7 @@ impl DeviceState {
         let memory = unsafe { ForeignMemory::new(BYTE.as_ptr().cast_mut(), BYTE.len()) };
         let rights = fairway::Rights::NONE;
         let request = MemoryRequest { domain: u32::MAX, address: 0, length: 8, rights };
-        let region = carrier.register(memory, &request)?;
+        let region = provider.register(memory, &request)?;
         Ok(*self.nowhere.get_or_init(|| region.segment))
     }
 
@@ -276,7 +276,7 @@ impl Listener for DeviceState {
         let listener = read(&self.management).clone();
         match listener {
             Some(listener) => listener.management(datagram),
-            None => unattended(self.carrier.get().map(|carrier| &**carrier), datagram),
+            None => unattended(self.provider.get().map(|provider| &**provider), datagram),
         }
     }
 }
@@ -290,7 +290,7 @@ mod tests {
         let mut all = HashMap::new();
         let (old, new) = (Arc::new('a'), Arc::new('b'));
         all.insert(5, Arc::clone(&old));
-        // The carrier's is destroyed, and another thread makes one before the first goes on.
+        // The provider's is destroyed, and another thread makes one before the first goes on.
         all.insert(5, Arc::clone(&new));
         remove_own(&mut all, &5, &old);
         assert_eq!(all.get(&5), Some(&new));

@@ -2,7 +2,7 @@
 //!
 //! A program may call `exit` in the handler of a signal (PSM's library does, which libfabric
 //! loads). The thread that then runs the functions registered with `atexit` has been interrupted
-//! anywhere. It may hold a lock of the connection manager, of a carrier or of the allocator, and
+//! anywhere. It may hold a lock of the connection manager, of a provider or of the allocator, and
 //! that lock is never released. So that thread takes no lock and no memory: it wakes the farewell
 //! thread, which exists for this alone, and waits for it for at most [`PATIENCE`]. If the farewell
 //! thread meets a lock that the interrupted thread holds, the process ends without a farewell, and

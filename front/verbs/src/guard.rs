@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use fairway_rdma::CarrierError;
+use fairway_rdma::ProviderError;
 use fairway_roce::{ChangeError, PostError};
 use libc::c_int;
 
@@ -29,15 +29,15 @@ pub const EBUSY: Errno = Errno(libc::EBUSY);
 /// The operation is not offered.
 pub const EOPNOTSUPP: Errno = Errno(libc::EOPNOTSUPP);
 
-impl From<CarrierError> for Errno {
-    fn from(error: CarrierError) -> Errno {
+impl From<ProviderError> for Errno {
+    fn from(error: ProviderError) -> Errno {
         match error {
-            CarrierError::Missing | CarrierError::Parameter(_) => EINVAL,
-            CarrierError::Busy => EBUSY,
-            CarrierError::Limit(_) => ENOMEM,
-            CarrierError::Unreachable(_) => Errno(libc::EHOSTUNREACH),
-            CarrierError::Unsupported(_) => EOPNOTSUPP,
-            CarrierError::Io(_, error) => Errno(error.raw_os_error().unwrap_or(libc::EIO)),
+            ProviderError::Missing | ProviderError::Parameter(_) => EINVAL,
+            ProviderError::Busy => EBUSY,
+            ProviderError::Limit(_) => ENOMEM,
+            ProviderError::Unreachable(_) => Errno(libc::EHOSTUNREACH),
+            ProviderError::Unsupported(_) => EOPNOTSUPP,
+            ProviderError::Io(_, error) => Errno(error.raw_os_error().unwrap_or(libc::EIO)),
         }
     }
 }

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use fairway::Rights;
 use fairway_device::LocalRange;
-use fairway_rdma::{Carrier, ForeignMemory};
+use fairway_rdma::{ForeignMemory, Provider};
 use fairway_roce::{MemoryRegion, MemoryRequest};
 
 use crate::abi::ibv_sge;
 use crate::guard::{ENOMEM, Result};
 
-/// Requests handed to the carrier at once.
+/// Requests handed to the provider at once.
 pub(crate) const BATCH: usize = 16;
 
 /// A ring of slots: one for each send that may be posted, and one for each that may be made ready
 /// before any of them is (`depth` by `ibv_wr_*`, [`BATCH`] by `ibv_post_send`). So a request that
 /// is made ready fills the slot of one that is at least `depth` requests older than the first of
-/// its batch: the carrier, which never holds more than `depth`, has done with that one.
+/// its batch: the provider, which never holds more than `depth`, has done with that one.
 pub(crate) struct InlineRing {
     memory: *mut u8,
     bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) struct InlineRing {
     /// The slot of the next request.
     next: usize,
     region: MemoryRegion,
-    carrier: Arc<dyn Carrier>,
+    provider: Arc<dyn Provider>,
 }
 
 // SAFETY: the memory is the ring's own, and touched only under the lock of its queue pair.
@@ -34,7 +34,7 @@ unsafe impl Send for InlineRing {}
 
 impl InlineRing {
     pub(crate) fn new(
-        carrier: &Arc<dyn Carrier>,
+        provider: &Arc<dyn Provider>,
         domain: u32,
         depth: u32,
         slot_bytes: u32,
@@ -52,7 +52,7 @@ impl InlineRing {
         let foreign = unsafe { ForeignMemory::new(memory.cast(), bytes) };
         let request =
             MemoryRequest { domain, address: 0, length: bytes as u64, rights: Rights::NONE };
-        let region = carrier.register(foreign, &request).inspect_err(|_| {
+        let region = provider.register(foreign, &request).inspect_err(|_| {
             // SAFETY: mapped above, and not registered.
             unsafe { libc::munmap(memory, bytes) };
         })?;
@@ -63,7 +63,7 @@ impl InlineRing {
             slots,
             next: 0,
             region,
-            carrier: Arc::clone(carrier),
+            provider: Arc::clone(provider),
         })
     }
 
@@ -95,8 +95,8 @@ impl InlineRing {
 
 impl Drop for InlineRing {
     fn drop(&mut self) {
-        if self.carrier.deregister(self.region.segment).is_ok() {
-            // SAFETY: mapped in `new`, and the carrier does not use it any more.
+        if self.provider.deregister(self.region.segment).is_ok() {
+            // SAFETY: mapped in `new`, and the provider does not use it any more.
             unsafe { libc::munmap(self.memory.cast(), self.bytes) };
         }
     }

@@ -1,6 +1,6 @@
 //! `libibverbs.so.1` for machines without RDMA hardware.
 //!
-//! **What it is.** The C ABI of libibverbs, on top of [`fairway_rdma::Carrier`]: programs
+//! **What it is.** The C ABI of libibverbs, on top of [`fairway_rdma::Provider`]: programs
 //! that were written for RDMA hardware run unmodified, over ordinary Ethernet. `docs/verbs.md` says
 //! which, and what the environment can choose.
 //!
@@ -10,16 +10,16 @@
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. Handles are boxes
 //! with the C struct inside; they and what they point to are trusted as libibverbs trusts them
 //! (`pointer`), and whatever else a program says is checked. No lock of ours is held while the
-//! carrier is called but those of the object itself; the carrier calls us with none of its own. The
+//! provider is called but those of the object itself; the provider calls us with none of its own. The
 //! thread that calls `exit` takes no lock and no memory. Each `unsafe` block names the rule of the
 //! program or the invariant of ours that makes it sound.
 //!
 //! **Modules.** `abi` mirrors the header. `pointer` has the types of the pointers that programs
 //! pass, with what they are trusted for. `device` lists devices and defines contexts, `open` opens
-//! and closes them; `device_state` holds what all contexts of a device share: the carrier, and the
+//! and closes them; `device_state` holds what all contexts of a device share: the provider, and the
 //! objects that receive its events. `query`, `memory`, `cq` (`cq_ex`), `qp` (`modify`,
 //! `transitions`), `srq` and `ah` are the objects; `post`, `wr` and `receives` turn work requests
-//! into the carrier's, with `keys` and `inline`. `async_events` hands asynchronous events to
+//! into the provider's, with `keys` and `inline`. `async_events` hands asynchronous events to
 //! programs. `operations` has the tables that inline functions of the header jump through; `stubs`
 //! what is not offered. `manager` is for librdmacm, the crate `fairway-rdmacm`; `unattended`
 //! forwards its datagrams in processes that do not use it, and completion queues call it by the

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use fairway::Rights;
 use fairway_device::SegmentId;
-use fairway_rdma::{Carrier, ForeignMemory};
+use fairway_rdma::{ForeignMemory, Provider};
 use fairway_roce::MemoryRequest;
 use libc::{c_int, c_uint, c_void};
 
@@ -19,7 +19,7 @@ use crate::pointer::{Handle, Last, Ptr};
 #[repr(C)]
 pub struct Domain {
     base: ibv_pd,
-    /// The carrier's number for it.
+    /// The provider's number for it.
     pub(crate) number: u32,
 }
 
@@ -115,12 +115,12 @@ impl Region {
     }
 }
 
-/// Memory as the carrier knows it.
+/// Memory as the provider knows it.
 struct Registered {
     /// What work requests call its first byte.
     address: u64,
     segment: SegmentId,
-    carrier: Arc<dyn Carrier>,
+    provider: Arc<dyn Provider>,
 }
 
 /// Flags that registration knows and grants.
@@ -230,27 +230,27 @@ fn enter(wanted: &Wanted<'_>) -> Result<(u32, Registered)> {
     }
     let Domain { number: domain, .. } = *pd.object();
     let context = pd.object().context().object();
-    let carrier = context.device_state.carrier()?;
+    let provider = context.device_state.provider()?;
     let request = MemoryRequest { domain, address, length: length as u64, rights: rights(access) };
     // SAFETY: the program lends this memory until it is deregistered (`Memory`), which `leave` and
     // `ibv_close_device` do; no call has a reference to it.
     let memory = unsafe { ForeignMemory::new(start.cast(), length) };
-    let region = carrier.register(memory, &request)?;
+    let region = provider.register(memory, &request)?;
     context
         .device_state
         .keys
         .insert(region.r_key, Key { segment: region.segment, address, writable });
     lock(&context.held).segments.insert(region.segment);
-    let carrier = Arc::clone(carrier);
-    Ok((region.r_key, Registered { address, segment: region.segment, carrier }))
+    let provider = Arc::clone(provider);
+    Ok((region.r_key, Registered { address, segment: region.segment, provider }))
 }
 
-/// Takes memory from the carrier.
+/// Takes memory from the provider.
 fn leave(region: &Region, registered: &Registered) -> Result<()> {
     let context = region.context();
     context.device_state.keys.remove(region.base.lkey.get());
     lock(&context.held).segments.remove(&registered.segment);
-    Ok(registered.carrier.deregister(registered.segment)?)
+    Ok(registered.provider.deregister(registered.segment)?)
 }
 
 fn register(wanted: &Wanted<'_>) -> Result<*mut ibv_mr> {
@@ -337,8 +337,8 @@ fn change(
         check_mapped(start as usize, length, true)?;
     }
     let domain = pd.object().number;
-    let Registered { address, segment, ref carrier } = *registered;
-    carrier.change_memory(segment, rights(access), domain)?;
+    let Registered { address, segment, ref provider } = *registered;
+    provider.change_memory(segment, rights(access), domain)?;
     let key = Key { segment, address, writable };
     region.context().device_state.keys.replace(region.base.lkey.get(), key);
     region.base.pd.set(pd.raw());

@@ -1,4 +1,4 @@
-//! `ibv_modify_qp`: checks like the kernel's, then a step of the carrier's.
+//! `ibv_modify_qp`: checks like the kernel's, then a step of the provider's.
 
 use std::sync::Once;
 use std::sync::atomic::Ordering;
@@ -101,7 +101,7 @@ fn ready_to_receive(pair: &QueuePair, context: &Context, kept: &ibv_qp_attr) -> 
         if kept.ah_attr.is_global == 0 {
             explain_missing_gid();
         }
-        let address = ah::resolve(context, &pair.carrier, &kept.ah_attr)?;
+        let address = ah::resolve(context, &pair.provider, &kept.ah_attr)?;
         let peer = Peer { address, queue_pair: Qpn::new(kept.dest_qp_num) };
         // A path MTU above the interface's is allowed, as with soft-RoCE and mlx5: packets are no
         // longer than the interface's MTU then, at the peer as well if it has the same MTU.
@@ -134,7 +134,7 @@ fn take_step(
     (from, to): (c_int, c_int),
     (kept, mask): (&ibv_qp_attr, c_int),
 ) -> Result<()> {
-    let change = |change: &Change| Ok(pair.carrier.modify(pair.number, change)?);
+    let change = |change: &Change| Ok(pair.provider.modify(pair.number, change)?);
     match (from, to) {
         (_, IBV_QPS_RESET) => change(&Change::Reset),
         (_, IBV_QPS_ERR) => change(&Change::Error),

@@ -12,7 +12,7 @@ use crate::guard::{Errno, lock, number, object, set_errno};
 use crate::operations;
 use crate::pointer::{Handle, Last, Ptr};
 
-/// Opens a device. Its carrier is opened when something is made that needs it, so that looking at
+/// Opens a device. Its provider is opened when something is made that needs it, so that looking at
 /// devices costs nothing and can't fail.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_open_device(device: Ptr<'_, ibv_device>) -> *mut ibv_context {
@@ -45,15 +45,15 @@ extern "C" fn ibv_open_device(device: Ptr<'_, ibv_device>) -> *mut ibv_context {
 extern "C" fn ibv_close_device(context: Last<'_, ibv_context>) -> c_int {
     number(|| {
         let context = context.take();
-        if let Some(carrier) = context.device_state.open_carrier() {
+        if let Some(provider) = context.device_state.open_provider() {
             let held = std::mem::take(&mut *lock(&context.held));
             for pair in held.pairs {
                 context.device_state.remove_pair(pair.value());
                 // It may be gone already, and no caller is left to be told.
-                let _ = carrier.destroy_queue_pair(pair);
+                let _ = provider.destroy_queue_pair(pair);
             }
             for segment in held.segments {
-                let _ = carrier.deregister(segment);
+                let _ = provider.deregister(segment);
             }
         }
         // SAFETY: opened with the context, and the program does nothing with it.

@@ -1,4 +1,4 @@
-//! Posting: work requests of C become those of the carrier.
+//! Posting: work requests of C become those of the provider.
 
 use fairway_roce::{Peer, RemoteAddress, ScatterList, Transport, Work, WorkRequest};
 use fairway_wire::Qpn;
@@ -44,7 +44,7 @@ impl Sends {
                 if list.len() > qp.cap.max_send_sge as usize {
                     return Err(EINVAL);
                 }
-                let rim = (&*qp.device_state, &*qp.carrier, &mut self.last);
+                let rim = (&*qp.device_state, &*qp.provider, &mut self.last);
                 scatter(rim, list, written)
             }
             Source::Inline(list) => {
@@ -63,9 +63,9 @@ impl Sends {
         }
     }
 
-    /// Hands the batch to the carrier. How many were taken, and why not the next.
+    /// Hands the batch to the provider. How many were taken, and why not the next.
     pub(crate) fn hand_over(&mut self, qp: &QueuePair) -> (usize, Option<Errno>) {
-        let (taken, error) = uncancelled(|| qp.carrier.post_send(qp.number, &self.batch));
+        let (taken, error) = uncancelled(|| qp.provider.post_send(qp.number, &self.batch));
         if let Some(ring) = &mut self.inline {
             ring.taken(taken);
         }
@@ -75,7 +75,7 @@ impl Sends {
     }
 }
 
-/// What a queue pair can be asked for, besides what its transport forbids: the carrier checks that.
+/// What a queue pair can be asked for, besides what its transport forbids: the provider checks that.
 ///
 /// # Safety
 ///
@@ -245,8 +245,8 @@ pub(crate) extern "C" fn post_receive(
 ) -> c_int {
     let pair = qp.object();
     pair.receives.with(|receives| {
-        receives.post(&pair.device_state, &*pair.carrier, list, bad, |requests| {
-            pair.carrier.post_receive(pair.number, requests)
+        receives.post(&pair.device_state, &*pair.provider, list, bad, |requests| {
+            pair.provider.post_receive(pair.number, requests)
         })
     })
 }

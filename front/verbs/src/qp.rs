@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway_rdma::Carrier;
+use fairway_rdma::Provider;
 use fairway_roce::{QueuePairConfig, QueuePairState, SGE_MAX, Transport};
 use fairway_wire::Qpn;
 use libc::{c_int, c_uint};
@@ -29,7 +29,7 @@ pub struct QueuePair {
     pub(crate) ex: ibv_qp_ex,
     /// It has `ibv_wr_*` functions.
     extended: bool,
-    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) provider: Arc<dyn Provider>,
     pub(crate) device_state: Arc<DeviceState>,
     pub(crate) number: Qpn,
     pub(crate) transport: Transport,
@@ -88,7 +88,7 @@ impl QueuePair {
 
     /// Where in its life it is, in the header's numbers.
     pub(crate) fn state(&self) -> c_int {
-        match self.carrier.state(self.number) {
+        match self.provider.state(self.number) {
             Some(QueuePairState::Reset) => IBV_QPS_RESET,
             Some(QueuePairState::Init) => IBV_QPS_INIT,
             Some(QueuePairState::ReadyToReceive) => IBV_QPS_RTR,
@@ -165,7 +165,7 @@ fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     let owner = pd.object().context().object();
     let cap = check_limits(&init.cap, shared.is_some())?;
     let domain = pd.object().number;
-    let carrier = owner.device_state.carrier()?;
+    let provider = owner.device_state.provider()?;
     let config = QueuePairConfig {
         transport: wanted.transport,
         domain,
@@ -177,9 +177,9 @@ fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
     };
     let inline = match cap.max_inline_data {
         0 => None,
-        bytes => Some(InlineRing::new(carrier, domain, cap.max_send_wr, bytes)?),
+        bytes => Some(InlineRing::new(provider, domain, cap.max_send_wr, bytes)?),
     };
-    let number = carrier.create_queue_pair(&config)?;
+    let number = provider.create_queue_pair(&config)?;
     let sends = Sends {
         batch: Vec::with_capacity(BATCH),
         last: LastKey::default(),
@@ -195,7 +195,7 @@ fn create(wanted: &Wanted<'_>) -> Result<(*mut ibv_qp, ibv_qp_cap)> {
         QueuePair {
             ex: wr::extended(c_base(pd, init, number)),
             extended: wanted.extended,
-            carrier: Arc::clone(carrier),
+            provider: Arc::clone(provider),
             device_state: Arc::clone(&owner.device_state),
             number,
             transport: wanted.transport,
@@ -307,7 +307,7 @@ extern "C" fn ibv_query_qp(
 extern "C" fn ibv_destroy_qp(qp: Last<'_, ibv_qp>) -> c_int {
     status(|| {
         let pair = qp.object();
-        pair.carrier.destroy_queue_pair(pair.number)?;
+        pair.provider.destroy_queue_pair(pair.number)?;
         pair.device_state.remove_pair(pair.number.value());
         lock(&pair.context().held).pairs.remove(&pair.number);
         let (sending, receiving, shared) = pair.queues();
@@ -324,7 +324,7 @@ extern "C" fn ibv_destroy_qp(qp: Last<'_, ibv_qp>) -> c_int {
 }
 
 /// Data of one message may come in any order; but the last byte of a WRITE is placed last by a
-/// carrier that places packets in order. We promise nothing.
+/// provider that places packets in order. We promise nothing.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_query_qp_data_in_order(_: *mut ibv_qp, _: c_int, _: u32) -> c_int {
     0

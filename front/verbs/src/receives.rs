@@ -1,7 +1,7 @@
 //! Posting receives: those of queue pairs and of shared receive queues.
 
 use fairway_device::LocalRange;
-use fairway_rdma::Carrier;
+use fairway_rdma::Provider;
 use fairway_roce::{PostError, ReceiveRequest, SGE_MAX, ScatterList};
 use libc::c_int;
 
@@ -15,7 +15,7 @@ use crate::pointer::{List, Out};
 /// Turns `sg_list` into ranges. What is not registered becomes a range without rights, so that
 /// the request completes with a protection error, as with hardware.
 pub(crate) fn scatter(
-    (device_state, carrier, last): (&DeviceState, &dyn Carrier, &mut LastKey),
+    (device_state, provider, last): (&DeviceState, &dyn Provider, &mut LastKey),
     list: &[ibv_sge],
     written: bool,
 ) -> Result<ScatterList> {
@@ -29,7 +29,7 @@ pub(crate) fn scatter(
         let range = match last.range(&device_state.keys, sge, written) {
             Some(range) => range,
             None => LocalRange {
-                segment: device_state.nowhere(carrier)?,
+                segment: device_state.nowhere(provider)?,
                 offset: 0,
                 length: sge.length,
             },
@@ -59,7 +59,7 @@ impl Receives {
     pub(crate) fn post(
         &mut self,
         device_state: &DeviceState,
-        carrier: &dyn Carrier,
+        provider: &dyn Provider,
         mut list: List<'_, ibv_recv_wr>,
         bad: Option<Out<'_, *mut ibv_recv_wr>>,
         hand_over: impl Fn(&[ReceiveRequest]) -> (usize, Option<PostError>),
@@ -72,7 +72,7 @@ impl Receives {
                 && self.batch.len() < BATCH
                 && refused.is_none()
             {
-                match self.convert(device_state, carrier, wr) {
+                match self.convert(device_state, provider, wr) {
                     Ok(request) => {
                         self.batch.push(request);
                         list = list.rest();
@@ -100,14 +100,14 @@ impl Receives {
     fn convert(
         &mut self,
         device_state: &DeviceState,
-        carrier: &dyn Carrier,
+        provider: &dyn Provider,
         wr: &ibv_recv_wr,
     ) -> Result<ReceiveRequest> {
         let count = u32::try_from(wr.num_sge).ok().filter(|count| *count <= self.max_sge);
         count.ok_or(EINVAL)?;
         // SAFETY: the program has posted the request.
         let list = unsafe { wr.entries()? };
-        let rim = (device_state, carrier, &mut self.last);
+        let rim = (device_state, provider, &mut self.last);
         let local = scatter(rim, list, true)?;
         Ok(ReceiveRequest { id: wr.wr_id, local })
     }

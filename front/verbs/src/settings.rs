@@ -1,10 +1,10 @@
-//! What the environment says: `FAIRWAY_DEVICES`, `FAIRWAY_CARRIER` and the rest.
+//! What the environment says: `FAIRWAY_DEVICES`, `FAIRWAY_PROVIDER` and the rest.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use fairway_rdma::devices::{Device, Filter};
-use fairway_rdma::{CarrierKind, CarrierOptions};
+use fairway_rdma::{ProviderKind, ProviderOptions};
 
 #[cfg(test)]
 mod tests;
@@ -51,19 +51,21 @@ pub(crate) fn filter(source: Source<'_>) -> Result<Filter> {
     Ok(parsed(source, "FAIRWAY_DEVICES")?.unwrap_or_default())
 }
 
-/// Which carrier a device gets, and how it is made.
-pub(crate) fn carrier(
+/// Which provider a device gets, and how it is made.
+pub(crate) fn provider(
     source: Source<'_>,
     device: &Device,
-) -> Result<(CarrierKind, CarrierOptions)> {
-    let kind = match value(source, "FAIRWAY_CARRIER").as_deref() {
-        None | Some("roce") => CarrierKind::Roce,
-        Some("fairway") => CarrierKind::Fairway,
-        Some(other) => {
-            return Err(wrong("FAIRWAY_CARRIER", other, "set it to roce or fairway"));
-        }
+) -> Result<(ProviderKind, ProviderOptions)> {
+    // The second name is that of earlier versions.
+    let named = ["FAIRWAY_PROVIDER", "FAIRWAY_CARRIER"]
+        .into_iter()
+        .find_map(|name| value(source, name).map(|value| (name, value)));
+    let kind = match named.as_ref().map(|(name, value)| (*name, value.as_str())) {
+        None | Some((_, "roce")) => ProviderKind::Roce,
+        Some((_, "fairway")) => ProviderKind::Fairway,
+        Some((name, other)) => return Err(wrong(name, other, "set it to roce or fairway")),
     };
-    let mut options = CarrierOptions::new(device.addresses.clone(), device.mtu());
+    let mut options = ProviderOptions::new(device.addresses.clone(), device.mtu());
     options.segmentation = switch(source, "FAIRWAY_SEGMENTATION", options.segmentation)?;
     options.out_of_order = switch(source, "FAIRWAY_OUT_OF_ORDER", options.out_of_order)?;
     options.dcqcn = switch(source, "FAIRWAY_DCQCN", options.dcqcn)?;

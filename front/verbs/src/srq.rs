@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway_rdma::Carrier;
+use fairway_rdma::Provider;
 use fairway_roce::{ReceiveQueueId, SGE_MAX};
 use libc::c_int;
 
@@ -19,7 +19,7 @@ use crate::receives::Receives;
 pub struct SharedQueue {
     pub(crate) base: ibv_srq,
     pub(crate) id: ReceiveQueueId,
-    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) provider: Arc<dyn Provider>,
     pub(crate) device_state: Arc<DeviceState>,
     pub(crate) receives: Held<Receives>,
     pub(crate) events: Arc<SharedEvents>,
@@ -43,8 +43,8 @@ fn create(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_
     attr.max_sge = attr.max_sge.max(1);
     // It is armed by `ibv_modify_srq`.
     attr.srq_limit = 0;
-    let carrier = owner.device_state.carrier()?;
-    let id = carrier.create_receive_queue(pd.object().number, attr.max_wr)?;
+    let provider = owner.device_state.provider()?;
+    let id = provider.create_receive_queue(pd.object().number, attr.max_wr)?;
     let base = ibv_srq {
         context: context.raw(),
         srq_context: Field::new(init.srq_context),
@@ -64,7 +64,7 @@ fn create(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_
         SharedQueue {
             base,
             id,
-            carrier: Arc::clone(carrier),
+            provider: Arc::clone(provider),
             device_state: Arc::clone(&owner.device_state),
             // SAFETY: it moves into the box here, and stays there.
             receives: unsafe { Held::new(Receives::new(attr.max_sge)) },
@@ -121,7 +121,7 @@ extern "C" fn ibv_modify_srq(srq: Ptr<'_, ibv_srq>, attr: &ibv_srq_attr, mask: c
             }
             // First: it may be reached at once.
             queue.events.limit.store(attr.srq_limit, Ordering::Release);
-            queue.carrier.limit_receive_queue(queue.id, attr.srq_limit)?;
+            queue.provider.limit_receive_queue(queue.id, attr.srq_limit)?;
         }
         Ok(())
     })
@@ -142,7 +142,7 @@ extern "C" fn ibv_destroy_srq(srq: Last<'_, ibv_srq>) -> c_int {
         if *lock(&queue.users) != 0 {
             return Err(EBUSY);
         }
-        queue.carrier.destroy_receive_queue(queue.id)?;
+        queue.provider.destroy_receive_queue(queue.id)?;
         queue.device_state.remove_shared(queue.id, &queue.events);
         queue.events.subject.settle();
         drop(srq.take());
@@ -162,8 +162,8 @@ pub(crate) extern "C" fn post_receives(
 ) -> c_int {
     let queue = srq.object();
     queue.receives.with(|receives| {
-        receives.post(&queue.device_state, &*queue.carrier, list, bad, |requests| {
-            queue.carrier.post_shared_receive(queue.id, requests)
+        receives.post(&queue.device_state, &*queue.provider, list, bad, |requests| {
+            queue.provider.post_shared_receive(queue.id, requests)
         })
     })
 }

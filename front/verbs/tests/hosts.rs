@@ -17,11 +17,11 @@ fn path_mtu_above_that_of_the_interface_is_cut_to_it() {
     let Some(hosts) = Namespaces::new("mtu") else {
         return skip("network namespaces need the superuser and the ip tool");
     };
-    for carrier in ["roce", "fairway"] {
+    for provider in ["roce", "fairway"] {
         let port = free_port();
         let half = || {
             let mut half = command(&program);
-            half.env("FAIRWAY_DEVICES", "wire").env("FAIRWAY_CARRIER", carrier);
+            half.env("FAIRWAY_DEVICES", "wire").env("FAIRWAY_PROVIDER", provider);
             half.args(["-g", "0", "-m", "4096", "-n", "40", "-p", &port.to_string()]);
             half
         };
@@ -34,7 +34,7 @@ fn path_mtu_above_that_of_the_interface_is_cut_to_it() {
         });
         let text = client.outcome().succeeded();
         server.outcome().succeeded();
-        assert!(text.contains("40 operations each way"), "{carrier}: {text}");
+        assert!(text.contains("40 operations each way"), "{provider}: {text}");
     }
 }
 
@@ -62,13 +62,14 @@ fn programs_reach_each_other_by_every_address_of_an_interface() {
         return skip("network namespaces need the superuser and the ip tool");
     };
     (0..2).for_each(|n| hosts.inside(n, wait_for_link_local));
-    for (carrier, gid) in ["roce", "fairway"].iter().flat_map(|it| (0..3).map(move |gid| (it, gid)))
+    for (provider, gid) in
+        ["roce", "fairway"].iter().flat_map(|it| (0..3).map(move |gid| (it, gid)))
     {
         let gid = gid.to_string();
         let port = free_port();
         let half = || {
             let mut half = command(&program);
-            half.env("FAIRWAY_DEVICES", "wire").env("FAIRWAY_CARRIER", carrier);
+            half.env("FAIRWAY_DEVICES", "wire").env("FAIRWAY_PROVIDER", provider);
             half.args(["-g", &gid, "-n", "40", "-p", &port.to_string()]);
             half
         };
@@ -81,6 +82,6 @@ fn programs_reach_each_other_by_every_address_of_an_interface() {
         });
         let text = client.outcome().succeeded();
         server.outcome().succeeded();
-        assert!(text.contains("40 operations each way"), "{carrier} {gid}: {text}");
+        assert!(text.contains("40 operations each way"), "{provider} {gid}: {text}");
     }
 }

@@ -42,11 +42,11 @@ struct Poller {
 }
 
 impl Poller {
-    fn start(program: &Path, carrier: &str, arguments: &[&str]) -> Poller {
+    fn start(program: &Path, provider: &str, arguments: &[&str]) -> Poller {
         let mut command = command(program);
-        command.env("FAIRWAY_CARRIER", carrier).args(arguments);
+        command.env("FAIRWAY_PROVIDER", provider).args(arguments);
         let child = command.spawn().expect("the program starts");
-        Poller { what: format!("{carrier} {arguments:?}"), child }
+        Poller { what: format!("{provider} {arguments:?}"), child }
     }
 
     /// Waits until it polls.
@@ -126,12 +126,12 @@ fn threads(process: u32) -> String {
     tasks.map(line).collect()
 }
 
-/// One round: programs over a carrier are started, meet SIGTERM at some point, and end.
+/// One round: programs over a provider are started, meet SIGTERM at some point, and end.
 fn round(program: &Path, round: u64, chance: &mut Chance, port: &str) {
-    let carrier = ["roce", "fairway"][round as usize % 2];
+    let provider = ["roce", "fairway"][round as usize % 2];
     let by_handler = chance.below(5) > 0;
     let last = if by_handler { "exit" } else { "-" };
-    let start = |arguments: &[&str]| Poller::start(program, carrier, arguments);
+    let start = |arguments: &[&str]| Poller::start(program, provider, arguments);
     // That every server can listen says that the port of the one before is free.
     let mut all = match round / 2 % 3 {
         0 => vec![start(&["plain", "-", last])],
@@ -176,8 +176,8 @@ fn programs_end_while_they_set_up() {
     let _alone = alone();
     let (mut chance, port) = (Chance(22), free_port().to_string());
     for number in 0..40 {
-        let carrier = ["roce", "fairway"][number % 2];
-        let mut poller = Poller::start(&program, carrier, &["both", &port, "exit"]);
+        let provider = ["roce", "fairway"][number % 2];
+        let mut poller = Poller::start(&program, provider, &["both", &port, "exit"]);
         poller.runs_on(&mut chance, 40_000);
         poller.signal(libc::SIGTERM);
         let what = poller.what.clone();
@@ -189,9 +189,9 @@ fn programs_end_while_they_set_up() {
     }
 }
 
-/// Over the Fairway carrier the farewell needs no lock that a polling program may hold.
+/// Over the Fairway provider the farewell needs no lock that a polling program may hold.
 #[test]
-fn peers_receive_a_farewell_if_a_handler_exits_over_the_fairway_carrier() {
+fn peers_receive_a_farewell_if_a_handler_exits_over_the_fairway_provider() {
     let Some(program) = program() else { return };
     let _alone = alone();
     let (mut chance, port) = (Chance(23), free_port().to_string());
@@ -216,15 +216,15 @@ fn the_port_of_a_killed_process_is_free_at_once() {
     let _alone = alone();
     let port = free_port().to_string();
     for number in 0..12 {
-        let carrier = ["roce", "fairway"][number % 2];
-        let mut holder = Poller::start(&program, carrier, &["both", &port, "exit"]);
+        let provider = ["roce", "fairway"][number % 2];
+        let mut holder = Poller::start(&program, provider, &["both", &port, "exit"]);
         holder.is_ready();
         // While it lives no other process can listen there.
-        let second = Poller::start(&program, carrier, &["server", &port, "exit"]);
+        let second = Poller::start(&program, provider, &["server", &port, "exit"]);
         assert_eq!(second.end().code(), Some(1), "two processes listen at a port");
         holder.signal(libc::SIGKILL);
         assert_eq!(holder.end().signal(), Some(libc::SIGKILL));
-        let mut next = Poller::start(&program, carrier, &["both", &port, "exit"]);
+        let mut next = Poller::start(&program, provider, &["both", &port, "exit"]);
         next.is_ready();
         next.signal(libc::SIGTERM);
         next.ends_as(true);

@@ -6,13 +6,13 @@ use common::{Outcome, Running, alone, command, compile_with, has, pair, run, ski
 use std::net::UdpSocket;
 use std::process::Command;
 
-const CARRIERS: [&str; 2] = ["roce", "fairway"];
+const PROVIDERS: [&str; 2] = ["roce", "fairway"];
 
 /// A program that has no way to others but verbs, in words that UCX understands.
-fn over_ucx(program: &str, carrier: &str, transports: &str) -> Command {
+fn over_ucx(program: &str, provider: &str, transports: &str) -> Command {
     let mut command = command(program);
     command
-        .env("FAIRWAY_CARRIER", carrier)
+        .env("FAIRWAY_PROVIDER", provider)
         .env("UCX_TLS", transports)
         .env("UCX_NET_DEVICES", "fairway0:1");
     command
@@ -33,17 +33,17 @@ fn ucx_perftest() {
         ("ucp_cswap", "8"),
         ("stream_bw", "4096"),
     ];
-    for carrier in CARRIERS {
+    for provider in PROVIDERS {
         // The service of connections, which UCX sets up by datagrams, and that of datagrams alone.
         for transports in ["rc_verbs,ud_verbs", "ud_verbs"] {
             for (test, bytes) in tests {
                 let text = pair(|port| {
-                    let mut half = over_ucx("ucx_perftest", carrier, transports);
+                    let mut half = over_ucx("ucx_perftest", provider, transports);
                     half.args(["-t", test, "-s", bytes, "-n", "50", "-w", "5", "-O", "16"]);
                     half.args(["-p", &port.to_string()]);
                     half
                 });
-                assert!(text.contains("Final:"), "{carrier} {transports} {test}: {text}");
+                assert!(text.contains("Final:"), "{provider} {transports} {test}: {text}");
             }
         }
     }
@@ -56,15 +56,15 @@ fn ucx_uses_the_atomics_of_the_device() {
         return;
     }
     let _alone = alone();
-    for carrier in CARRIERS {
+    for provider in PROVIDERS {
         for test in ["fadd", "cswap"] {
             let text = pair(|port| {
-                let mut half = over_ucx("ucx_perftest", carrier, "rc_verbs");
+                let mut half = over_ucx("ucx_perftest", provider, "rc_verbs");
                 half.args(["-t", test, "-d", "fairway0:1", "-x", "rc_verbs", "-s", "8"]);
                 half.args(["-n", "50", "-w", "5", "-O", "16", "-p", &port.to_string()]);
                 half
             });
-            assert!(text.contains("Final:"), "{carrier} {test}: {text}");
+            assert!(text.contains("Final:"), "{provider} {test}: {text}");
         }
     }
 }
@@ -90,8 +90,8 @@ fn four_ranks_of_open_mpi() {
     }
     let Some(program) = compile_with("mpicc", "ranks") else { return };
     let _alone = alone();
-    for carrier in CARRIERS {
-        let mut ranks = over_ucx("mpirun", carrier, "rc_verbs,ud_verbs,self");
+    for provider in PROVIDERS {
+        let mut ranks = over_ucx("mpirun", provider, "rc_verbs,ud_verbs,self");
         ranks
             // In containers every user is root.
             .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
@@ -102,7 +102,7 @@ fn four_ranks_of_open_mpi() {
             .args(["--mca", "plm", "isolated"])
             .arg(&program);
         let text = run(ranks).succeeded();
-        assert!(text.contains("all fine: 4 ranks"), "{carrier}: {text}");
+        assert!(text.contains("all fine: 4 ranks"), "{provider}: {text}");
     }
 }
 
@@ -115,14 +115,14 @@ fn address() -> Option<String> {
 }
 
 /// The client of a run of `fi_pingpong`, which compares every byte (`-c`), and its server.
-fn fi_pingpong_once(carrier: &str, provider: &str, endpoint: &str, at: &str) -> [Outcome; 2] {
+fn fi_pingpong_once(provider: &str, libfabric: &str, endpoint: &str, at: &str) -> [Outcome; 2] {
     let half = |control: &str, port: u16| {
         let mut half = command("fi_pingpong");
-        half.env("FAIRWAY_CARRIER", carrier).env("FAIRWAY_DEVICES", at);
+        half.env("FAIRWAY_PROVIDER", provider).env("FAIRWAY_DEVICES", at);
         // To notice memory that is unmapped, libfabric writes new instructions over those of
         // `munmap` while other threads may be in that call, as threads that start may be.
         half.env("FI_MR_CACHE_MONITOR", "disabled");
-        half.args(["-p", provider, "-e", endpoint, "-c", "-I", "5"]);
+        half.args(["-p", libfabric, "-e", endpoint, "-c", "-I", "5"]);
         half.args([control, &port.to_string()]);
         half
     };
@@ -135,19 +135,19 @@ fn fi_pingpong_once(carrier: &str, provider: &str, endpoint: &str, at: &str) -> 
     [client, server.outcome()]
 }
 
-fn fi_pingpong(provider: &str, endpoint: &str, at: &str) {
-    for carrier in CARRIERS {
-        let mut outcomes = fi_pingpong_once(carrier, provider, endpoint, at);
+fn fi_pingpong(libfabric: &str, endpoint: &str, at: &str) {
+    for provider in PROVIDERS {
+        let mut outcomes = fi_pingpong_once(provider, libfabric, endpoint, at);
         // When a peer ends, libfabric 1.17 destroys its queue pair before it polls the last
         // completions (`vrb_ep_close`), so a success that came after its previous poll is lost
         // (about 1 in 120 runs on two cores that six other processes use).
         let was_lost = |outcome: &Outcome| outcome.output.contains("Work Request Flushed Error");
-        if provider.ends_with("ofi_rxm") && outcomes.iter().any(was_lost) {
-            outcomes = fi_pingpong_once(carrier, provider, endpoint, at);
+        if libfabric.ends_with("ofi_rxm") && outcomes.iter().any(was_lost) {
+            outcomes = fi_pingpong_once(provider, libfabric, endpoint, at);
         }
         let [text, _] = outcomes.map(Outcome::succeeded);
         // Of the sizes that it goes through, every service has this one.
-        assert!(text.contains("\n1k "), "{carrier} {provider} {endpoint}: {text}");
+        assert!(text.contains("\n1k "), "{provider} {libfabric} {endpoint}: {text}");
     }
 }
 

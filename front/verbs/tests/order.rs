@@ -4,15 +4,15 @@ mod common;
 
 use common::{alone, command, compile, run};
 
-/// Runs every test of the program over a carrier, with these variables besides.
-fn keeps_order(carrier: &str, variables: &[(&str, &str)], arguments: &[&str]) {
+/// Runs every test of the program over a provider, with these variables besides.
+fn keeps_order(provider: &str, variables: &[(&str, &str)], arguments: &[&str]) {
     // One at a time: a program that is being linked cannot be run.
     let _alone = alone();
     let Some(program) = compile("order") else { return };
     let mut order = command(program);
-    order.env("FAIRWAY_CARRIER", carrier).envs(variables.iter().copied()).args(arguments);
+    order.env("FAIRWAY_PROVIDER", provider).envs(variables.iter().copied()).args(arguments);
     let text = run(order).succeeded();
-    assert!(text.contains("all fine"), "{carrier} {variables:?}: {text}");
+    assert!(text.contains("all fine"), "{provider} {variables:?}: {text}");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn reads_from_relaxed_memory_over_fairway_return_the_bytes_of_their_turn() {
     let Some(program) = compile("order") else { return };
     for emulate in ["", "reorder=16"] {
         let mut order = command(&program);
-        order.env("FAIRWAY_CARRIER", "fairway").env("FAIRWAY_EMULATE", emulate);
+        order.env("FAIRWAY_PROVIDER", "fairway").env("FAIRWAY_EMULATE", emulate);
         order.args(["-r", "-n", "60"]).args(reads);
         let text = run(order).succeeded();
         for read in reads {

@@ -5,7 +5,7 @@ mod common;
 use common::{alone, command, compile, has, lossy_pair, pair, run};
 use std::process::Command;
 
-const CARRIERS: [&str; 2] = ["roce", "fairway"];
+const PROVIDERS: [&str; 2] = ["roce", "fairway"];
 
 /// A program with arguments and a TCP port.
 fn half(program: &str, arguments: &[&str], port: u16) -> Command {
@@ -45,11 +45,11 @@ fn a_wrong_setting_is_named_with_its_remedy() {
     let text = run(list).output;
     assert!(text.contains("FAIRWAY_DEVICES=eth0,,lo: ") && text.contains("^docker"), "{text}");
     let mut program = command("ibv_rc_pingpong");
-    program.env("FAIRWAY_CARRIER", "tcp");
+    program.env("FAIRWAY_PROVIDER", "tcp");
     let outcome = run(program);
     assert!(!outcome.status.success());
     let text = outcome.output;
-    assert!(text.contains("FAIRWAY_CARRIER=tcp: set it to roce or fairway"), "{text}");
+    assert!(text.contains("FAIRWAY_PROVIDER=tcp: set it to roce or fairway"), "{text}");
 }
 
 /// The pingpong programs, with the buffers compared where they can.
@@ -219,21 +219,21 @@ fn calls_right_and_wrong() {
 fn threads_are_cancelled_where_they_sleep_for_events_and_nowhere_else() {
     let Some(program) = compile("cancelled") else { return };
     let _alone = alone();
-    for carrier in CARRIERS {
+    for provider in PROVIDERS {
         let mut program = command(&program);
-        program.env("FAIRWAY_CARRIER", carrier);
-        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
+        program.env("FAIRWAY_PROVIDER", provider);
+        assert!(run(program).succeeded().contains("all fine"), "{provider}");
     }
 }
 
-/// A program over both carriers.
+/// A program over both providers.
 fn run_over_both(name: &str) {
     let Some(program) = compile(name) else { return };
     let _alone = alone();
-    for carrier in CARRIERS {
+    for provider in PROVIDERS {
         let mut program = command(&program);
-        program.env("FAIRWAY_CARRIER", carrier);
-        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
+        program.env("FAIRWAY_PROVIDER", provider);
+        assert!(run(program).succeeded().contains("all fine"), "{provider}");
     }
 }
 
@@ -255,38 +255,38 @@ fn missing_memory_is_an_error_and_no_signal() {
     run_over_both("missing");
 }
 
-/// What a shared receive queue takes and reports, over both carriers.
+/// What a shared receive queue takes and reports, over both providers.
 #[test]
 fn a_receive_without_memory_is_reported_when_it_is_used() {
     let Some(program) = compile("protection") else { return };
     let _alone = alone();
-    for carrier in CARRIERS {
+    for provider in PROVIDERS {
         let mut program = command(&program);
-        program.env("FAIRWAY_CARRIER", carrier);
-        assert!(run(program).succeeded().contains("all fine"), "{carrier}");
+        program.env("FAIRWAY_PROVIDER", provider);
+        assert!(run(program).succeeded().contains("all fine"), "{provider}");
     }
 }
 
-/// Each address of a device is a GID, and both families work over both carriers.
+/// Each address of a device is a GID, and both families work over both providers.
 #[test]
 fn perftest_at_either_family() {
     if !has("ib_write_bw") {
         return;
     }
     let _alone = alone();
-    for carrier in CARRIERS {
+    for provider in PROVIDERS {
         for (program, service, gid) in
             [("ib_write_bw", "RC", "0"), ("ib_write_bw", "RC", "1"), ("ib_send_bw", "UD", "1")]
         {
             let arguments = ["-F", "-n", "100", "-s", "1024", "-c", service, "-x", gid];
             let half = |port| {
                 let mut half = half(program, &arguments, port);
-                half.env("FAIRWAY_CARRIER", carrier);
+                half.env("FAIRWAY_PROVIDER", provider);
                 half
             };
             let text = if service == "UD" { lossy_pair(half) } else { pair(half) };
             let there = if gid == "1" { "00:00:00:00:01" } else { "127:00:00:01" };
-            assert!(text.contains(there), "{carrier} {program} {gid}: {text}");
+            assert!(text.contains(there), "{provider} {program} {gid}: {text}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The same program over every carrier of the verbs, beside UCX over TCP and plain TCP: perftest's
+//! The same program over every provider of the verbs, beside UCX over TCP and plain TCP: perftest's
 //! own bandwidth and latency, on a clean network, with loss, and with packets out of order.
 //!
 //! Two processes over the loopback interface, a core each. perftest does not check data; that its
-//! twin `exchange` does, over the same carriers, is a test.
+//! twin `exchange` does, over the same providers, is a test.
 
 mod guests;
 mod scale;
@@ -38,9 +38,9 @@ enum Stack {
 }
 
 const STACKS: &[(&str, Stack)] = &[
-    ("verbs over RoCE, go-back-N", Stack::Verbs(&["--carrier", "roce"])),
-    ("verbs over RoCE, out of order", Stack::Verbs(&["--carrier", "roce", "--out-of-order"])),
-    ("verbs over Fairway", Stack::Verbs(&["--carrier", "fairway"])),
+    ("verbs over RoCE, go-back-N", Stack::Verbs(&["--provider", "roce"])),
+    ("verbs over RoCE, out of order", Stack::Verbs(&["--provider", "roce", "--out-of-order"])),
+    ("verbs over Fairway", Stack::Verbs(&["--provider", "fairway"])),
     ("UCX over TCP", Stack::UcxTcp),
     ("one TCP stream; UDP ping-pong", Stack::Kernel),
 ];

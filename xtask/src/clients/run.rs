@@ -171,7 +171,7 @@ impl Values<'_> {
 
     fn command(&self, half: &Half) -> Command {
         let mut command = Command::new(&self.place.tool);
-        command.args(["run", "--carrier", self.provider, "--"]);
+        command.args(["run", "--provider", self.provider, "--"]);
         command.args(half.words.iter().map(|word| self.fill(word)));
         command.envs(half.environment.iter().map(|(name, value)| (name, self.fill(value))));
         command.current_dir(half.folder.as_ref().unwrap_or(&self.scratch));

@@ -61,9 +61,9 @@ impl Case {
         }
     }
 
-    /// A program of the verbs library over a carrier.
-    fn verbs(source: &'static str, carrier: &'static str) -> Case {
-        let variables = vec![("FAIRWAY_CARRIER", carrier), ("FAIRWAY_DEVICES", "=lo")];
+    /// A program of the verbs library over a provider.
+    fn verbs(source: &'static str, provider: &'static str) -> Case {
+        let variables = vec![("FAIRWAY_PROVIDER", provider), ("FAIRWAY_DEVICES", "=lo")];
         let expected = Expected::Success("all fine");
         Case { variables, expected, ..Case::of(Front::Verbs, source) }
     }
@@ -118,8 +118,8 @@ pub fn all() -> Vec<Case> {
 }
 
 /// Programs of the verbs library.
-fn over(carrier: &'static str) -> Vec<Case> {
-    let verbs = |source| Case::verbs(source, carrier);
+fn over(provider: &'static str) -> Vec<Case> {
+    let verbs = |source| Case::verbs(source, provider);
     let exchange = |arguments: &[&'static str]| {
         let expected = Expected::Success("every byte compared");
         let case = verbs("tests/c/exchange.c").with(arguments).with(&["-p", "PORT"]);

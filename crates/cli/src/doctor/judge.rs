@@ -329,7 +329,7 @@ fn rdma_programs(verbs: &Verbs, port: RocePort, permissions: &Permissions) -> Ve
         RocePort::Taken => fine(SECTION, "UDP port 4791", "taken: RoCE cannot be carried").but(
             Verdict::Missing,
             "ss -lunp 'sport = :4791' shows the program (the kernel's soft-RoCE shows none: sudo \
-             modprobe -r rdma_rxe), or use fairway run --carrier fairway",
+             modprobe -r rdma_rxe), or use fairway run --provider fairway",
         ),
     };
     let locked = permissions.locked_bytes;

@@ -210,7 +210,7 @@ fn missing_verbs_library_and_taken_port_name_their_remedies() {
     let verbs = Verbs { folder: Ok("/x".into()), loaded: Some(Err("GLIBC_2.38".into())) };
     expect_one(&Readings { verbs, ..good() }, "loading it", Verdict::Missing, "make verbs");
     let taken = Readings { roce_port: RocePort::Taken, ..good() };
-    expect_one(&taken, "UDP port 4791", Verdict::Missing, "--carrier fairway");
+    expect_one(&taken, "UDP port 4791", Verdict::Missing, "--provider fairway");
     assert_eq!(complaints(&Readings { roce_port: RocePort::Shared, ..good() }), []);
 }
 
@@ -230,8 +230,8 @@ fn peer_is_judged_by_its_paths_and_packets() {
     }
     let short = Connection { mtu: 1360, ..connection() };
     expect_one(&with_peer(short), "path MTU", Verdict::Slower, "4236");
-    let vanish = Connection { long_packets: Some(false), ..connection() };
-    expect_one(&with_peer(vanish), "path MTU", Verdict::Broken, "--mtu 1024");
+    let simulate_crash = Connection { long_packets: Some(false), ..connection() };
+    expect_one(&with_peer(simulate_crash), "path MTU", Verdict::Broken, "--mtu 1024");
     let fewer = Connection { answered: 12, silent_ports: vec![4823], ..connection() };
     expect_one(&with_peer(fewer), "paths", Verdict::Slower, "UDP ports 4823 of 192.0.2.7");
     let none = Connection { answered: 0, ..connection() };

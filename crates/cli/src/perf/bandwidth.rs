@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use fairway::{Completion, CompletionKind, Notify, Post};
+use fairway::{Completion, CompletionKind, NotifyTarget, Post};
 
 use super::initiator::{Measured, Session};
 use super::operation::Operation;
@@ -214,7 +214,7 @@ fn post<'p>(
                 Operation::Write => batch.write(peer, local, remote, id)?,
                 Operation::WriteImm => {
                     let immediate = id << 32 | u64::from(payload.generation);
-                    let notify = Notify::new(*target, immediate);
+                    let notify = NotifyTarget::new(*target, immediate);
                     batch.write_immediate(peer, local, remote, notify, id)?;
                 }
                 Operation::Read => batch.read(peer, local, remote, id)?,

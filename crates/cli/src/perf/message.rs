@@ -5,7 +5,7 @@
 //! `Verdict`. Every message begins with [`PROTOCOL`], the version and its kind; fields are
 //! big-endian.
 
-use fairway::{MailTo, SegmentKey};
+use fairway::{MailboxAddress, SegmentKey};
 
 use super::operation::Operation;
 use super::order::Asked;
@@ -46,8 +46,8 @@ pub(crate) struct Run {
 
 impl Run {
     /// Where puts of this session go, on either side.
-    pub(crate) fn mail_to(&self) -> MailTo {
-        MailTo::new(MAILBOX, self.seed as u32)
+    pub(crate) fn mail_to(&self) -> MailboxAddress {
+        MailboxAddress::new(MAILBOX, self.seed as u32)
     }
 }
 

@@ -11,7 +11,7 @@ use fairway_port::Address;
 
 use fairway_engine::setup::LengthProbe;
 use fairway_engine::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
-use fairway_runtime::{Bound, clock};
+use fairway_runtime::{Destination, clock};
 
 use super::{Connecting, Pending, SPEAKER};
 use crate::core::Core;
@@ -28,7 +28,7 @@ const JOINING_PATHS: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
     /// From a socket of [`SPEAKER`] to a port of the server.
-    Path(Bound),
+    Path(Destination),
     /// From a socket that was opened for the attempt, by number.
     Detour(u32),
 }
@@ -94,17 +94,17 @@ impl Core {
 
     /// The ends of a path for a question: of what joins a group, those of a path of its first
     /// channel; before there is one, a socket of the address in turn, and the port that was named.
-    fn question_path(&self, index: usize, path: usize) -> Option<Bound> {
+    fn question_path(&self, index: usize, path: usize) -> Option<Destination> {
         let pending = self.connecting.attempts.get(index)?.as_ref()?;
         if let Some(leader) = pending.leader {
             let first = self.channels.get(self.connecting.channel_of(leader)?)?;
             let path = path % first.peer.paths as usize;
             let ends = first.path(path as u8)?;
-            return Some(Bound { path, socket: ends.socket, to: ends.remote });
+            return Some(Destination { path, socket: ends.socket, to: ends.remote });
         }
         let path = path % self.connecting.sockets(SPEAKER);
         let to = pending.attempt.server().into();
-        Some(Bound { path, socket: pending.socket + path, to })
+        Some(Destination { path, socket: pending.socket + path, to })
     }
 
     /// The number of the path by which an answer came to a socket: of what joins a group, that of

@@ -14,18 +14,18 @@ pub(crate) struct Interests {
     list: Vec<Interest>,
     next: u64,
     /// To be woken once the lock is released: wakers run code of the application.
-    due: Vec<Wake>,
+    due: Vec<WakeTarget>,
 }
 
 struct Interest {
     number: u64,
-    what: What,
-    wake: Wake,
+    what: WaitCondition,
+    wake: WakeTarget,
 }
 
 /// What a sleeper sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum WaitCondition {
     /// A completion of the Jetty at this index.
     Completion(usize),
     /// An epoch of the mailbox at this index.
@@ -36,21 +36,21 @@ pub enum What {
 
 /// How to wake a sleeper.
 #[derive(Clone)]
-pub(crate) enum Wake {
+pub(crate) enum WakeTarget {
     Thread(Arc<Doorbell>),
     /// The thread that sleeps on the sockets.
     Leader(fairway_port::Doorbell),
     Task(Waker),
 }
 
-impl Wake {
+impl WakeTarget {
     pub(crate) fn wake(self) {
         match self {
-            Wake::Thread(bell) => {
+            WakeTarget::Thread(bell) => {
                 bell.ring();
             }
-            Wake::Leader(bell) => bell.ring(),
-            Wake::Task(waker) => waker.wake(),
+            WakeTarget::Leader(bell) => bell.ring(),
+            WakeTarget::Task(waker) => waker.wake(),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Interests {
     }
 
     /// Adds a sleeper; the number removes it again. It is woken once.
-    pub(crate) fn add(&mut self, what: What, wake: Wake) -> u64 {
+    pub(crate) fn add(&mut self, what: WaitCondition, wake: WakeTarget) -> u64 {
         self.next += 1;
         self.list.push(Interest { number: self.next, what, wake });
         self.next
@@ -79,12 +79,12 @@ impl Interests {
     }
 
     /// Wakes all of them.
-    pub(crate) fn rouse(&mut self) {
+    pub(crate) fn wake_all(&mut self) {
         self.settle(|_| true);
     }
 
     /// Returns the sleepers to wake now, whose reason `happened` recognises.
-    pub(crate) fn settle(&mut self, mut happened: impl FnMut(What) -> bool) {
+    pub(crate) fn settle(&mut self, mut happened: impl FnMut(WaitCondition) -> bool) {
         let due = &mut self.due;
         self.list.retain(|interest| {
             let happened = happened(interest.what);
@@ -96,17 +96,17 @@ impl Interests {
     }
 
     /// As [`Interests::take_due`], but none whose waking runs code of the application.
-    pub(crate) fn take_due_threads(&mut self) -> [Option<Wake>; DUE_MAX] {
+    pub(crate) fn take_due_threads(&mut self) -> [Option<WakeTarget>; DUE_MAX] {
         let due = &mut self.due;
         std::array::from_fn(|_| {
-            let at = due.iter().position(|wake| !matches!(wake, Wake::Task(_)))?;
+            let at = due.iter().position(|wake| !matches!(wake, WakeTarget::Task(_)))?;
             Some(due.swap_remove(at))
         })
     }
 
     /// Some of the sleepers to be woken after the lock has been released; if there is one at the
     /// last place, there may be more. (An array, because nothing is to be allocated here.)
-    pub(crate) fn take_due(&mut self) -> [Option<Wake>; DUE_MAX] {
+    pub(crate) fn take_due(&mut self) -> [Option<WakeTarget>; DUE_MAX] {
         std::array::from_fn(|_| self.due.pop())
     }
 }

@@ -95,7 +95,7 @@ impl Core {
                 }
             }
         });
-        self.hear_events();
+        self.drain_events();
     }
 
     pub(crate) fn has_dying_jetties(&self) -> bool {
@@ -153,7 +153,7 @@ impl Core {
         self.changes += 1;
         // Peers are told what was given up.
         self.wants_send = true;
-        self.hear_events();
+        self.drain_events();
         Ok(())
     }
 

@@ -94,12 +94,12 @@ impl Core {
 
     pub(crate) fn increment_epoch(&mut self, mailbox: MailboxId) -> Result<u64, Error> {
         let ended = self.nic.increment_epoch(mailbox);
-        self.hear_epochs();
+        self.drain_epochs();
         ended.map_err(|error| Error::mailbox(error, None))
     }
 
     pub(crate) fn rewind(&mut self, mailbox: MailboxId, back: u32) -> Result<Epoch, Error> {
-        self.ends = self.ends.wrapping_add(1);
+        self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
         let done = self.nic.rewind(mailbox, back).map_err(|error| Error::mailbox(error, None))?;
         let mut epoch = self.epoch_of(&done);
         if let Some(record) = self.mailboxes.get(mailbox) {
@@ -111,13 +111,13 @@ impl Core {
             record.kept.retain(|(number, _)| *number < done.id);
         }
         self.changes += 1;
-        self.hear_events();
+        self.drain_events();
         Ok(epoch)
     }
 
     pub(crate) fn close_mailbox(&mut self, mailbox: MailboxId, nack: bool) -> Result<(), Error> {
         let closed = self.nic.close_mailbox(mailbox, nack);
-        self.hear_epochs();
+        self.drain_epochs();
         closed.map_err(|error| Error::mailbox(error, None))
     }
 
@@ -125,17 +125,17 @@ impl Core {
         // It exists, and is closed when it is released: neither can fail.
         let _ = self.nic.close_mailbox(mailbox, nack);
         let _ = self.nic.release_mailbox(mailbox);
-        self.ends = self.ends.wrapping_add(1);
+        self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
         if let Some(record) = self.mailboxes.live.get_mut(mailbox.index()) {
             *record = None;
         }
         self.changes += 1;
         self.wants_send = true;
-        self.hear_events();
+        self.drain_events();
     }
 
     /// Tells of the epochs that are over.
-    pub(crate) fn hear_epochs(&mut self) {
+    pub(crate) fn drain_epochs(&mut self) {
         while let Some(done) = self.nic.poll_epoch() {
             self.changes += 1;
             let mut epoch = self.epoch_of(&done);

@@ -54,7 +54,7 @@ impl Core {
 
     /// The tenant has given memory back that packets may name which have not left.
     pub fn note_end(&mut self) {
-        self.ends = self.ends.wrapping_add(1);
+        self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
     }
 
     /// True if there are events of the context that [`Core::poll_connected`] has not taken.

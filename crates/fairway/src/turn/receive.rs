@@ -14,7 +14,7 @@ use crate::setup::Padded;
 const LATE_MIN: u32 = 1024;
 
 /// A payload of the arrival at hand that is to be copied without the lock.
-pub(crate) struct Late {
+pub(crate) struct DeferredCopy {
     index: usize,
     header_len: usize,
     room: SharedBytes<'static>,
@@ -23,7 +23,7 @@ pub(crate) struct Late {
     placed: Result<(), Gone>,
 }
 
-impl Late {
+impl DeferredCopy {
     pub(crate) fn place(&mut self, arrival: &Arrival<'_>) {
         self.placed = self.room.write(&arrival.segment(self.index)[self.header_len..]);
     }
@@ -44,10 +44,10 @@ impl Core {
     }
 
     /// Tells the engine of payloads that were put in place without the lock.
-    pub(crate) fn placed_late(&mut self, io: &mut Io, now: Instant) {
-        for late in io.own.late.drain(..) {
-            let placed = late.placed.map(|()| 0);
-            report(&mut self.nic, &mut self.memories, now, late.token, placed);
+    pub(crate) fn finish_deferred_copies(&mut self, io: &mut Io, now: Instant) {
+        for deferred_copies in io.own.deferred_copies.drain(..) {
+            let placed = deferred_copies.placed.map(|()| 0);
+            report(&mut self.nic, &mut self.memories, now, deferred_copies.token, placed);
             execute_due(&mut self.nic, &mut self.memories, now);
         }
     }
@@ -118,14 +118,14 @@ impl Core {
     /// Notes where a payload is to be copied when the lock has been released, if it may be.
     pub(super) fn place_late(
         &mut self,
-        late: &mut Vec<Late>,
+        deferred_copies: &mut Vec<DeferredCopy>,
         placement: &Placement,
         header: &Header,
     ) -> Placing {
         let Placement { target, token } = *placement;
         // Without room for any, nothing is.
         let is_simple = target.length >= LATE_MIN && !self.memories.is_redirected(target.segment);
-        if !is_simple || late.len() >= late.capacity() {
+        if !is_simple || deferred_copies.len() >= deferred_copies.capacity() {
             return Placing::Now;
         }
         self.memories.counters.placed += 1;
@@ -134,7 +134,7 @@ impl Core {
         // when none is lent (`engines.rs`).
         let room = unsafe { self.room_for(&target).detach() };
         let (index, header_len) = (header.index, header.length);
-        late.push(Late { index, header_len, room, token, placed: Ok(()) });
+        deferred_copies.push(DeferredCopy { index, header_len, room, token, placed: Ok(()) });
         Placing::Later
     }
 

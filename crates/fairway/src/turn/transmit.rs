@@ -6,7 +6,7 @@ use fairway_engine::wire::{
 };
 use fairway_engine::{ChannelId, LocalRange, Transmit};
 use fairway_port::RawSlice;
-use fairway_runtime::{Appended, Bound, Gone, Outbox};
+use fairway_runtime::{Appended, Destination, Gone, Outbox};
 
 use super::{Extras, Io};
 use crate::core::{Channels, Core};
@@ -24,7 +24,7 @@ const CAREFUL_FOR: Duration = Duration::from_ms(10_000);
 
 /// A packet that is to be sent next.
 pub struct Pending {
-    bound: Bound,
+    bound: Destination,
     header: [u8; SETUP_LEN],
     length: usize,
     payload: RawSlice,
@@ -33,7 +33,7 @@ pub struct Pending {
 /// An acknowledgement that waits for what the application answers: they may leave in one system
 /// call, and if not, the answer leaves first. It names no memory.
 pub struct Held {
-    bound: Bound,
+    bound: Destination,
     channel: ChannelId,
     route: Route,
     ack: Ack,
@@ -66,7 +66,8 @@ impl Core {
     /// Drops packets that wait to be sent, if memory that they may name was given back since they
     /// were put together: what they carry could be anything by now. To the protocol they are lost.
     pub(crate) fn forget_ended(&mut self, io: &mut Io) {
-        if std::mem::replace(&mut io.own.ends, self.ends) != self.ends {
+        if std::mem::replace(&mut io.own.teardown_epoch, self.teardown_epoch) != self.teardown_epoch
+        {
             io.forget_waiting();
         }
     }
@@ -107,7 +108,7 @@ impl Core {
             return true;
         };
         let path = usize::from(transmit.route.path);
-        let bound = Bound { path, socket: ends.socket, to: ends.remote };
+        let bound = Destination { path, socket: ends.socket, to: ends.remote };
         if hold(&mut io.outbox, now, bound, transmit) {
             return true;
         }
@@ -132,7 +133,7 @@ impl Core {
     fn append_packet(
         &mut self,
         io: &mut Io,
-        bound: Bound,
+        bound: Destination,
         transmit: &Transmit,
         payload: RawSlice,
     ) -> bool {
@@ -209,7 +210,13 @@ impl Core {
     }
 
     /// Adds a packet to the run. False if the run is complete: the packet begins the next one.
-    fn append(&mut self, io: &mut Io, bound: Bound, header: &[u8], payload: RawSlice) -> bool {
+    fn append(
+        &mut self,
+        io: &mut Io,
+        bound: Destination,
+        header: &[u8],
+        payload: RawSlice,
+    ) -> bool {
         match io.outbox.append(bound, header, payload) {
             Appended::Yes => true,
             Appended::Never => {
@@ -239,7 +246,12 @@ fn padding(length: usize) -> RawSlice {
 
 /// Holds a plain acknowledgement, if one may wait. One of the same channel that was held is covered
 /// by whatever the engine sends now.
-fn hold(outbox: &mut Outbox<Extras>, now: Instant, bound: Bound, transmit: &Transmit) -> bool {
+fn hold(
+    outbox: &mut Outbox<Extras>,
+    now: Instant,
+    bound: Destination,
+    transmit: &Transmit,
+) -> bool {
     let Packet::Ack(ack) = transmit.packet else { return false };
     let channel = transmit.channel;
     outbox.held.take_if(|held| held.channel == channel);

@@ -69,7 +69,7 @@ pub struct UdpPort {
     granted: Granted,
     pub(super) features: Features,
     pub(super) counters: PortCounters,
-    pub(super) single_file: SingleFile,
+    pub(super) send_unsegmented: SingleFile,
     /// The kernel is to say when packets came.
     stamps: bool,
 }
@@ -139,7 +139,7 @@ impl UdpPort {
                 unfragmented: true,
             },
             counters: PortCounters::default(),
-            single_file: SingleFile::new(),
+            send_unsegmented: SingleFile::new(),
             stamps: false,
         }
     }

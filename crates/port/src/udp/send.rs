@@ -207,11 +207,11 @@ impl UdpPort {
             control.push_ecn(to.is_ipv6(), train.ecn());
         }
         let address = self.for_socket(socket, to);
-        self.single_file.messages.clear();
+        self.send_unsegmented.messages.clear();
         for index in 0..train.len() {
             let mut message = message_to(&address, train.pieces_of(index));
             control.attach(&mut message);
-            self.single_file.messages.push(libc::mmsghdr { msg_hdr: message, msg_len: 0 });
+            self.send_unsegmented.messages.push(libc::mmsghdr { msg_hdr: message, msg_len: 0 });
         }
         let mut sent = 0;
         let mut attempts = 0;
@@ -249,7 +249,7 @@ impl UdpPort {
 
     /// One `sendmmsg` of the prepared messages from `first` on; how many were taken.
     fn send_many(&mut self, socket: usize, first: usize) -> io::Result<usize> {
-        let messages = &mut self.single_file.messages[first..];
+        let messages = &mut self.send_unsegmented.messages[first..];
         let count = messages.len() as libc::c_uint;
         let fd = self.sockets[socket].as_raw_fd();
         // SAFETY: the messages were prepared by the caller from an address, pieces and control data

@@ -4,7 +4,7 @@ use fairway::embed::Core;
 use fairway_engine::SegmentId;
 
 use super::tables::Verbs;
-use crate::CarrierError;
+use crate::ProviderError;
 
 impl Verbs {
     /// Refuses every access to a segment from now on. `Some`, and which registration it was, if
@@ -13,8 +13,8 @@ impl Verbs {
         &mut self,
         core: &mut Core,
         segment: SegmentId,
-    ) -> Result<Option<u32>, CarrierError> {
-        let generation = self.regions.close(segment).ok_or(CarrierError::Missing)?;
+    ) -> Result<Option<u32>, ProviderError> {
+        let generation = self.regions.close(segment).ok_or(ProviderError::Missing)?;
         core.deregister(segment);
         // Packets that wait to be sent may be copies of ones whose operations are over: no
         // operation would say that they name it.
@@ -28,7 +28,7 @@ impl Verbs {
         for local in self.users_of(segment) {
             self.fail_oldest(core, local, fairway_roce::Status::LocalProtection);
         }
-        core.hear_events();
+        core.drain_events();
         Ok((!self.is_released(core, segment, generation)).then_some(generation))
     }
 

@@ -9,13 +9,13 @@ use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 use fairway_roce::{MemoryRegion, MemoryRequest, ScatterList};
 use fairway_runtime::{Gone, Memory};
 
-use crate::{CarrierError, ForeignMemory};
+use crate::{ForeignMemory, ProviderError};
 
 /// Bits of a key below the segment's number: a tag that changes with every registration.
 pub(super) const TAG_BITS: u32 = 12;
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 
-/// What the carrier knows of a segment.
+/// What the provider knows of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Region {
     pub(super) is_live: bool,
@@ -49,7 +49,7 @@ impl Regions {
         core: &mut Core,
         memory: ForeignMemory,
         request: &MemoryRequest,
-    ) -> Result<MemoryRegion, CarrierError> {
+    ) -> Result<MemoryRegion, ProviderError> {
         let length = request.length.min(memory.len() as u64);
         let start = NonNull::new(memory.start()).unwrap_or(NonNull::dangling());
         let atomics = (memory.start() as u64).wrapping_sub(request.address).is_multiple_of(8);
@@ -78,11 +78,11 @@ impl Regions {
         segment: SegmentId,
         rights: Rights,
         domain: u32,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         let region = self.all.get_mut(segment.index()).filter(|region| region.is_live);
-        let region = region.ok_or(CarrierError::Missing)?;
+        let region = region.ok_or(ProviderError::Missing)?;
         let rights = if region.atomics { rights } else { without_atomics(rights) };
-        core.nic.set_segment_access(segment, rights, domain).map_err(|_| CarrierError::Missing)?;
+        core.nic.set_segment_access(segment, rights, domain).map_err(|_| ProviderError::Missing)?;
         region.domain = domain;
         Ok(())
     }
@@ -93,12 +93,12 @@ impl Regions {
         memory: Memory,
         (address, length, rights): (u64, u64, Rights),
         (domain, first): (u32, u32),
-    ) -> Result<(SegmentId, u32), CarrierError> {
+    ) -> Result<(SegmentId, u32), ProviderError> {
         // The tag depends on the number, which the engine chooses: first it is a guess.
         let request = SegmentRequest { address, length, rights, token_value: u32::MAX };
         let segment = core.nic.register(&request).map_err(|error| match error {
-            SetupError::Limit(name) => CarrierError::Limit(name),
-            _ => CarrierError::Parameter("address"),
+            SetupError::Limit(name) => ProviderError::Limit(name),
+            _ => ProviderError::Parameter("address"),
         })?;
         let index = segment.index();
         if self.all.len() <= index {
@@ -147,13 +147,13 @@ impl Regions {
         &mut self,
         core: &mut Core,
         length: u32,
-    ) -> Result<LocalRange, CarrierError> {
+    ) -> Result<LocalRange, ProviderError> {
         let class = (u64::from(length).next_power_of_two().ilog2()).max(PIECE_MIN);
         if let Some(segment) = self.spare.get_mut(class as usize).and_then(Vec::pop) {
             self.spare_bytes -= 1 << class;
             return Ok(LocalRange { segment, offset: 0, length });
         }
-        let memory = Memory::zeroed(1 << class).map_err(|_| CarrierError::Limit("memory"))?;
+        let memory = Memory::zeroed(1 << class).map_err(|_| ProviderError::Limit("memory"))?;
         let (segment, _) = self.add(core, memory, (0, 1 << class, Rights::NONE), (u32::MAX, 0))?;
         // No request of a program or peer may name it.
         self.all[segment.index()].is_live = false;

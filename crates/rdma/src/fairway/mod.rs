@@ -1,6 +1,6 @@
 //! Verbs over Jetties and shared TP channels.
 //!
-//! **The mapping.** A carrier is a context of its own, bound to [`fairway_port`] of its slot. A
+//! **The mapping.** A provider is a context of its own, bound to [`fairway_port`] of its slot. A
 //! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so the address and
 //! the number of a queue pair say where to connect, and to which Jetty to send. All queue pairs to
 //! one process share one channel ([`links`]), with its paths, windows and losses. A shared receive
@@ -88,7 +88,7 @@ use super::management;
 use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{
-    Carrier, CarrierError, CarrierOptions, ForeignMemory, Gid, LEAVING, Listener, ServiceClaim,
+    ForeignMemory, Gid, LEAVING, Listener, Provider, ProviderError, ProviderOptions, ServiceClaim,
     fairway_port,
 };
 
@@ -127,7 +127,7 @@ const RECEIVES: u32 = 1 << 21;
 /// How long memory is waited for that is given back while peers read it.
 const RELEASE: Duration = Duration::from_secs(10);
 
-/// A carrier of this kind.
+/// A provider of this kind.
 struct Fairway {
     handle: Arc<Handle>,
     gids: Vec<Gid>,
@@ -138,23 +138,23 @@ struct Fairway {
 
 /// Makes one.
 pub(super) fn open(
-    options: &CarrierOptions,
+    options: &ProviderOptions,
     listener: Arc<dyn Listener>,
-) -> Result<Arc<dyn Carrier>, CarrierError> {
+) -> Result<Arc<dyn Provider>, ProviderError> {
     if !matches!(options.mtu, 256 | 512 | 1024 | 2048 | 4096) {
-        return Err(CarrierError::Parameter("mtu"));
+        return Err(ProviderError::Parameter("mtu"));
     }
     let mut addresses = options.addresses.clone();
     addresses.sort_by_key(|address| address.is_ipv6());
     if addresses.is_empty() {
-        return Err(CarrierError::Parameter("addresses"));
+        return Err(ProviderError::Parameter("addresses"));
     }
     let (slot, handle) = Slot::claim(|number| match build(options, &addresses, number) {
         Ok(handle) => Ok(Some(handle)),
         // Another program has the port of this slot.
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
-        Err(Error::Io { source, .. }) => Err(CarrierError::Io("open the sockets", source)),
-        Err(_) => Err(CarrierError::Parameter("policy, paths or addresses")),
+        Err(Error::Io { source, .. }) => Err(ProviderError::Io("open the sockets", source)),
+        Err(_) => Err(ProviderError::Parameter("policy, paths or addresses")),
     })?;
     let hears = listener.clone();
     let made = handle.shared.with(|core| {
@@ -173,7 +173,7 @@ pub(super) fn open(
     Ok(Arc::new(Fairway { handle, gids, mtu: options.mtu, management }))
 }
 
-fn build(options: &CarrierOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
+fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
     let profile = Profile::new()
         .not_ready_retries(7)
         // Keys have few random bits.
@@ -202,8 +202,8 @@ impl Fairway {
     /// Does something with the tables.
     fn with<R>(&self, work: impl FnOnce(&mut Verbs, &mut Core) -> R) -> R {
         let result = self.handle.shared.with(|core| core.with_tenant(work));
-        // They are there as long as the carrier is.
-        result.expect("the carrier's tables")
+        // They are there as long as the provider is.
+        result.expect("the provider's tables")
     }
 
     /// Acknowledges what has come, and takes in what peers have acknowledged: an adapter has done
@@ -214,7 +214,7 @@ impl Fairway {
     }
 }
 
-impl Carrier for Fairway {
+impl Provider for Fairway {
     fn name(&self) -> &'static str {
         "fairway"
     }
@@ -248,7 +248,7 @@ impl Carrier for Fairway {
         &self,
         memory: ForeignMemory,
         request: &MemoryRequest,
-    ) -> Result<MemoryRegion, CarrierError> {
+    ) -> Result<MemoryRegion, ProviderError> {
         self.with(|verbs, core| verbs.regions.register(core, memory, request))
     }
 
@@ -257,11 +257,11 @@ impl Carrier for Fairway {
         segment: SegmentId,
         rights: Rights,
         domain: u32,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         self.with(|verbs, core| verbs.regions.change(core, segment, rights, domain))
     }
 
-    fn deregister(&self, segment: SegmentId) -> Result<(), CarrierError> {
+    fn deregister(&self, segment: SegmentId) -> Result<(), ProviderError> {
         self.handle.shared.catch_up();
         let Some(generation) = self.with(|verbs, core| verbs.deregister(core, segment))? else {
             return Ok(());
@@ -278,7 +278,7 @@ impl Carrier for Fairway {
         Ok(())
     }
 
-    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
+    fn create_completion_queue(&self, depth: u32) -> Result<CompletionQueueId, ProviderError> {
         self.with(|verbs, _| verbs.create_queue(depth))
     }
 
@@ -286,18 +286,18 @@ impl Carrier for Fairway {
         &self,
         queue: CompletionQueueId,
         depth: u32,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         self.with(|verbs, core| {
             verbs.digest(core);
             let due = verbs.due_completions(queue);
             match verbs.queue(queue)?.resize(depth, due) {
                 true => Ok(()),
-                false => Err(CarrierError::Parameter("depth")),
+                false => Err(ProviderError::Parameter("depth")),
             }
         })
     }
 
-    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), CarrierError> {
+    fn destroy_completion_queue(&self, queue: CompletionQueueId) -> Result<(), ProviderError> {
         self.with(|verbs, _| verbs.destroy_queue(queue))
     }
 
@@ -334,7 +334,7 @@ impl Carrier for Fairway {
         })
     }
 
-    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), CarrierError> {
+    fn arm(&self, queue: CompletionQueueId, solicited_only: bool) -> Result<(), ProviderError> {
         self.with(|verbs, _| verbs.arm(queue, solicited_only))?;
         // A thread that arms a queue is about to sleep, even if it has polled just now.
         self.handle.shared.demand_background();
@@ -345,23 +345,23 @@ impl Carrier for Fairway {
         &self,
         domain: u32,
         depth: u32,
-    ) -> Result<ReceiveQueueId, CarrierError> {
+    ) -> Result<ReceiveQueueId, ProviderError> {
         self.with(|verbs, core| verbs.create_shared(core, domain, depth))
     }
 
-    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), CarrierError> {
+    fn limit_receive_queue(&self, queue: ReceiveQueueId, limit: u32) -> Result<(), ProviderError> {
         self.with(|verbs, _| verbs.limit_shared(queue, limit))
     }
 
-    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), CarrierError> {
+    fn destroy_receive_queue(&self, queue: ReceiveQueueId) -> Result<(), ProviderError> {
         self.with(|verbs, core| verbs.destroy_shared(core, queue))
     }
 
-    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, CarrierError> {
+    fn create_queue_pair(&self, config: &QueuePairConfig) -> Result<Qpn, ProviderError> {
         self.with(|verbs, core| verbs.create_pair(core, config))
     }
 
-    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), CarrierError> {
+    fn destroy_queue_pair(&self, number: Qpn) -> Result<(), ProviderError> {
         // A program may have unmapped the receives of a queue pair for datagrams by now, without
         // deregistering them (UCX does), because an adapter would have them pinned.
         let transport = self.with(|verbs, _| verbs.pair(number).map(|pair| pair.config.transport));
@@ -382,11 +382,11 @@ impl Carrier for Fairway {
         self.with(|verbs, _| verbs.pair(number).map(|pair| pair.state))
     }
 
-    fn resolve(&self, gid: Gid) -> Result<u64, CarrierError> {
+    fn resolve(&self, gid: Gid) -> Result<u64, ProviderError> {
         let ip = gid.ip();
         self.with(|verbs, _| match verbs.reaches(ip) {
-            true => verbs.addresses.number(ip).ok_or(CarrierError::Limit("addresses")),
-            false => Err(CarrierError::Unreachable(ip)),
+            true => verbs.addresses.number(ip).ok_or(ProviderError::Limit("addresses")),
+            false => Err(ProviderError::Unreachable(ip)),
         })
     }
 
@@ -432,12 +432,12 @@ impl Carrier for Fairway {
         }
     }
 
-    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), CarrierError> {
-        let to = self.gid_of(to).ok_or(CarrierError::Missing)?;
+    fn send_management(&self, to: u64, bytes: &[u8; 256]) -> Result<(), ProviderError> {
+        let to = self.gid_of(to).ok_or(ProviderError::Missing)?;
         self.management.send(to.ip(), bytes)
     }
 
-    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+    fn claim_service(&self, service: u64) -> Result<Box<dyn ServiceClaim>, ProviderError> {
         self.management.claim_service(service)
     }
 }

@@ -11,9 +11,9 @@ use fairway_roce::{Event, PostError, ReceiveQueueId, ReceiveRequest};
 use super::queue_pair::suspend;
 use super::receive::remove;
 use super::tables::{PAIRS_MAX, Verbs, free_place};
-use crate::CarrierError;
+use crate::ProviderError;
 
-/// Shared receive queues a carrier can have.
+/// Shared receive queues a provider can have.
 pub(super) const SHARED_MAX: u32 = 1 << 14;
 
 pub(super) struct Shared {
@@ -44,16 +44,16 @@ impl Verbs {
         core: &mut Core,
         domain: u32,
         depth: u32,
-    ) -> Result<ReceiveQueueId, CarrierError> {
+    ) -> Result<ReceiveQueueId, ProviderError> {
         let index = free_place(&mut self.shared) as u32;
         if index >= SHARED_MAX {
-            return Err(CarrierError::Limit("shared receive queues"));
+            return Err(ProviderError::Limit("shared receive queues"));
         }
         let jetty = jetty_of(index);
         let number = Some(jetty.value());
         let config =
             JettyConfig { number, ..JettyConfig::new(self.engine_queue, self.engine_queue) };
-        let refused = |_| CarrierError::Limit("shared receive queues");
+        let refused = |_| ProviderError::Limit("shared receive queues");
         core.nic.create_jetty(&config).map_err(refused)?;
         suspend(core, jetty);
         self.lives = self.lives.wrapping_add(1);
@@ -67,10 +67,10 @@ impl Verbs {
         &mut self,
         id: ReceiveQueueId,
         limit: u32,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         let shared = self.shared_queue(id)?;
         if limit > shared.depth {
-            return Err(CarrierError::Parameter("limit"));
+            return Err(ProviderError::Parameter("limit"));
         }
         shared.limit = limit;
         self.note_limit(id.index() as u32);
@@ -81,17 +81,17 @@ impl Verbs {
         &mut self,
         core: &mut Core,
         id: ReceiveQueueId,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         let shared = self.shared_queue(id)?;
         if shared.users > 0 {
-            return Err(CarrierError::Busy);
+            return Err(ProviderError::Busy);
         }
         let receives = std::mem::take(&mut shared.receives);
         self.shared[id.index()] = None;
         let jetty = jetty_of(id.index() as u32);
         // No queue pair takes from it any more, so no message is on its way into its receives.
         let _ = core.nic.destroy_jetty(jetty);
-        core.hear_events();
+        core.drain_events();
         for index in receives {
             self.free_receive(core, index);
         }

@@ -1,4 +1,4 @@
-//! Everything of a carrier that lives behind the lock of its context.
+//! Everything of a provider that lives behind the lock of its context.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::queue_pair::QueuePair;
 use super::receive::Receive;
 use super::shared::{Shared, jetty_of};
 use crate::addresses::Addresses;
-use crate::{CarrierError, LOCAL_BITS, Listener};
+use crate::{LOCAL_BITS, Listener, ProviderError};
 
-/// Queue pairs a carrier can have: as many as their numbers tell apart.
+/// Queue pairs a provider can have: as many as their numbers tell apart.
 pub(super) const PAIRS_MAX: u32 = 1 << LOCAL_BITS;
 /// Numbers below are not given out: 0 and 1 belong to management.
 const FIRST_LOCAL: u32 = 2;
@@ -93,8 +93,8 @@ impl Verbs {
         slot: u8,
         mtu: u32,
         completions: u32,
-    ) -> Result<Verbs, CarrierError> {
-        let refused = |_| CarrierError::Limit("completions");
+    ) -> Result<Verbs, ProviderError> {
+        let refused = |_| ProviderError::Limit("completions");
         let engine_queue = core.nic.create_completion_queue(completions).map_err(refused)?;
         core.nic.guard_segments(super::memory::TAG_BITS);
         let mut own: Vec<IpAddr> = core.local_addrs().iter().map(SocketAddr::ip).collect();
@@ -154,7 +154,7 @@ impl Verbs {
         &mut self,
         id: CompletionQueueId,
         solicited_only: bool,
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         if self.queue(id)?.arm(solicited_only) {
             self.calls.push(Call::Completion(id));
         }
@@ -170,9 +170,9 @@ impl Verbs {
 
     // ---- completion queues ----
 
-    pub(super) fn create_queue(&mut self, depth: u32) -> Result<CompletionQueueId, CarrierError> {
+    pub(super) fn create_queue(&mut self, depth: u32) -> Result<CompletionQueueId, ProviderError> {
         if depth == 0 {
-            return Err(CarrierError::Parameter("depth"));
+            return Err(ProviderError::Parameter("depth"));
         }
         let index = free_place(&mut self.queues);
         self.queues[index] = Some(CompletionQueue::new(depth));
@@ -182,13 +182,13 @@ impl Verbs {
     pub(super) fn queue(
         &mut self,
         id: CompletionQueueId,
-    ) -> Result<&mut CompletionQueue, CarrierError> {
-        self.queues.get_mut(id.index()).and_then(Option::as_mut).ok_or(CarrierError::Missing)
+    ) -> Result<&mut CompletionQueue, ProviderError> {
+        self.queues.get_mut(id.index()).and_then(Option::as_mut).ok_or(ProviderError::Missing)
     }
 
-    pub(super) fn destroy_queue(&mut self, id: CompletionQueueId) -> Result<(), CarrierError> {
+    pub(super) fn destroy_queue(&mut self, id: CompletionQueueId) -> Result<(), ProviderError> {
         if self.queue(id)?.users > 0 {
-            return Err(CarrierError::Busy);
+            return Err(ProviderError::Busy);
         }
         self.queues[id.index()] = None;
         Ok(())
@@ -235,16 +235,16 @@ impl Verbs {
         &mut self,
         core: &mut Core,
         config: &QueuePairConfig,
-    ) -> Result<Qpn, CarrierError> {
+    ) -> Result<Qpn, ProviderError> {
         self.queue(config.send_queue)?;
         self.queue(config.receive_queue)?;
         if let Some(shared) = config.shared_receives {
             let shared = self.shared_queue(shared)?;
             if shared.domain != config.domain {
-                return Err(CarrierError::Parameter("domain"));
+                return Err(ProviderError::Parameter("domain"));
             }
         }
-        let local = self.free_local().ok_or(CarrierError::Limit("queue pairs"))?;
+        let local = self.free_local().ok_or(ProviderError::Limit("queue pairs"))?;
         self.lives = self.lives.wrapping_add(1);
         let number = Some(local);
         let jetty = JettyConfig {
@@ -252,7 +252,7 @@ impl Verbs {
             in_sequence: config.transport == Transport::Rc,
             ..JettyConfig::new(self.engine_queue, self.engine_queue)
         };
-        let refused = |_| CarrierError::Limit("queue pairs");
+        let refused = |_| ProviderError::Limit("queue pairs");
         core.nic.create_jetty(&jetty).map_err(refused)?;
         if let Some(shared) = config.shared_receives {
             // Both are there, and all take completions from one queue.
@@ -263,8 +263,9 @@ impl Verbs {
         let pair = QueuePair::new(number, local, self.lives, *config);
         super::queue_pair::suspend(core, pair.jetty());
         super::queue_pair::close(core, pair.jetty());
-        self.queues[config.send_queue.index()].as_mut().ok_or(CarrierError::Missing)?.users += 1;
-        self.queues[config.receive_queue.index()].as_mut().ok_or(CarrierError::Missing)?.users += 1;
+        self.queues[config.send_queue.index()].as_mut().ok_or(ProviderError::Missing)?.users += 1;
+        self.queues[config.receive_queue.index()].as_mut().ok_or(ProviderError::Missing)?.users +=
+            1;
         if let Some(shared) = config.shared_receives {
             self.shared_queue(shared)?.users += 1;
         }
@@ -301,8 +302,8 @@ impl Verbs {
         &mut self,
         core: &mut Core,
         number: Qpn,
-    ) -> Result<(), CarrierError> {
-        let local = self.pair(number).ok_or(CarrierError::Missing)?.local;
+    ) -> Result<(), ProviderError> {
+        let local = self.pair(number).ok_or(ProviderError::Missing)?.local;
         self.forget(core, local);
         let Some(pair) = self.pairs[local as usize].take() else { return Ok(()) };
         // Nothing of it is under way any more.
@@ -367,8 +368,11 @@ impl Verbs {
         JettyId::new(local)
     }
 
-    pub(super) fn shared_queue(&mut self, id: ReceiveQueueId) -> Result<&mut Shared, CarrierError> {
-        self.shared.get_mut(id.index()).and_then(Option::as_mut).ok_or(CarrierError::Missing)
+    pub(super) fn shared_queue(
+        &mut self,
+        id: ReceiveQueueId,
+    ) -> Result<&mut Shared, ProviderError> {
+        self.shared.get_mut(id.index()).and_then(Option::as_mut).ok_or(ProviderError::Missing)
     }
 
     /// Is a segment of the application's in use by an operation that has begun?

@@ -1,4 +1,4 @@
-//! What the lock of a carrier guards: the protocol, the memory, the network; and RoCE as it is
+//! What the lock of a provider guards: the protocol, the memory, the network; and RoCE as it is
 //! driven live, the [`Protocol`] of all that.
 
 use fairway_device::Placement;

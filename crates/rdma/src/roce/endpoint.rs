@@ -1,6 +1,6 @@
 //! A process that exchanges management datagrams on RoCE's network, and has no queue pairs.
 //!
-//! It has the sockets, the slot and the hand-over of a carrier, and no NIC: a packet for a queue
+//! It has the sockets, the slot and the hand-over of a provider, and no NIC: a packet for a queue
 //! pair is another process's, or it is dropped.
 
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use super::network::Network;
 use super::packets::{Packets, RoceIo, Waiting};
 use super::{Driver, Parts, Process, assemble, check, sockets};
 use crate::slot::Slot;
-use crate::{CarrierError, CarrierOptions, Listener, ServiceClaim};
+use crate::{Listener, ProviderError, ProviderOptions, ServiceClaim};
 use fairway_roce::Transmit;
 use fairway_runtime::{DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered};
 
@@ -29,10 +29,10 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Opens it, for the process of this slot.
     pub(crate) fn open(
-        options: &CarrierOptions,
+        options: &ProviderOptions,
         slot: Slot,
         listener: Arc<dyn Listener>,
-    ) -> Result<Endpoint, CarrierError> {
+    ) -> Result<Endpoint, ProviderError> {
         check(options)?;
         let number = slot.number();
         let Parts { network, io, background, slot } = assemble(sockets::open_on(options, slot)?)?;
@@ -51,21 +51,21 @@ impl Endpoint {
         self.slot
     }
 
-    /// As [`Carrier::send_management`](crate::Carrier::send_management).
-    pub(crate) fn send(&self, to: IpAddr, bytes: &[u8; 256]) -> Result<(), CarrierError> {
+    /// As [`Provider::send_management`](crate::Provider::send_management).
+    pub(crate) fn send(&self, to: IpAddr, bytes: &[u8; 256]) -> Result<(), ProviderError> {
         self.driver.send_management(self.driver.resolve(to)?, bytes)
     }
 
-    /// As [`Carrier::leaves_from`](crate::Carrier::leaves_from).
+    /// As [`Provider::leaves_from`](crate::Provider::leaves_from).
     pub(crate) fn leaves_from(&self, to: IpAddr) -> Option<IpAddr> {
         self.driver.leaves_from(self.driver.resolve(to).ok()?)
     }
 
-    /// As [`Carrier::claim_service`](crate::Carrier::claim_service).
+    /// As [`Provider::claim_service`](crate::Provider::claim_service).
     pub(crate) fn claim_service(
         &self,
         service: u64,
-    ) -> Result<Box<dyn ServiceClaim>, CarrierError> {
+    ) -> Result<Box<dyn ServiceClaim>, ProviderError> {
         self.driver.claim_service(service)
     }
 }

@@ -1,4 +1,4 @@
-//! What the listener of a carrier is called for, once the lock is free; and management datagrams
+//! What the listener of a provider is called for, once the lock is free; and management datagrams
 //! that are handed on to other processes.
 
 use fairway_engine::CompletionQueueId;

@@ -6,7 +6,7 @@ use fairway_engine::wire::roce::{
 };
 use fairway_engine::wire::{Ecn, Instant, Qpn};
 use fairway_port::{Arrival, UdpPort};
-use fairway_runtime::Bound;
+use fairway_runtime::Destination;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
@@ -16,7 +16,7 @@ use super::routes::{Local, Routes, Way};
 use crate::forwarded::{self, FORWARDED_BYTES_MAX, ForwardedDatagram, MANAGEMENT_BYTES};
 use crate::slot::{Service, Slot};
 use crate::{
-    CarrierError, MANAGEMENT_Q_KEY, NetworkCounters, ROCE_PORT, SLOTS, roce_port, slot_of,
+    MANAGEMENT_Q_KEY, NetworkCounters, ProviderError, ROCE_PORT, SLOTS, roce_port, slot_of,
 };
 
 /// Most forwarded datagrams a turn takes in.
@@ -166,7 +166,7 @@ impl Network {
         Some(Genuine { source: number, arrived, decoded })
     }
 
-    /// Is it from a carrier of this host? Nothing else comes to the sockets of a slot
+    /// Is it from a provider of this host? Nothing else comes to the sockets of a slot
     /// ([`UdpPort::keep_to_this_host`]).
     fn is_neighbour(&self, arrived: &Arrived<'_>) -> bool {
         let ports = roce_port(0)..=roce_port((SLOTS - 1) as u8);
@@ -230,7 +230,7 @@ impl Network {
         self.forwarded = forwarded;
     }
 
-    /// A management datagram of a process of this host. Packets are taken from the carriers' own
+    /// A management datagram of a process of this host. Packets are taken from the providers' own
     /// ports only, because any user may write to this socket.
     fn open_forwarded(&mut self, bytes: &[u8]) {
         match ForwardedDatagram::read(bytes) {
@@ -258,14 +258,18 @@ impl Network {
     // ---- sending ----
 
     /// Which socket a packet for this queue pair leaves from, and where it goes.
-    pub(super) fn bound(&mut self, to: u64, queue_pair: Qpn) -> Result<(Way, Bound), CarrierError> {
+    pub(super) fn bound(
+        &mut self,
+        to: u64,
+        queue_pair: Qpn,
+    ) -> Result<(Way, Destination), ProviderError> {
         let way = self.routes.way(to)?;
         let port = match way.here {
             true => roce_port(slot_of(queue_pair)),
             false => ROCE_PORT,
         };
         let to = address(way.to, port);
-        Ok((way, Bound { path: 0, socket: way.socket, to }))
+        Ok((way, Destination { path: 0, socket: way.socket, to }))
     }
 
     /// Sends a management datagram, to another host or to a process of this one.
@@ -275,7 +279,7 @@ impl Network {
         now: Instant,
         to: u64,
         bytes: &[u8; MANAGEMENT_BYTES],
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         let way = self.routes.way(to)?;
         way.reachable(way.to.ip())?;
         if !way.here {
@@ -283,7 +287,7 @@ impl Network {
         }
         // The process that receives a datagram routes it, and this process may be the one.
         let from = way.from.ip();
-        let source = self.routes.number(from).ok_or(CarrierError::Limit("addresses"))?;
+        let source = self.routes.number(from).ok_or(ProviderError::Limit("addresses"))?;
         let (bytes, handed) = (Box::new(*bytes), false);
         self.notices.push(Notice::Management { source, from, bytes, handed });
         Ok(())
@@ -295,7 +299,7 @@ impl Network {
         now: Instant,
         to: u64,
         bytes: &[u8; MANAGEMENT_BYTES],
-    ) -> Result<(), CarrierError> {
+    ) -> Result<(), ProviderError> {
         let (way, bound) = self.bound(to, Qpn::new(1))?;
         let deth = Deth { q_key: MANAGEMENT_Q_KEY, source: Qpn::new(1) };
         let mut packet = Packet {

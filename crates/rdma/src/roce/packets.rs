@@ -4,7 +4,7 @@
 use fairway_engine::wire::roce::{self, Icrc, Operation, Outer, Packet, Syndrome};
 use fairway_port::{RawSlice, TRAIN_BYTES_MAX};
 use fairway_roce::Transmit;
-use fairway_runtime::{Appended, Bound, Companion, Io};
+use fairway_runtime::{Appended, Companion, Destination, Io};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
 
@@ -102,7 +102,7 @@ fn identification(io: &RoceIo) -> u16 {
 /// returns false if there is none.
 pub(super) fn push(
     io: &mut RoceIo,
-    bound: Bound,
+    bound: Destination,
     from: SocketAddr,
     packet: &Packet,
     payload: usize,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use fairway_runtime::addresses::{is_of_this_host, source_towards};
 
 use crate::addresses::{ADDRESSES_MAX, Addresses};
-use crate::{CarrierError, ROCE_PORT};
+use crate::{ProviderError, ROCE_PORT};
 
 /// The numbers of addresses, and the ways to them.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) struct Way {
 
 impl Way {
     /// Fails if answers of another host would go to another process here.
-    pub(super) fn reachable(&self, ip: IpAddr) -> Result<(), CarrierError> {
+    pub(super) fn reachable(&self, ip: IpAddr) -> Result<(), ProviderError> {
         if self.here || self.answers {
             return Ok(());
         }
@@ -54,7 +54,7 @@ impl Way {
                  {ip} and other hosts cannot be reached; addresses of this host can"
             ),
         );
-        Err(CarrierError::Io("reach another host", taken))
+        Err(ProviderError::Io("reach another host", taken))
     }
 }
 
@@ -90,7 +90,7 @@ impl Routes {
     }
 
     /// The way to an address. It is found once.
-    pub(super) fn way(&mut self, number: u64) -> Result<Way, CarrierError> {
+    pub(super) fn way(&mut self, number: u64) -> Result<Way, ProviderError> {
         if let Some((known, way)) = self.last
             && known == number
         {
@@ -99,7 +99,7 @@ impl Routes {
         let way = match self.ways.get(&number) {
             Some(way) => *way,
             None => {
-                let ip = self.address(number).ok_or(CarrierError::Missing)?;
+                let ip = self.address(number).ok_or(ProviderError::Missing)?;
                 let way = self.find(ip)?;
                 if self.ways.len() == ADDRESSES_MAX {
                     self.ways.clear();
@@ -112,10 +112,10 @@ impl Routes {
         Ok(way)
     }
 
-    fn find(&self, ip: IpAddr) -> Result<Way, CarrierError> {
+    fn find(&self, ip: IpAddr) -> Result<Way, ProviderError> {
         let same_family = |local: &&Local| local.address.is_ipv4() == ip.is_ipv4();
         let first = self.locals.iter().find(same_family);
-        let first = first.ok_or(CarrierError::Unreachable(ip))?;
+        let first = first.ok_or(ProviderError::Unreachable(ip))?;
         let own = self.locals.iter().find(|local| local.address.ip() == ip);
         let to = match own {
             Some(local) => SocketAddr::new(ip, local.address.port()),

@@ -1,4 +1,4 @@
-//! The sockets of a carrier: for each address one that is its slot's alone, and one on RoCE's port,
+//! The sockets of a provider: for each address one that is its slot's alone, and one on RoCE's port,
 //! which all processes of the host share.
 //!
 //! Everything is sent from the slot's own socket: one source port, so one path through networks
@@ -11,7 +11,7 @@ use fairway_runtime::{addresses::with_scope, clock, ns};
 
 use super::routes::Local;
 use crate::slot::Slot;
-use crate::{CarrierError, CarrierOptions, ROCE_PORT, roce_port};
+use crate::{ProviderError, ProviderOptions, ROCE_PORT, roce_port};
 
 /// Bytes of send and receive buffer to ask for.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -26,25 +26,25 @@ pub(super) struct Opened {
 }
 
 /// On a slot that is claimed with them.
-pub(super) fn open(options: &CarrierOptions) -> Result<Opened, CarrierError> {
+pub(super) fn open(options: &ProviderOptions) -> Result<Opened, ProviderError> {
     let (slot, opened) = Slot::claim(|number| match private(options, number) {
         Ok(opened) => Ok(Some(opened)),
         // A stranger has a port of this slot.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
-        Err(error) => Err(CarrierError::Io("open the UDP sockets", error)),
+        Err(error) => Err(ProviderError::Io("open the UDP sockets", error)),
     })?;
     Ok(complete(options, slot, opened))
 }
 
 /// On this slot.
-pub(super) fn open_on(options: &CarrierOptions, slot: Slot) -> Result<Opened, CarrierError> {
+pub(super) fn open_on(options: &ProviderOptions, slot: Slot) -> Result<Opened, ProviderError> {
     let opened = private(options, slot.number());
-    let opened = opened.map_err(|error| CarrierError::Io("open the UDP sockets", error))?;
+    let opened = opened.map_err(|error| ProviderError::Io("open the UDP sockets", error))?;
     Ok(complete(options, slot, opened))
 }
 
 fn complete(
-    options: &CarrierOptions,
+    options: &ProviderOptions,
     slot: Slot,
     (mut port, mut locals): (UdpPort, Vec<Local>),
 ) -> Opened {
@@ -66,7 +66,7 @@ fn complete(
 }
 
 /// The sockets of a slot.
-fn private(options: &CarrierOptions, slot: u8) -> io::Result<(UdpPort, Vec<Local>)> {
+fn private(options: &ProviderOptions, slot: u8) -> io::Result<(UdpPort, Vec<Local>)> {
     let mut locals = Vec::new();
     let first = with_scope(options.addresses[0], roce_port(slot));
     let mut port = UdpPort::bind_one(first, BUFFER_BYTES)?;

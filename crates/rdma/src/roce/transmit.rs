@@ -4,7 +4,7 @@
 use fairway_engine::wire::Instant;
 use fairway_engine::wire::roce;
 use fairway_roce::{Received, Transmit};
-use fairway_runtime::Bound;
+use fairway_runtime::Destination;
 
 use super::core::RoceCore;
 use super::packets::{Pushed, RoceIo, Waiting, push};
@@ -38,7 +38,7 @@ impl RoceCore {
     fn write(
         &mut self,
         io: &mut RoceIo,
-        (way, bound): (Way, Bound),
+        (way, bound): (Way, Destination),
         transmit: &Transmit,
         carried: Option<&[u8]>,
     ) {

@@ -21,7 +21,7 @@ fn register(node: &Node, pages: &Pages) -> MemoryRegion {
     let memory = unsafe { ForeignMemory::new(pages.start.as_ptr(), pages.length) };
     let length = pages.length as u64;
     let request = MemoryRequest { domain: DOMAIN, address: BASE, length, rights: Rights::ALL };
-    node.carrier.register(memory, &request).unwrap()
+    node.provider.register(memory, &request).unwrap()
 }
 
 fn local(region: &MemoryRegion, offset: u64, length: u32) -> ScatterList {
@@ -32,7 +32,7 @@ fn local(region: &MemoryRegion, offset: u64, length: u32) -> ScatterList {
 fn demand_others_go_on(pair: &Pair) {
     let [here, there] = &pair.nodes;
     let pairs = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
-    let gid = there.carrier.gids()[0];
+    let gid = there.provider.gids()[0];
     here.connect(pairs[0], here.peer(gid, pairs[1]), crate::node::patient());
     there.connect(pairs[1], there.peer(gid, pairs[0]), crate::node::patient());
     here.memory.write(0, &crate::node::content(5, 100_000));
@@ -70,7 +70,7 @@ fn demand_refused(kind: fn(usize) -> Pages, work: fn(RemoteAddress) -> Work, len
         let done = here.next(here.sends);
         assert_eq!((done.id, done.status), (id, status), "{work:?} {length}");
     }
-    assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Error));
+    assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
     demand_others_go_on(&pair);
 }
 
@@ -143,7 +143,7 @@ fn demand_no_receive(ranges: usize, length: u32) {
     let there_is = LocalRange { segment: there.region.segment, offset: 0, length: 5 };
     let list = ScatterList::new(&[there_is, gone][2 - ranges..]).unwrap();
     let request = fairway_roce::ReceiveRequest { id: 71, local: list };
-    let posted = there.carrier.post_receive(pair.pairs[1], &[request]);
+    let posted = there.provider.post_receive(pair.pairs[1], &[request]);
     assert_eq!(posted, (1, None));
     pages.take_away(0);
     pair.post(0, 1, SEND, here.local(0, length));
@@ -171,7 +171,7 @@ fn a_receive_without_memory_fails_at_both_ends() {
 fn demand_failed_unreliable(transport: Transport, length: u32) {
     let pair = Pair::local(transport);
     let [here, there] = &pair.nodes;
-    let to = here.peer(there.carrier.gids()[0], pair.pairs[1]);
+    let to = here.peer(there.provider.gids()[0], pair.pairs[1]);
     let work = match transport {
         Transport::Ud => Work::Datagram { to, q_key: crate::node::Q_KEY, immediate: None },
         _ => SEND,

@@ -1,4 +1,4 @@
-//! A carrier with memory and queues, and a connection between two of them.
+//! A provider with memory and queues, and a connection between two of them.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use fairway_engine::wire::Qpn;
 use fairway_engine::wire::roce::{DEFAULT_P_KEY, RnrTimer};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_rdma::{
-    Carrier, CarrierOptions, ForeignMemory, Gid, Listener, Management, NetworkCounters, Routed,
+    ForeignMemory, Gid, Listener, Management, NetworkCounters, Provider, ProviderOptions, Routed,
     open,
 };
 use fairway_roce::{
@@ -26,7 +26,7 @@ pub const Q_KEY: u32 = 0x1111_1111;
 /// What peers call the first byte of the memory.
 pub const BASE: u64 = 0x7000_0000;
 
-/// Memory that a carrier uses while a test looks at it: only ever touched byte by byte as atomics.
+/// Memory that a provider uses while a test looks at it: only ever touched byte by byte as atomics.
 pub struct Memory {
     bytes: Box<[AtomicU64]>,
 }
@@ -37,7 +37,7 @@ impl Memory {
     }
 
     pub fn foreign(&self, length: usize) -> ForeignMemory {
-        // SAFETY: the memory is freed after the carrier that it is registered with, or deregistered
+        // SAFETY: the memory is freed after the provider that it is registered with, or deregistered
         // first; it consists of atomics.
         unsafe { ForeignMemory::new(self.bytes.as_ptr().cast_mut().cast(), length) }
     }
@@ -124,9 +124,9 @@ impl Listener for Ear {
     }
 }
 
-/// A carrier, a megabyte or more of memory, a queue for sends and one for receives.
+/// A provider, a megabyte or more of memory, a queue for sends and one for receives.
 pub struct Node {
-    pub carrier: Arc<dyn Carrier>,
+    pub provider: Arc<dyn Provider>,
     pub ear: Arc<Ear>,
     pub region: MemoryRegion,
     pub sends: CompletionQueueId,
@@ -135,7 +135,7 @@ pub struct Node {
 }
 
 /// An address of this host that no other test has: tests do not hear each other's packets.
-pub fn own_options() -> CarrierOptions {
+pub fn own_options() -> ProviderOptions {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let number = TAKEN.fetch_add(1, Ordering::Relaxed);
     let [.., high, low] = std::process::id().to_be_bytes();
@@ -150,18 +150,18 @@ pub fn patient() -> Reliability {
     }
 }
 
-pub fn options(ip: &str) -> CarrierOptions {
-    CarrierOptions::new(vec![ip.parse().unwrap()], 1024)
+pub fn options(ip: &str) -> ProviderOptions {
+    ProviderOptions::new(vec![ip.parse().unwrap()], 1024)
 }
 
 impl Node {
-    pub fn new(options: &CarrierOptions) -> Node {
+    pub fn new(options: &ProviderOptions) -> Node {
         Node::with(options, 1 << 20)
     }
 
-    pub fn with(options: &CarrierOptions, length: usize) -> Node {
+    pub fn with(options: &ProviderOptions, length: usize) -> Node {
         let ear = Ear::new();
-        let carrier = open(crate::KIND, options, ear.clone()).unwrap();
+        let provider = open(crate::KIND, options, ear.clone()).unwrap();
         let memory = Memory::new(length);
         let request = MemoryRequest {
             domain: DOMAIN,
@@ -169,10 +169,10 @@ impl Node {
             length: length as u64,
             rights: Rights::ALL,
         };
-        let region = carrier.register(memory.foreign(length), &request).unwrap();
-        let sends = carrier.create_completion_queue(256).unwrap();
-        let receives = carrier.create_completion_queue(256).unwrap();
-        Node { carrier, ear, region, sends, receives, memory }
+        let region = provider.register(memory.foreign(length), &request).unwrap();
+        let sends = provider.create_completion_queue(256).unwrap();
+        let receives = provider.create_completion_queue(256).unwrap();
+        Node { provider, ear, region, sends, receives, memory }
     }
 
     pub fn config(&self, transport: Transport) -> QueuePairConfig {
@@ -188,11 +188,11 @@ impl Node {
     }
 
     pub fn queue_pair(&self, transport: Transport) -> Qpn {
-        self.carrier.create_queue_pair(&self.config(transport)).unwrap()
+        self.provider.create_queue_pair(&self.config(transport)).unwrap()
     }
 
     pub fn peer(&self, gid: Gid, queue_pair: Qpn) -> Peer {
-        Peer { address: self.carrier.resolve(gid).unwrap(), queue_pair }
+        Peer { address: self.provider.resolve(gid).unwrap(), queue_pair }
     }
 
     /// Takes a queue pair through its life up to sending.
@@ -211,14 +211,14 @@ impl Node {
         let init = Change::Init { rights, p_key: DEFAULT_P_KEY, q_key: Q_KEY };
         let ready = Change::ReadyToReceive {
             peer,
-            mtu: self.carrier.mtu(),
+            mtu: self.provider.mtu(),
             expected: Psn::new(0xff_fff0),
             read_depth: 16,
             rnr_timer: RnrTimer::from_code(1),
         };
         let send = Change::ReadyToSend { first: Psn::new(0xff_fff0), reliability };
         for change in [init, ready, send] {
-            self.carrier.modify(number, &change).unwrap();
+            self.provider.modify(number, &change).unwrap();
         }
     }
 
@@ -234,26 +234,26 @@ impl Node {
     pub fn post(&self, number: Qpn, id: u64, work: Work, local: ScatterList) {
         let request =
             WorkRequest { id, work, local, signaled: true, solicited: false, fence: false };
-        assert_eq!(self.carrier.post_send(number, &[request]), (1, None));
+        assert_eq!(self.provider.post_send(number, &[request]), (1, None));
     }
 
     pub fn receive(&self, number: Qpn, id: u64, offset: u64, length: u32) {
         let local = self.local(offset, length);
-        assert_eq!(self.carrier.post_receive(number, &[ReceiveRequest { id, local }]), (1, None));
+        assert_eq!(self.provider.post_receive(number, &[ReceiveRequest { id, local }]), (1, None));
     }
 
     pub fn receive_shared(&self, queue: ReceiveQueueId, id: u64, offset: u64, length: u32) {
         let local = self.local(offset, length);
         let request = ReceiveRequest { id, local };
-        assert_eq!(self.carrier.post_shared_receive(queue, &[request]), (1, None));
+        assert_eq!(self.provider.post_shared_receive(queue, &[request]), (1, None));
     }
 
     /// The next completion of a queue, by polling.
     pub fn next(&self, queue: CompletionQueueId) -> Completion {
         let start = Instant::now();
         let mut out = [Completion::EMPTY; 1];
-        while self.carrier.poll(queue, &mut out) == 0 {
-            assert!(start.elapsed() < STUCK, "stuck: {:?}", self.carrier.counters());
+        while self.provider.poll(queue, &mut out) == 0 {
+            assert!(start.elapsed() < STUCK, "stuck: {:?}", self.provider.counters());
             std::thread::yield_now();
         }
         out[0]
@@ -264,16 +264,16 @@ impl Node {
         let completion = self.next(self.sends);
         let expected = (id, Status::Success);
         let found = (completion.id, completion.status);
-        assert_eq!(found, expected, "{:?}", self.carrier.network_counters());
+        assert_eq!(found, expected, "{:?}", self.provider.network_counters());
         completion
     }
 
     /// Waits until the network's counters satisfy.
-    #[allow(dead_code)] // One carrier's tests need it.
+    #[allow(dead_code)] // One provider's tests need it.
     pub fn until_counted(&self, satisfied: impl Fn(&NetworkCounters) -> bool) {
         let start = Instant::now();
-        while !satisfied(&self.carrier.network_counters()) {
-            assert!(start.elapsed() < STUCK, "stuck: {:?}", self.carrier.network_counters());
+        while !satisfied(&self.provider.network_counters()) {
+            assert!(start.elapsed() < STUCK, "stuck: {:?}", self.provider.network_counters());
             std::thread::yield_now();
         }
     }
@@ -292,7 +292,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(transport: Transport, options: [CarrierOptions; 2]) -> Pair {
+    pub fn new(transport: Transport, options: [ProviderOptions; 2]) -> Pair {
         Pair::with(transport, options, 1 << 20, patient())
     }
 
@@ -304,14 +304,14 @@ impl Pair {
 
     pub fn with(
         transport: Transport,
-        options: [CarrierOptions; 2],
+        options: [ProviderOptions; 2],
         length: usize,
         reliability: Reliability,
     ) -> Pair {
         let nodes = options.map(|options| Node::with(&options, length));
         let pairs = [0, 1].map(|n: usize| nodes[n].queue_pair(transport));
         for n in 0..2 {
-            let peer = nodes[n].peer(nodes[1 - n].carrier.gids()[0], pairs[1 - n]);
+            let peer = nodes[n].peer(nodes[1 - n].provider.gids()[0], pairs[1 - n]);
             nodes[n].connect(pairs[n], peer, reliability);
         }
         Pair { nodes, pairs }

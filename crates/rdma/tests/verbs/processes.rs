@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 /// Where a child is to be, by address. Without it there is no child.
 const CHILD: &str = "FAIRWAY_TEST_CHILD";
 
-/// Another process with a carrier, whose application does nothing.
+/// Another process with a provider, whose application does nothing.
 pub struct Other {
     process: Child,
     lines: BufReader<std::process::ChildStdout>,
@@ -96,7 +96,7 @@ pub fn write_and_read_back(here: &Node, pair: Qpn, other: &Other, seed: u64) {
 /// A queue pair of `here` that is connected to the other process.
 fn joined(here: &Node, other: &mut Other) -> Qpn {
     let pair = here.queue_pair(Transport::Rc);
-    let gid = here.carrier.gids()[0];
+    let gid = here.provider.gids()[0];
     let patience = Reliability { timeout: Duration::from_us(4000), ..Reliability::default() };
     here.connect(pair, here.peer(gid, other.queue_pair), patience);
     other.connect(gid.ip(), pair);

@@ -1,4 +1,4 @@
-//! What drives a carrier: applications that poll, and otherwise its background thread.
+//! What drives a provider: applications that poll, and otherwise its background thread.
 
 use crate::node::{Pair, content};
 use fairway_engine::wire::roce::Tail;
@@ -33,8 +33,8 @@ fn armed_queue_notifies_without_polling() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     for round in 0..100 {
-        there.carrier.arm(there.receives, false).unwrap();
-        here.carrier.arm(here.sends, false).unwrap();
+        there.provider.arm(there.receives, false).unwrap();
+        here.provider.arm(here.sends, false).unwrap();
         there.receive(pair.pairs[1], round, 0, 64);
         pair.post(0, round, SEND, here.local(0, 64));
         for (node, queue) in [(there, there.receives), (here, here.sends)] {
@@ -48,14 +48,14 @@ fn armed_queue_notifies_without_polling() {
 fn queue_armed_for_solicited_completions_notifies_for_those_only() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
-    there.carrier.arm(there.receives, true).unwrap();
+    there.provider.arm(there.receives, true).unwrap();
     for id in 0..2 {
         there.receive(pair.pairs[1], id, 0, 64);
         let solicited = id == 1;
         let local = here.local(0, 8);
         let request =
             WorkRequest { id, work: SEND, local, signaled: true, solicited, fence: false };
-        assert_eq!(here.carrier.post_send(pair.pairs[0], &[request]), (1, None));
+        assert_eq!(here.provider.post_send(pair.pairs[0], &[request]), (1, None));
         here.sent(id);
         if !solicited {
             assert!(there.ear.until(|heard| Some(heard.completions.is_empty())));

@@ -3,7 +3,7 @@
 use crate::node::{DOMAIN, Memory, Node, Pair, content, options, own_options, patient};
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::{LocalRange, Rights};
-use fairway_rdma::{CarrierError, CarrierOptions};
+use fairway_rdma::{ProviderError, ProviderOptions};
 use fairway_roce::{
     Change, CompletionKind, Event, MemoryRequest, QueuePairConfig, ReceiveRequest, RemoteAddress,
     ScatterList, Transport, Work,
@@ -63,7 +63,7 @@ fn scattered_bytes_are_gathered_and_scattered() {
     let from = list(here.region.segment, [(1000, 777), (0, 1000), (1777, 2223)]);
     let to = list(there.region.segment, [(50_000, 3), (9, 2000), (60_000, 1997)]);
     let request = ReceiveRequest { id: 1, local: to };
-    assert_eq!(there.carrier.post_receive(pair.pairs[1], &[request]), (1, None));
+    assert_eq!(there.provider.post_receive(pair.pairs[1], &[request]), (1, None));
     pair.post(0, 1, SEND, from);
     there.received(1);
     let sent = [&bytes[1000..1777], &bytes[..1000], &bytes[1777..]].concat();
@@ -133,7 +133,7 @@ fn the_cpu_and_a_peer_add_to_one_word() {
 fn messages_of_many_megabytes_arrive_whole() {
     const LENGTH: u32 = 9_000_001;
     let own = own_options();
-    let options = CarrierOptions { mtu: 4096, ..own };
+    let options = ProviderOptions { mtu: 4096, ..own };
     let both = [options.clone(), options];
     let pair = Pair::with(Transport::Rc, both, 20 << 20, patient());
     let [here, there] = &pair.nodes;
@@ -161,23 +161,23 @@ fn messages_of_many_megabytes_arrive_whole() {
 fn receives_are_shared() {
     let own = own_options();
     let [here, there] = [Node::new(&own), Node::new(&own)];
-    let queue = there.carrier.create_receive_queue(DOMAIN, 64).unwrap();
+    let queue = there.provider.create_receive_queue(DOMAIN, 64).unwrap();
     let config = QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Rc) };
     let pairs: Vec<_> = (0..3)
         .map(|_| {
             let pair = here.queue_pair(Transport::Rc);
-            let other = there.carrier.create_queue_pair(&config).unwrap();
-            let gid = there.carrier.gids()[0];
+            let other = there.provider.create_queue_pair(&config).unwrap();
+            let gid = there.provider.gids()[0];
             here.connect(pair, here.peer(gid, other), patient());
             there.connect(other, there.peer(gid, pair), patient());
             (pair, other)
         })
         .collect();
-    there.carrier.limit_receive_queue(queue, 0).unwrap();
+    there.provider.limit_receive_queue(queue, 0).unwrap();
     for id in 0..9 {
         there.receive_shared(queue, id, id * 100, 100);
     }
-    there.carrier.limit_receive_queue(queue, 8).unwrap();
+    there.provider.limit_receive_queue(queue, 8).unwrap();
     for id in 0..9_u64 {
         let (pair, other) = pairs[id as usize % 3];
         let bytes = content(id, 77);
@@ -189,22 +189,22 @@ fn receives_are_shared() {
         assert_eq!(there.memory.read(id as usize * 100, 77), bytes);
     }
     there.ear.event(Event::ReceiveLimit { queue });
-    let busy = there.carrier.destroy_receive_queue(queue);
-    assert!(matches!(busy, Err(CarrierError::Busy)));
+    let busy = there.provider.destroy_receive_queue(queue);
+    assert!(matches!(busy, Err(ProviderError::Busy)));
     let (_, queue_pair) = pairs[0];
-    there.carrier.modify(queue_pair, &Change::Error).unwrap();
+    there.provider.modify(queue_pair, &Change::Error).unwrap();
     there.ear.event(Event::LastReceive { queue_pair });
     // Going to that state again is allowed, and is no second last receive: UCX ends if there is
     // one.
-    there.carrier.modify(queue_pair, &Change::Error).unwrap();
+    there.provider.modify(queue_pair, &Change::Error).unwrap();
     let (_, queue_pair) = pairs[1];
-    there.carrier.modify(queue_pair, &Change::Error).unwrap();
+    there.provider.modify(queue_pair, &Change::Error).unwrap();
     there.ear.event(Event::LastReceive { queue_pair });
     let last = |event: &&Event| matches!(event, Event::LastReceive { .. });
     let count = there.ear.until(|heard| Some(heard.events.iter().filter(last).count()));
     assert_eq!(count, 2, "one for each queue pair");
-    pairs.iter().for_each(|(_, other)| there.carrier.destroy_queue_pair(*other).unwrap());
-    there.carrier.destroy_receive_queue(queue).unwrap();
+    pairs.iter().for_each(|(_, other)| there.provider.destroy_queue_pair(*other).unwrap());
+    there.provider.destroy_receive_queue(queue).unwrap();
 }
 
 #[test]
@@ -231,14 +231,14 @@ fn writes_arrive(pair: &Pair) {
 fn one_device_is_reached_at_addresses_of_both_families() {
     let own = own_options();
     let addresses = vec![own.addresses[0], "::1".parse().unwrap()];
-    let both = CarrierOptions { addresses, ..own };
+    let both = ProviderOptions { addresses, ..own };
     let [here, there] = [Node::new(&both), Node::new(&both)];
-    assert_eq!(there.carrier.gids().len(), 2);
+    assert_eq!(there.provider.gids().len(), 2);
     let connected = |gid: usize| {
         let pair = here.queue_pair(Transport::Rc);
         let other = there.queue_pair(Transport::Rc);
-        here.connect(pair, here.peer(there.carrier.gids()[gid], other), patient());
-        there.connect(other, there.peer(here.carrier.gids()[gid], pair), patient());
+        here.connect(pair, here.peer(there.provider.gids()[gid], other), patient());
+        there.connect(other, there.peer(here.provider.gids()[gid], pair), patient());
         pair
     };
     // Both at once, and to and fro.
@@ -262,15 +262,15 @@ fn memory_that_is_taken_back_has_what_was_sent_to_it_before() {
     for round in 0..20 {
         let (bytes, target) = (content(round, 64), Memory::new(64));
         let [mine, theirs] = [(), ()].map(|()| node.queue_pair(Transport::Rc));
-        let peer = |number| node.peer(node.carrier.gids()[0], number);
+        let peer = |number| node.peer(node.provider.gids()[0], number);
         node.connect(mine, peer(theirs), patient());
         node.connect(theirs, peer(mine), patient());
         let request = MemoryRequest { domain: DOMAIN, address: 0, length: 64, rights: Rights::ALL };
-        let region = node.carrier.register(target.foreign(64), &request).unwrap();
+        let region = node.provider.register(target.foreign(64), &request).unwrap();
         node.memory.write(0, &bytes);
         let remote = RemoteAddress { address: 0, r_key: region.r_key };
         node.post(mine, 1, Work::Write { remote, immediate: None }, node.local(0, 64));
-        node.carrier.deregister(region.segment).unwrap();
+        node.provider.deregister(region.segment).unwrap();
         written += u32::from(target.read(0, 64) == bytes);
     }
     eprintln!("{written} of 20");
@@ -283,19 +283,19 @@ fn received_operations_succeed_although_the_peers_queue_pair_ends() {
     let [here, there] = &pair.nodes;
     for round in 0..400 {
         let ends = [here, there].map(|node| node.queue_pair(Transport::Rc));
-        here.connect(ends[0], here.peer(there.carrier.gids()[0], ends[1]), patient());
-        there.connect(ends[1], there.peer(here.carrier.gids()[0], ends[0]), patient());
+        here.connect(ends[0], here.peer(there.provider.gids()[0], ends[1]), patient());
+        there.connect(ends[1], there.peer(here.provider.gids()[0], ends[0]), patient());
         (0..8).for_each(|id| there.receive(ends[1], id, 8 * id, 8));
         (0..8).for_each(|id| here.post(ends[0], id, SEND, here.local(8 * id, 8)));
         (0..8).for_each(|id| _ = there.received(id));
         // One end hears of the end of the other, and ends, too.
         match round % 2 {
-            0 => there.carrier.modify(ends[1], &Change::Error).unwrap(),
-            _ => there.carrier.destroy_queue_pair(ends[1]).unwrap(),
+            0 => there.provider.modify(ends[1], &Change::Error).unwrap(),
+            _ => there.provider.destroy_queue_pair(ends[1]).unwrap(),
         }
-        here.carrier.modify(ends[0], &Change::Error).unwrap();
+        here.provider.modify(ends[0], &Change::Error).unwrap();
         (0..8).for_each(|id| _ = here.sent(id));
-        here.carrier.destroy_queue_pair(ends[0]).unwrap();
-        let _ = there.carrier.destroy_queue_pair(ends[1]);
+        here.provider.destroy_queue_pair(ends[0]).unwrap();
+        let _ = there.provider.destroy_queue_pair(ends[1]);
     }
 }

@@ -15,8 +15,9 @@ fn granting(domain: u32, rights: Rights) -> Pair {
     let nodes = [Node::new(&own), Node::new(&own)];
     let [here, there] = &nodes;
     let config = QueuePairConfig { domain, ..there.config(Transport::Rc) };
-    let pairs = [here.queue_pair(Transport::Rc), there.carrier.create_queue_pair(&config).unwrap()];
-    let gid = there.carrier.gids()[0];
+    let pairs =
+        [here.queue_pair(Transport::Rc), there.provider.create_queue_pair(&config).unwrap()];
+    let gid = there.provider.gids()[0];
     there.connect_granting(pairs[1], there.peer(gid, pairs[0]), patient(), rights);
     here.connect(pairs[0], here.peer(gid, pairs[1]), patient());
     Pair { nodes, pairs }
@@ -126,8 +127,8 @@ fn accesses_to_no_bytes_fail_where_the_queue_pair_is_gone() {
             let pair = Pair::with(Transport::Rc, [own.clone(), own], 1 << 20, impatient);
             let [here, there] = &pair.nodes;
             match is_destroyed {
-                true => there.carrier.destroy_queue_pair(pair.pairs[1]).unwrap(),
-                false => there.carrier.modify(pair.pairs[1], &Change::Error).unwrap(),
+                true => there.provider.destroy_queue_pair(pair.pairs[1]).unwrap(),
+                false => there.provider.modify(pair.pairs[1], &Change::Error).unwrap(),
             }
             pair.post(0, 1, work, here.local(0, 0));
             let done = here.next(here.sends);
@@ -150,10 +151,10 @@ fn a_region_may_change_and_keep_its_key() {
         pair.post(0, 1, write, here.local(0, 8));
         here.sent(1);
         // As it was: nothing has changed.
-        there.carrier.change_memory(segment, Rights::ALL, DOMAIN).unwrap();
+        there.provider.change_memory(segment, Rights::ALL, DOMAIN).unwrap();
         pair.post(0, 2, write, here.local(0, 8));
         here.sent(2);
-        there.carrier.change_memory(segment, rights, domain).unwrap();
+        there.provider.change_memory(segment, rights, domain).unwrap();
         if domain == DOMAIN {
             pair.post(0, 3, read, here.local(8, 8));
             here.sent(3);
@@ -176,9 +177,9 @@ fn queue_pair_that_ends_after_receiving_has_acknowledged() {
         pair.post(0, 2, Work::Send { tail: Tail::Nothing }, here.local(0, 8));
         there.received(1);
         match round % 3 {
-            0 => there.carrier.modify(pair.pairs[1], &Change::Error).unwrap(),
-            1 => there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap(),
-            _ => there.carrier.destroy_queue_pair(pair.pairs[1]).unwrap(),
+            0 => there.provider.modify(pair.pairs[1], &Change::Error).unwrap(),
+            1 => there.provider.modify(pair.pairs[1], &Change::Reset).unwrap(),
+            _ => there.provider.destroy_queue_pair(pair.pairs[1]).unwrap(),
         }
         here.sent(2);
     }
@@ -196,6 +197,6 @@ fn unpolled_completions_are_dropped_when_their_queue_pair_is_reset() {
     // The last receive: all are in the queues.
     (0..4).for_each(|id| _ = here.sent(id));
     there.received(0);
-    there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap();
-    assert_eq!(there.carrier.poll(there.receives, &mut [Completion::EMPTY; 8]), 0);
+    there.provider.modify(pair.pairs[1], &Change::Reset).unwrap();
+    assert_eq!(there.provider.poll(there.receives, &mut [Completion::EMPTY; 8]), 0);
 }

@@ -1,4 +1,4 @@
-//! Threads that share a carrier.
+//! Threads that share a provider.
 
 use crate::node::{DOMAIN, Memory, Pair, content};
 use fairway_engine::{LocalRange, Rights};
@@ -24,20 +24,20 @@ fn threads_make_and_remove_what_they_use_beside_each_other() {
                         length: 4096,
                         rights: Rights::ALL,
                     };
-                    let from = here.carrier.register(memory.foreign(4096), &request).unwrap();
+                    let from = here.provider.register(memory.foreign(4096), &request).unwrap();
                     let target = Memory::new(4096);
-                    let into = there.carrier.register(target.foreign(4096), &request).unwrap();
-                    let queue = here.carrier.create_completion_queue(8).unwrap();
+                    let into = there.provider.register(target.foreign(4096), &request).unwrap();
+                    let queue = here.provider.create_completion_queue(8).unwrap();
                     let config = QueuePairConfig {
                         send_queue: queue,
                         receive_queue: queue,
                         ..here.config(Transport::Rc)
                     };
-                    let mine = here.carrier.create_queue_pair(&config).unwrap();
+                    let mine = here.provider.create_queue_pair(&config).unwrap();
                     let theirs = there.queue_pair(Transport::Rc);
                     let reliability = Reliability::default();
-                    here.connect(mine, here.peer(there.carrier.gids()[0], theirs), reliability);
-                    there.connect(theirs, there.peer(here.carrier.gids()[0], mine), reliability);
+                    here.connect(mine, here.peer(there.provider.gids()[0], theirs), reliability);
+                    there.connect(theirs, there.peer(here.provider.gids()[0], mine), reliability);
                     let remote = RemoteAddress { address: 0, r_key: into.r_key };
                     let local = LocalRange { segment: from.segment, offset: 0, length: 4096 };
                     let write = Work::Write { remote, immediate: None };
@@ -54,18 +54,18 @@ fn threads_make_and_remove_what_they_use_beside_each_other() {
                         here.post(mine, id, write, local.into());
                     }
                     match round % 3 {
-                        0 => here.carrier.deregister(from.segment).unwrap(),
-                        1 => there.carrier.deregister(into.segment).unwrap(),
+                        0 => here.provider.deregister(from.segment).unwrap(),
+                        1 => there.provider.deregister(into.segment).unwrap(),
                         _ => {}
                     }
-                    here.carrier.destroy_queue_pair(mine).unwrap();
-                    there.carrier.destroy_queue_pair(theirs).unwrap();
-                    here.carrier.destroy_completion_queue(queue).unwrap();
+                    here.provider.destroy_queue_pair(mine).unwrap();
+                    there.provider.destroy_queue_pair(theirs).unwrap();
+                    here.provider.destroy_completion_queue(queue).unwrap();
                     if round % 3 != 0 {
-                        here.carrier.deregister(from.segment).unwrap();
+                        here.provider.deregister(from.segment).unwrap();
                     }
                     if round % 3 != 1 {
-                        there.carrier.deregister(into.segment).unwrap();
+                        there.provider.deregister(into.segment).unwrap();
                     }
                     target.write(0, &[7; 4096]);
                     std::thread::yield_now();

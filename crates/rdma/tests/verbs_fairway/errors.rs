@@ -25,15 +25,15 @@ fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
         let done = here.next(here.sends);
         assert_eq!((done.id, done.status), (id, status), "{work:?}");
     }
-    assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Error));
+    assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
     here.ear.event(Event::Fault { queue_pair: pair.pairs[0], status });
     // What is posted now ends at once.
     pair.post(0, 5, SEND, here.local(0, 8));
     let done = here.next(here.sends);
     assert_eq!((done.id, done.status), (5, Status::Flushed));
     // It can be used again from the start.
-    here.carrier.modify(pair.pairs[0], &Change::Reset).unwrap();
-    assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Reset));
+    here.provider.modify(pair.pairs[0], &Change::Reset).unwrap();
+    assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Reset));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_receiver_that_is_not_ready_is_asked_again_as_often_as_agreed() {
     let [here, there] = &patient.nodes;
     patient.post(0, 1, SEND, here.local(0, 8));
     // The refusal is under way; once it has come, a receive is posted.
-    while there.carrier.counters().rnr_naks_sent < 20 {
+    while there.provider.counters().rnr_naks_sent < 20 {
         std::thread::yield_now();
     }
     there.receive(patient.pairs[1], 2, 0, 8);
@@ -129,7 +129,7 @@ fn the_error_state_flushes_in_order_and_the_reset_state_forgets() {
         here.receive(pair.pairs[0], id, 0, 8);
         pair.post(0, id, SEND, here.local(0, 20_000));
     }
-    here.carrier.modify(pair.pairs[0], &Change::Error).unwrap();
+    here.provider.modify(pair.pairs[0], &Change::Error).unwrap();
     for queue in [here.sends, here.receives] {
         for id in 0..20 {
             let done = here.next(queue);
@@ -137,12 +137,12 @@ fn the_error_state_flushes_in_order_and_the_reset_state_forgets() {
         }
     }
     there.receive(pair.pairs[1], 1, 0, 8);
-    there.carrier.modify(pair.pairs[1], &Change::Reset).unwrap();
+    there.provider.modify(pair.pairs[1], &Change::Reset).unwrap();
     // Both start over, and nothing of before is heard of.
-    here.carrier.modify(pair.pairs[0], &Change::Reset).unwrap();
+    here.provider.modify(pair.pairs[0], &Change::Reset).unwrap();
     let both = pair.pairs;
     for (n, node) in pair.nodes.iter().enumerate() {
-        let peer = node.peer(pair.nodes[1 - n].carrier.gids()[0], both[1 - n]);
+        let peer = node.peer(pair.nodes[1 - n].provider.gids()[0], both[1 - n]);
         node.connect(both[n], peer, Reliability::default());
     }
     let bytes = content(1, 5000);
@@ -174,7 +174,7 @@ fn memory_may_be_deregistered_while_it_is_in_use() {
             pair.post(0, id, work, here.local(0, 900_000));
         }
         let node = [here, there][round % 2];
-        node.carrier.deregister(node.region.segment).unwrap();
+        node.provider.deregister(node.region.segment).unwrap();
         // All that was under way may have come to its end before that was noticed.
         let done = loop {
             pair.post(0, 10, work, here.local(0, 900_000));
@@ -196,7 +196,7 @@ fn a_queue_pair_may_be_destroyed_in_the_middle() {
     for round in 0..50_u64 {
         let both = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
         for (n, node) in pair.nodes.iter().enumerate() {
-            let peer = node.peer(pair.nodes[1 - n].carrier.gids()[0], both[1 - n]);
+            let peer = node.peer(pair.nodes[1 - n].provider.gids()[0], both[1 - n]);
             node.connect(both[n], peer, Reliability::default());
         }
         for id in 0..10 {
@@ -206,12 +206,12 @@ fn a_queue_pair_may_be_destroyed_in_the_middle() {
             here.post(both[0], id, SEND, here.local(0, 100_000));
         }
         let destroyed = [here, there][round as usize % 2];
-        destroyed.carrier.destroy_queue_pair(both[round as usize % 2]).unwrap();
+        destroyed.provider.destroy_queue_pair(both[round as usize % 2]).unwrap();
         // No peer writes there now.
         let bytes = content(round, 600_000);
         destroyed.memory.write(0, &bytes);
         let other = [there, here][round as usize % 2];
-        other.carrier.destroy_queue_pair(both[1 - round as usize % 2]).unwrap();
+        other.provider.destroy_queue_pair(both[1 - round as usize % 2]).unwrap();
         assert_eq!(destroyed.memory.read(0, bytes.len()), bytes);
     }
     // The others never noticed.

@@ -1,6 +1,6 @@
-//! Verbs over shared TP channels, between carriers of this process.
+//! Verbs over shared TP channels, between providers of this process.
 
-use fairway_rdma::CarrierKind;
+use fairway_rdma::ProviderKind;
 
 mod errors;
 mod many;
@@ -24,5 +24,5 @@ mod shared;
 mod threads;
 mod troubles;
 
-/// What the tests that all carriers pass (`tests/verbs`) run over.
-const KIND: CarrierKind = CarrierKind::Fairway;
+/// What the tests that all providers pass (`tests/verbs`) run over.
+const KIND: ProviderKind = ProviderKind::Fairway;

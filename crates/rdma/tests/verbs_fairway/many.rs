@@ -15,7 +15,7 @@ fn a_thousand_queue_pairs_share_one_channel() {
         let both = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
         for (n, node) in pair.nodes.iter().enumerate() {
             let other = &pair.nodes[1 - n];
-            let peer = node.peer(other.carrier.gids()[0], both[1 - n]);
+            let peer = node.peer(other.provider.gids()[0], both[1 - n]);
             node.connect(both[n], peer, Reliability::default());
         }
         numbers.push(both);
@@ -37,11 +37,11 @@ fn a_thousand_queue_pairs_share_one_channel() {
             }
         }
     }
-    assert_eq!(here.carrier.channels(), Some(1));
-    assert_eq!(there.carrier.channels(), Some(1));
+    assert_eq!(here.provider.channels(), Some(1));
+    assert_eq!(there.provider.channels(), Some(1));
     for both in numbers {
-        here.carrier.destroy_queue_pair(both[0]).unwrap();
-        there.carrier.destroy_queue_pair(both[1]).unwrap();
+        here.provider.destroy_queue_pair(both[0]).unwrap();
+        there.provider.destroy_queue_pair(both[1]).unwrap();
     }
 }
 
@@ -50,7 +50,7 @@ fn a_process_connects_to_itself() {
     let node = Node::new(&options("127.0.0.1"));
     let pairs = [node.queue_pair(Transport::Rc), node.queue_pair(Transport::Rc)];
     for n in 0..2 {
-        let peer = node.peer(node.carrier.gids()[0], pairs[1 - n]);
+        let peer = node.peer(node.provider.gids()[0], pairs[1 - n]);
         node.connect(pairs[n], peer, Reliability::default());
     }
     let bytes = content(2, 50_000);
@@ -75,7 +75,7 @@ fn both_sides_may_connect_at_the_same_time() {
             for n in 0..2 {
                 let (nodes, barrier) = (&nodes, &barrier);
                 scope.spawn(move || {
-                    let peer = nodes[n].peer(nodes[1 - n].carrier.gids()[0], pairs[1 - n]);
+                    let peer = nodes[n].peer(nodes[1 - n].provider.gids()[0], pairs[1 - n]);
                     barrier.wait();
                     nodes[n].connect(pairs[n], peer, Reliability::default());
                     nodes[n].receive(pairs[n], 1, 1000, 64);
@@ -88,7 +88,7 @@ fn both_sides_may_connect_at_the_same_time() {
                         solicited: false,
                         fence: false,
                     };
-                    let posted = nodes[n].carrier.post_send(pairs[n], &[request]);
+                    let posted = nodes[n].provider.post_send(pairs[n], &[request]);
                     assert_eq!(posted, (1, None));
                     nodes[n].sent(2);
                     nodes[n].received(1);
@@ -96,7 +96,7 @@ fn both_sides_may_connect_at_the_same_time() {
             }
         });
         for node in &nodes {
-            assert_eq!(node.carrier.channels(), Some(1));
+            assert_eq!(node.provider.channels(), Some(1));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::node::{BASE, DOMAIN, Pair, content, options};
 use crate::pages::{Pages, in_child};
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::{LocalRange, Rights};
-use fairway_rdma::{CarrierOptions, ForeignMemory};
+use fairway_rdma::{ForeignMemory, ProviderOptions};
 use fairway_roce::{
     Completion, MemoryRequest, QueuePairState, ReceiveRequest, RemoteAddress, ScatterList, Status,
     Transport, Work, WorkRequest,
@@ -14,9 +14,9 @@ use fairway_roce::{
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
-fn rough(seed: u64) -> CarrierOptions {
+fn rough(seed: u64) -> ProviderOptions {
     let spec = "loss=1%,dup=1%,delay=100us,jitter=300us,reorder=16";
-    CarrierOptions { emulate: Some((spec.parse().unwrap(), seed)), ..options("127.0.0.1") }
+    ProviderOptions { emulate: Some((spec.parse().unwrap(), seed)), ..options("127.0.0.1") }
 }
 
 fn rough_pair(seed: u64) -> Pair {
@@ -124,7 +124,7 @@ fn unmapped_under_messages(seed: u64, ranges: Option<u32>) {
     let memory = unsafe { ForeignMemory::new(pages.start.as_ptr(), pages.length) };
     let length = pages.length as u64;
     let request = MemoryRequest { domain: DOMAIN, address: BASE, length, rights: Rights::ALL };
-    let region = there.carrier.register(memory, &request).unwrap();
+    let region = there.provider.register(memory, &request).unwrap();
     let place = |id: u64| if id % 8 == 7 { WORDS / 2 + id / 8 } else { id - id / 8 };
     let receive = |id: u64| {
         let part = |offset, length| LocalRange { segment: region.segment, offset, length };
@@ -135,9 +135,9 @@ fn unmapped_under_messages(seed: u64, ranges: Option<u32>) {
         };
         let local = ScatterList::new(&parts).unwrap();
         let request = ReceiveRequest { id, local };
-        let (posted, error) = there.carrier.post_receive(pair.pairs[1], &[request]);
+        let (posted, error) = there.provider.post_receive(pair.pairs[1], &[request]);
         // None is taken any more once the peer's queue pair has failed.
-        assert!(posted == 1 || there.carrier.state(pair.pairs[1]) == Some(QueuePairState::Error));
+        assert!(posted == 1 || there.provider.state(pair.pairs[1]) == Some(QueuePairState::Error));
         assert!(posted == 1 || error.is_some());
     };
     let post = |id: u64| {
@@ -172,7 +172,7 @@ fn unmapped_under_messages(seed: u64, ranges: Option<u32>) {
         post(id);
         // The queue of receives that have ended has to have room.
         let mut taken = [Completion::EMPTY; 8];
-        there.carrier.poll(there.receives, &mut taken);
+        there.provider.poll(there.receives, &mut taken);
     }
     assert!((300..WORDS / 2 - 64).contains(&succeeded), "{succeeded} succeeded");
     let mut file = vec![0; pages.length];
@@ -216,7 +216,7 @@ fn completions_are_in_order_whatever_they_are_of_and_the_unsignaled_are_silent()
         let signaled = round % 5 != 3;
         let (local, fence) = (here.local(0, length), round % 7 == 6);
         let request = WorkRequest { id: round, work, local, signaled, solicited: false, fence };
-        assert_eq!(here.carrier.post_send(pair.pairs[0], &[request]), (1, None));
+        assert_eq!(here.provider.post_send(pair.pairs[0], &[request]), (1, None));
         if signaled {
             expected.push(round);
         }

@@ -16,7 +16,7 @@ const SEND: Work = Work::Send { tail: Tail::Nothing };
 fn queue_pairs_take_receives_from_a_shared_queue() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
-    let queue = there.carrier.create_receive_queue(crate::node::DOMAIN, 64).unwrap();
+    let queue = there.provider.create_receive_queue(crate::node::DOMAIN, 64).unwrap();
     let config = fairway_roce::QueuePairConfig {
         shared_receives: Some(queue),
         ..there.config(Transport::Rc)
@@ -24,19 +24,19 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
     let pairs: Vec<_> = (0..4)
         .map(|_| {
             let from = here.queue_pair(Transport::Rc);
-            let to = there.carrier.create_queue_pair(&config).unwrap();
-            let peer = here.peer(there.carrier.gids()[0], to);
+            let to = there.provider.create_queue_pair(&config).unwrap();
+            let peer = here.peer(there.provider.gids()[0], to);
             here.connect(from, peer, Reliability::default());
-            let peer = there.peer(here.carrier.gids()[0], from);
+            let peer = there.peer(here.provider.gids()[0], from);
             there.connect(to, peer, Reliability::default());
             (from, to)
         })
         .collect();
-    assert!(there.carrier.destroy_receive_queue(queue).is_err(), "it is in use");
+    assert!(there.provider.destroy_receive_queue(queue).is_err(), "it is in use");
     for id in 0..32 {
         there.receive_shared(queue, id, 20_000 * id, 20_000);
     }
-    there.carrier.limit_receive_queue(queue, 10).unwrap();
+    there.provider.limit_receive_queue(queue, 10).unwrap();
     let bytes = content(1, 40_000);
     here.memory.write(0, &bytes);
     for id in 0..24_u64 {
@@ -52,7 +52,7 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
     there.ear.event(Event::ReceiveLimit { queue });
     // The end of one leaves the receives to the others.
     let (from, to) = pairs[0];
-    there.carrier.modify(to, &Change::Error).unwrap();
+    there.provider.modify(to, &Change::Error).unwrap();
     there.ear.event(Event::LastReceive { queue_pair: to });
     here.post(from, 1, SEND, here.local(0, 8));
     assert_eq!(here.next(here.sends).status, Status::RetryExceeded);
@@ -60,21 +60,21 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
     here.sent(2);
     assert_eq!(there.next(there.receives).queue_pair, pairs[1].1);
     for (_, to) in pairs {
-        there.carrier.destroy_queue_pair(to).unwrap();
+        there.provider.destroy_queue_pair(to).unwrap();
     }
-    there.carrier.destroy_receive_queue(queue).unwrap();
+    there.provider.destroy_receive_queue(queue).unwrap();
 }
 
 /// A queue pair of the second node with a shared receive queue, and one of the first that sends to
 /// it.
 fn sharing(pair: &Pair) -> (ReceiveQueueId, Qpn) {
     let [here, there] = &pair.nodes;
-    let queue = there.carrier.create_receive_queue(crate::node::DOMAIN, 64).unwrap();
+    let queue = there.provider.create_receive_queue(crate::node::DOMAIN, 64).unwrap();
     let config = QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Rc) };
     let from = here.queue_pair(Transport::Rc);
-    let to = there.carrier.create_queue_pair(&config).unwrap();
-    here.connect(from, here.peer(there.carrier.gids()[0], to), Reliability::default());
-    there.connect(to, there.peer(here.carrier.gids()[0], from), Reliability::default());
+    let to = there.provider.create_queue_pair(&config).unwrap();
+    here.connect(from, here.peer(there.provider.gids()[0], to), Reliability::default());
+    there.connect(to, there.peer(here.provider.gids()[0], from), Reliability::default());
     (queue, from)
 }
 
@@ -112,9 +112,9 @@ fn a_write_leaves_the_memory_of_the_receive_that_it_takes_alone() {
         let range = |offset| LocalRange { segment: there.region.segment, offset, length: 1000 };
         let local = ScatterList::new(&[range(offset), range(offset + 1000)]).unwrap();
         let request = ReceiveRequest { id, local };
-        assert_eq!(there.carrier.post_shared_receive(queue, &[request]), (1, None));
+        assert_eq!(there.provider.post_shared_receive(queue, &[request]), (1, None));
     };
-    // What the first receive leaves in memory of the carrier's is not for the second one.
+    // What the first receive leaves in memory of the provider's is not for the second one.
     here.memory.write(0, &old);
     receive(0, 0);
     here.post(from, 10, SEND, here.local(0, 2000));
@@ -170,7 +170,7 @@ fn datagrams_name_their_sender_and_need_the_key() {
     for (node, number) in nodes.iter().zip(numbers) {
         node.connect(number, Peer::default(), Reliability::default());
     }
-    let to = here.peer(there.carrier.gids()[0], numbers[1]);
+    let to = here.peer(there.provider.gids()[0], numbers[1]);
     let bytes = content(4, 1024);
     here.memory.write(0, &bytes);
     for id in 0..20 {
@@ -188,8 +188,8 @@ fn datagrams_name_their_sender_and_need_the_key() {
         let done = there.received(id);
         assert_eq!((done.bytes, done.tail), (length + 40, Tail::Immediate(id as u32)));
         assert_eq!(done.from.queue_pair, numbers[0]);
-        assert_eq!(slot_of(done.from.queue_pair), here.carrier.slot());
-        assert_eq!(there.carrier.gid_of(done.from.address), Some(here.carrier.gids()[0]));
+        assert_eq!(slot_of(done.from.queue_pair), here.provider.slot());
+        assert_eq!(there.provider.gid_of(done.from.address), Some(here.provider.gids()[0]));
         let at = 2000 * id as usize;
         assert_eq!(there.memory.read(at + 40, length as usize), bytes[..length as usize]);
         let header = there.memory.read(at + 20, 20);
@@ -204,10 +204,10 @@ fn datagrams_name_their_sender_and_need_the_key() {
         solicited: false,
         fence: false,
     };
-    let refused = here.carrier.post_send(numbers[0], &[request(1025)]);
+    let refused = here.provider.post_send(numbers[0], &[request(1025)]);
     assert_eq!(refused.1, Some(fairway_roce::PostError::Length));
-    there.carrier.destroy_queue_pair(numbers[1]).unwrap();
-    assert_eq!(here.carrier.post_send(numbers[0], &[request(8)]), (1, None));
+    there.provider.destroy_queue_pair(numbers[1]).unwrap();
+    assert_eq!(here.provider.post_send(numbers[0], &[request(8)]), (1, None));
     here.sent(1);
 }
 
@@ -216,15 +216,15 @@ fn datagrams_go_into_shared_queues_too() {
     let nodes = [0, 1].map(|_| Node::new(&options("127.0.0.1")));
     let [here, there] = &nodes;
     let from = here.queue_pair(Transport::Ud);
-    let queue = there.carrier.create_receive_queue(crate::node::DOMAIN, 8).unwrap();
+    let queue = there.provider.create_receive_queue(crate::node::DOMAIN, 8).unwrap();
     let config = fairway_roce::QueuePairConfig {
         shared_receives: Some(queue),
         ..there.config(Transport::Ud)
     };
-    let number = there.carrier.create_queue_pair(&config).unwrap();
+    let number = there.provider.create_queue_pair(&config).unwrap();
     here.connect(from, Peer::default(), Reliability::default());
     there.connect(number, Peer::default(), Reliability::default());
-    let to = here.peer(there.carrier.gids()[0], number);
+    let to = here.peer(there.provider.gids()[0], number);
     let bytes = content(6, 1000);
     here.memory.write(0, &bytes);
     there.receive_shared(queue, 5, 100, 1040);

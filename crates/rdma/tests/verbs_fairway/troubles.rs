@@ -8,7 +8,7 @@ use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, content, options};
 use fairway_engine::wire::Qpn;
 use fairway_engine::wire::roce::Tail;
 use fairway_engine::{LocalRange, Rights};
-use fairway_rdma::{CarrierOptions, Gid, LOCAL_BITS};
+use fairway_rdma::{Gid, LOCAL_BITS, ProviderOptions};
 use fairway_roce::{
     Change, Completion, MemoryRequest, Peer, QueuePairConfig, QueuePairState, Reliability,
     RemoteAddress, Status, Transport, Work, WorkRequest,
@@ -24,7 +24,7 @@ fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {
     let node = Node::new(&options("127.0.0.1"));
     let number = node.queue_pair(Transport::Ud);
     node.connect(number, Peer::default(), Reliability::default());
-    let to = node.peer(node.carrier.gids()[0], NOBODY);
+    let to = node.peer(node.provider.gids()[0], NOBODY);
     let work = Work::Datagram { to, q_key: Q_KEY, immediate: None };
     let request = |id| WorkRequest {
         id,
@@ -35,11 +35,11 @@ fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {
         fence: false,
     };
     let requests: Vec<_> = (0..20).map(request).collect();
-    assert_eq!(node.carrier.post_send(number, &requests), (20, None));
+    assert_eq!(node.provider.post_send(number, &requests), (20, None));
     // Once it is known that no process is there, all of them end.
     node.sent(0);
     let mut rest = [Completion::EMPTY; 20];
-    assert_eq!(node.carrier.poll(node.sends, &mut rest), 19);
+    assert_eq!(node.provider.poll(node.sends, &mut rest), 19);
 }
 
 #[test]
@@ -48,16 +48,16 @@ fn queue_pair_without_operations_gets_no_error_when_its_peer_is_gone() {
     let [here, there] = &pair.nodes;
     let [number, _] = pair.pairs;
     // It waits for a process that is not there, and so does another queue pair.
-    here.carrier.modify(number, &Change::Reset).unwrap();
-    let nobody = here.peer(here.carrier.gids()[0], NOBODY);
+    here.provider.modify(number, &Change::Reset).unwrap();
+    let nobody = here.peer(here.provider.gids()[0], NOBODY);
     let other = here.queue_pair(Transport::Rc);
     for waiting in [number, other] {
         here.connect(waiting, nobody, Reliability::default());
         here.post(waiting, 1000, SEND, here.local(0, 8));
     }
     // Then it starts over with a peer that is there, and has as much under way as it may.
-    here.carrier.modify(number, &Change::Reset).unwrap();
-    let peer = here.peer(there.carrier.gids()[0], pair.pairs[1]);
+    here.provider.modify(number, &Change::Reset).unwrap();
+    let peer = here.peer(there.provider.gids()[0], pair.pairs[1]);
     here.connect(number, peer, Reliability::default());
     for id in 0..120 {
         here.post(number, id, SEND, here.local(0, 8));
@@ -78,12 +78,12 @@ fn a_datagram_that_does_not_fit_a_shared_receive_leaves_it_to_the_next() {
     let nodes = [0, 1].map(|_| Node::new(&options("127.0.0.1")));
     let [here, there] = &nodes;
     let from = here.queue_pair(Transport::Ud);
-    let queue = there.carrier.create_receive_queue(DOMAIN, 8).unwrap();
+    let queue = there.provider.create_receive_queue(DOMAIN, 8).unwrap();
     let config = QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Ud) };
-    let number = there.carrier.create_queue_pair(&config).unwrap();
+    let number = there.provider.create_queue_pair(&config).unwrap();
     here.connect(from, Peer::default(), Reliability::default());
     there.connect(number, Peer::default(), Reliability::default());
-    let to = here.peer(there.carrier.gids()[0], number);
+    let to = here.peer(there.provider.gids()[0], number);
     here.memory.write(0, &content(1, 1000));
     // Room for the header and 100 bytes.
     there.receive_shared(queue, 5, 0, 140);
@@ -103,7 +103,7 @@ fn operation_on_deregistered_memory_does_not_use_the_region_that_reuses_its_numb
     let [here, there] = &pair.nodes;
     let memory = Memory::new(64);
     let request = MemoryRequest { domain: DOMAIN, address: 0, length: 64, rights: Rights::NONE };
-    let first = here.carrier.register(memory.foreign(64), &request).unwrap();
+    let first = here.provider.register(memory.foreign(64), &request).unwrap();
     // More than may be under way, which waits for a receive: the last two are not begun.
     for id in 0..96 {
         pair.post(0, id, SEND, here.local(0, 8));
@@ -112,9 +112,9 @@ fn operation_on_deregistered_memory_does_not_use_the_region_that_reuses_its_numb
     let local = LocalRange { segment: first.segment, offset: 0, length: 64 };
     pair.post(0, 96, write, local.into());
     pair.post(0, 97, SEND, here.local(0, 8));
-    here.carrier.deregister(first.segment).unwrap();
+    here.provider.deregister(first.segment).unwrap();
     memory.write(0, &[0xa5; 64]);
-    let second = here.carrier.register(memory.foreign(64), &request).unwrap();
+    let second = here.provider.register(memory.foreign(64), &request).unwrap();
     assert_eq!(second.segment, first.segment, "the number is used again");
     for id in 0..100 {
         there.receive(pair.pairs[1], id, 0, 8);
@@ -133,7 +133,7 @@ fn operation_on_deregistered_memory_does_not_use_the_region_that_reuses_its_numb
 fn addresses_that_a_stranger_invents_do_not_push_out_real_ones() {
     let node = Node::new(&options("127.0.0.1"));
     let liar = UnixDatagram::unbound().unwrap();
-    let name = format!("fairway-verbs-{}", node.carrier.slot());
+    let name = format!("fairway-verbs-{}", node.provider.slot());
     let to = SocketAddr::from_abstract_name(name).unwrap();
     for number in 0..2000_u32 {
         let from = Ipv4Addr::from(0x0a00_0000 + number).to_ipv6_mapped().octets();
@@ -143,9 +143,9 @@ fn addresses_that_a_stranger_invents_do_not_push_out_real_ones() {
     node.ear.until(|heard| (heard.management.len() == 2000).then_some(()));
     // Nothing is kept of an address that can be its own number.
     let address: Ipv4Addr = "10.0.7.7".parse().unwrap();
-    let number = node.carrier.resolve(Gid::from(std::net::IpAddr::V4(address))).unwrap();
+    let number = node.provider.resolve(Gid::from(std::net::IpAddr::V4(address))).unwrap();
     assert_eq!(number, u64::from(u32::from(address)));
-    assert_eq!(node.carrier.gid_of(number).unwrap().ip(), address);
+    assert_eq!(node.provider.gid_of(number).unwrap().ip(), address);
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn queue_pairs_come_and_go_without_an_end() {
     let mut config = here.config(Transport::Rc);
     (config.send_depth, config.receive_depth) = (4, 4);
     for round in 0..66_000_u32 {
-        let number = here.carrier.create_queue_pair(&config).unwrap();
+        let number = here.provider.create_queue_pair(&config).unwrap();
         if round % 1000 == 0 {
-            let peer = here.peer(there.carrier.gids()[0], NOBODY);
+            let peer = here.peer(there.provider.gids()[0], NOBODY);
             here.connect(
                 number,
                 Peer { queue_pair: pair.pairs[1], ..peer },
@@ -167,16 +167,16 @@ fn queue_pairs_come_and_go_without_an_end() {
             here.receive(number, 1, 0, 8);
             here.post(number, 1, SEND, here.local(0, 8));
         }
-        here.carrier.destroy_queue_pair(number).unwrap();
+        here.provider.destroy_queue_pair(number).unwrap();
     }
     there.receive(pair.pairs[1], 1, 0, 8);
     pair.post(0, 2, SEND, here.local(0, 8));
     here.sent(2);
     for _ in 0..10_000 {
-        let queue = here.carrier.create_completion_queue(4).unwrap();
-        here.carrier.destroy_completion_queue(queue).unwrap();
-        let queue = here.carrier.create_receive_queue(DOMAIN, 4).unwrap();
-        here.carrier.destroy_receive_queue(queue).unwrap();
+        let queue = here.provider.create_completion_queue(4).unwrap();
+        here.provider.destroy_completion_queue(queue).unwrap();
+        let queue = here.provider.create_receive_queue(DOMAIN, 4).unwrap();
+        here.provider.destroy_receive_queue(queue).unwrap();
     }
 }
 
@@ -195,12 +195,12 @@ fn a_queue_pair_in_error_still_takes_what_is_posted_and_flushes_it() {
         solicited: false,
         fence: false,
     };
-    assert_eq!(here.carrier.post_send(number, &[request]), (1, None));
+    assert_eq!(here.provider.post_send(number, &[request]), (1, None));
     let done = here.next(here.sends);
     assert_eq!((done.id, done.status), (1, Status::RemoteAccess));
-    assert_eq!(here.carrier.state(number), Some(QueuePairState::Error));
+    assert_eq!(here.provider.state(number), Some(QueuePairState::Error));
     here.receive(number, 2, 0, 8);
-    assert_eq!(here.carrier.post_send(number, &[request; 5]), (5, None));
+    assert_eq!(here.provider.post_send(number, &[request; 5]), (5, None));
     for queue in [here.sends, here.sends, here.sends, here.sends, here.sends, here.receives] {
         assert_eq!(here.next(queue).status, Status::Flushed);
     }
@@ -208,22 +208,22 @@ fn a_queue_pair_in_error_still_takes_what_is_posted_and_flushes_it() {
 
 #[test]
 fn a_shared_queue_is_free_again_although_messages_were_in_the_middle() {
-    let lossy = |seed| CarrierOptions {
+    let lossy = |seed| ProviderOptions {
         emulate: Some(("loss=10%".parse().unwrap(), seed)),
         ..options("127.0.0.1")
     };
     let nodes = [1, 2].map(|seed| Node::new(&lossy(seed)));
     let [here, there] = &nodes;
     for round in 0..60 {
-        let queue = there.carrier.create_receive_queue(DOMAIN, 64);
+        let queue = there.provider.create_receive_queue(DOMAIN, 64);
         let queue = queue.unwrap_or_else(|error| panic!("round {round}: {error}"));
         let config =
             QueuePairConfig { shared_receives: Some(queue), ..there.config(Transport::Rc) };
-        let to = there.carrier.create_queue_pair(&config).unwrap();
+        let to = there.provider.create_queue_pair(&config).unwrap();
         let from = here.queue_pair(Transport::Rc);
-        let peer = here.peer(there.carrier.gids()[0], to);
+        let peer = here.peer(there.provider.gids()[0], to);
         here.connect(from, peer, Reliability::default());
-        there.connect(to, there.peer(here.carrier.gids()[0], from), Reliability::default());
+        there.connect(to, there.peer(here.provider.gids()[0], from), Reliability::default());
         for id in 0..40 {
             there.receive_shared(queue, id, 0, 8);
         }
@@ -236,11 +236,11 @@ fn a_shared_queue_is_free_again_although_messages_were_in_the_middle() {
         for id in 0..=round % 24 {
             there.received(id);
         }
-        there.carrier.destroy_queue_pair(to).unwrap();
-        there.carrier.destroy_receive_queue(queue).unwrap();
-        here.carrier.destroy_queue_pair(from).unwrap();
+        there.provider.destroy_queue_pair(to).unwrap();
+        there.provider.destroy_receive_queue(queue).unwrap();
+        here.provider.destroy_queue_pair(from).unwrap();
         let mut out = [Completion::EMPTY; 256];
-        while there.carrier.poll(there.receives, &mut out) > 0 {}
-        while here.carrier.poll(here.sends, &mut out) > 0 {}
+        while there.provider.poll(there.receives, &mut out) > 0 {}
+        while here.provider.poll(here.sends, &mut out) > 0 {}
     }
 }

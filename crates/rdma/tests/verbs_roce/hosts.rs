@@ -48,7 +48,7 @@ fn other_hosts_reach_no_socket_that_is_for_processes_of_this_host() {
             socket.send_to(&[0; 4], to).unwrap();
         });
         node.until_counted(|counters| counters.malformed + counters.damaged > 0);
-        let counters = node.carrier.network_counters();
+        let counters = node.provider.network_counters();
         assert_eq!((counters.malformed, counters.damaged), (1, 0), "from {client}");
     }
 }

@@ -3,10 +3,10 @@
 use crate::node::{DOMAIN, Ear, Memory, Pair, content, own_options, patient};
 use fairway_engine::Rights;
 use fairway_engine::wire::roce::Tail;
-use fairway_rdma::{CarrierError, CarrierKind, DEVICE_ADDRESSES, Gid, ROCE_PORT, open};
+use fairway_rdma::{DEVICE_ADDRESSES, Gid, ProviderError, ProviderKind, ROCE_PORT, open};
 use fairway_roce::{MemoryRequest, Status, Transport, Work};
 
-/// A region of its own is taken from the carrier while a peer writes to it. From then on nothing of
+/// A region of its own is taken from the provider while a peer writes to it. From then on nothing of
 /// it changes, and it may be freed.
 #[test]
 fn deregistered_memory_does_not_change_any_more() {
@@ -16,13 +16,13 @@ fn deregistered_memory_does_not_change_any_more() {
     let memory = Memory::new(1 << 16);
     let request =
         MemoryRequest { domain: DOMAIN, address: 0, length: 1 << 16, rights: Rights::ALL };
-    let region = there.carrier.register(memory.foreign(1 << 16), &request).unwrap();
+    let region = there.provider.register(memory.foreign(1 << 16), &request).unwrap();
     let remote = fairway_roce::RemoteAddress { address: 0, r_key: region.r_key };
     for id in 0..100 {
         pair.post(0, id, Work::Write { remote, immediate: None }, here.local(0, 1 << 16));
     }
     here.sent(0);
-    there.carrier.deregister(region.segment).unwrap();
+    there.provider.deregister(region.segment).unwrap();
     memory.write(0, &[0xaa; 1 << 16]);
     let mut refused = 0;
     for _ in 1..100 {
@@ -34,8 +34,8 @@ fn deregistered_memory_does_not_change_any_more() {
         }
     }
     assert!(memory.read(0, 1 << 16).iter().all(|byte| *byte == 0xaa));
-    let missing = there.carrier.deregister(region.segment);
-    assert!(matches!(missing, Err(CarrierError::Missing)));
+    let missing = there.provider.deregister(region.segment);
+    assert!(matches!(missing, Err(ProviderError::Missing)));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn memory_goes_although_receives_and_sends_name_it() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     there.receive(pair.pairs[1], 1, 0, 64);
-    there.carrier.deregister(there.region.segment).unwrap();
+    there.provider.deregister(there.region.segment).unwrap();
     there.memory.write(0, &[0xaa; 64]);
     pair.post(0, 2, Work::Send { tail: Tail::Nothing }, here.local(0, 64));
     assert_eq!(here.next(here.sends).status, Status::RemoteOperation);
@@ -62,51 +62,51 @@ fn a_destroyed_queue_pairs_memory_is_left_alone() {
         send(id);
     }
     there.received(0);
-    there.carrier.destroy_queue_pair(pair.pairs[1]).unwrap();
+    there.provider.destroy_queue_pair(pair.pairs[1]).unwrap();
     there.memory.write(0, &[0xaa; 1 << 16]);
     // All of them may have come by now; this one cannot.
     send(63);
     // Packets that are on their way find no queue pair.
     while here.next(here.sends).status == Status::Success {}
     assert!(there.memory.read(0, 1 << 16).iter().all(|byte| *byte == 0xaa));
-    assert_eq!(there.carrier.state(pair.pairs[1]), None);
+    assert_eq!(there.provider.state(pair.pairs[1]), None);
 }
 
 #[test]
 fn objects_in_use_are_not_removed() {
     let pair = Pair::local(Transport::Rc);
     let here = &pair.nodes[0];
-    let busy = here.carrier.destroy_completion_queue(here.sends);
-    assert!(matches!(busy, Err(CarrierError::Busy)));
-    here.carrier.destroy_queue_pair(pair.pairs[0]).unwrap();
-    here.carrier.destroy_completion_queue(here.sends).unwrap();
-    let missing = here.carrier.destroy_queue_pair(pair.pairs[0]);
-    assert!(matches!(missing, Err(CarrierError::Missing)));
-    assert!(matches!(here.carrier.arm(here.sends, false), Err(CarrierError::Missing)));
+    let busy = here.provider.destroy_completion_queue(here.sends);
+    assert!(matches!(busy, Err(ProviderError::Busy)));
+    here.provider.destroy_queue_pair(pair.pairs[0]).unwrap();
+    here.provider.destroy_completion_queue(here.sends).unwrap();
+    let missing = here.provider.destroy_queue_pair(pair.pairs[0]);
+    assert!(matches!(missing, Err(ProviderError::Missing)));
+    assert!(matches!(here.provider.arm(here.sends, false), Err(ProviderError::Missing)));
 }
 
 #[test]
 fn an_address_of_a_family_the_device_has_not_is_unreachable() {
     let node = crate::node::Node::new(&own_options());
     let gid = Gid::from(std::net::IpAddr::from(std::net::Ipv6Addr::LOCALHOST));
-    assert!(matches!(node.carrier.resolve(gid), Err(CarrierError::Unreachable(_))));
+    assert!(matches!(node.provider.resolve(gid), Err(ProviderError::Unreachable(_))));
 }
 
 #[test]
 fn numbers_tell_whose_queue_pairs_they_are() {
     let pair = Pair::local(Transport::Rc);
     for (node, number) in pair.nodes.iter().zip(pair.pairs) {
-        assert_eq!(fairway_rdma::slot_of(number), node.carrier.slot());
+        assert_eq!(fairway_rdma::slot_of(number), node.provider.slot());
     }
     let [a, b] = &pair.nodes;
-    assert_ne!(a.carrier.slot(), b.carrier.slot());
+    assert_ne!(a.provider.slot(), b.provider.slot());
 }
 
 #[test]
 fn a_queue_pair_may_be_connected_to_itself_and_to_its_neighbour() {
     let node = crate::node::Node::new(&own_options());
     let pairs = [(); 3].map(|()| node.queue_pair(Transport::Rc));
-    let gid = node.carrier.gids()[0];
+    let gid = node.provider.gids()[0];
     for (pair, other) in [(0, 0), (1, 2), (2, 1)] {
         node.connect(pairs[pair], node.peer(gid, pairs[other]), patient());
     }
@@ -130,7 +130,7 @@ fn without_the_port_of_roce_there_is_still_this_host() {
     pair.post(0, 1, work, here.local(0, 9000));
     here.sent(1);
     let elsewhere = Gid::from(std::net::IpAddr::from([192, 0, 2, 1]));
-    let error = here.carrier.resolve(elsewhere).unwrap_err().to_string();
+    let error = here.provider.resolve(elsewhere).unwrap_err().to_string();
     assert!(error.contains("UDP port 4791 is another's"), "{error}");
     drop(taken);
 }
@@ -143,17 +143,17 @@ fn a_device_has_only_so_many_addresses() {
     let other = |number: u32| std::net::Ipv4Addr::from(u32::from(first) ^ (number << 16)).into();
     let mut options = own;
     options.addresses = (0..=DEVICE_ADDRESSES as u32).map(other).collect();
-    let refused = open(CarrierKind::Roce, &options, Ear::new());
-    assert!(matches!(refused.err(), Some(CarrierError::Parameter("addresses"))));
+    let refused = open(ProviderKind::Roce, &options, Ear::new());
+    assert!(matches!(refused.err(), Some(ProviderError::Parameter("addresses"))));
     options.addresses.pop();
     let last = *options.addresses.last().unwrap();
-    let carrier = open(CarrierKind::Roce, &options, Ear::new()).unwrap();
-    assert_eq!(carrier.gids().len(), DEVICE_ADDRESSES);
+    let provider = open(ProviderKind::Roce, &options, Ear::new()).unwrap();
+    assert_eq!(provider.gids().len(), DEVICE_ADDRESSES);
     // The last of its sockets hears, too.
     let socket = std::net::UdpSocket::bind((last, 0)).unwrap();
     socket.send_to(&[0; 4], (last, ROCE_PORT)).unwrap();
     let start = std::time::Instant::now();
-    while carrier.network_counters().malformed == 0 {
+    while provider.network_counters().malformed == 0 {
         assert!(start.elapsed() < std::time::Duration::from_secs(100), "stuck");
         std::thread::yield_now();
     }

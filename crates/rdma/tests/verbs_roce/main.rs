@@ -1,6 +1,6 @@
-//! The RoCEv2 carrier: real packets between carriers of this process, and of others.
+//! The RoCEv2 provider: real packets between providers of this process, and of others.
 
-use fairway_rdma::CarrierKind;
+use fairway_rdma::ProviderKind;
 
 mod hosts;
 mod life;
@@ -29,5 +29,5 @@ mod troubles;
 mod unreliable;
 mod wire_truth;
 
-/// What the tests that all carriers pass (`tests/verbs`) run over.
-const KIND: CarrierKind = CarrierKind::Roce;
+/// What the tests that all providers pass (`tests/verbs`) run over.
+const KIND: ProviderKind = ProviderKind::Roce;

@@ -2,20 +2,20 @@
 
 use crate::node::{Ear, Node, own_options};
 use fairway_engine::CompletionQueueId;
-use fairway_rdma::{Carrier, CarrierError, CarrierKind, Listener, Management, Routed, open};
+use fairway_rdma::{Listener, Management, Provider, ProviderError, ProviderKind, Routed, open};
 use fairway_roce::Event;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, mpsc};
 
-/// Two carriers of one host.
+/// Two providers of one host.
 fn two() -> [Node; 2] {
     let own = own_options();
     [Node::new(&own), Node::new(&own)]
 }
 
 fn send(from: &Node, to: &Node, first: u8) {
-    let number = from.carrier.resolve(to.carrier.gids()[0]).unwrap();
-    from.carrier.send_management(number, &[first; 256]).unwrap();
+    let number = from.provider.resolve(to.provider.gids()[0]).unwrap();
+    from.provider.send_management(number, &[first; 256]).unwrap();
 }
 
 /// Datagrams that a node has heard of, and forgets.
@@ -28,10 +28,10 @@ fn heard(node: &Node, count: usize) -> Vec<(IpAddr, u8, bool)> {
 #[test]
 fn datagram_within_the_host_reaches_the_process_it_is_for() {
     let [here, there] = two();
-    let from = here.carrier.gids()[0].ip();
+    let from = here.provider.gids()[0].ip();
     send(&here, &there, 1);
     assert_eq!(heard(&here, 1), [(from, 1, true)], "nobody said it is another's");
-    *here.ear.route.lock().unwrap() = Routed::Slot(there.carrier.slot());
+    *here.ear.route.lock().unwrap() = Routed::Slot(there.provider.slot());
     send(&here, &there, 2);
     assert_eq!(heard(&there, 1), [(from, 2, true)]);
     assert_eq!(heard(&here, 1), [(from, 2, true)]);
@@ -41,9 +41,9 @@ fn datagram_within_the_host_reaches_the_process_it_is_for() {
 fn a_service_is_where_it_was_claimed() {
     let [here, there] = two();
     let service = 0x0106_0000 + u64::from(std::process::id());
-    let from = here.carrier.gids()[0].ip();
-    let claim = there.carrier.claim_service(service).unwrap();
-    assert!(matches!(here.carrier.claim_service(service), Err(CarrierError::Busy)));
+    let from = here.provider.gids()[0].ip();
+    let claim = there.provider.claim_service(service).unwrap();
+    assert!(matches!(here.provider.claim_service(service), Err(ProviderError::Busy)));
     *here.ear.route.lock().unwrap() = Routed::Service(service);
     send(&here, &there, 1);
     assert_eq!(heard(&there, 1), [(from, 1, true)]);
@@ -52,28 +52,28 @@ fn a_service_is_where_it_was_claimed() {
     send(&here, &there, 2);
     assert_eq!(heard(&here, 2), [(from, 2, true), (from, 2, false)], "nobody is there");
     // Any process can claim it anew.
-    let _claim = here.carrier.claim_service(service).unwrap();
+    let _claim = here.provider.claim_service(service).unwrap();
 }
 
 #[test]
 fn forwarded_datagram_is_not_forwarded_again() {
     let [here, there] = two();
     // Each thinks it the other's.
-    *here.ear.route.lock().unwrap() = Routed::Slot(there.carrier.slot());
-    *there.ear.route.lock().unwrap() = Routed::Slot(here.carrier.slot());
+    *here.ear.route.lock().unwrap() = Routed::Slot(there.provider.slot());
+    *there.ear.route.lock().unwrap() = Routed::Slot(here.provider.slot());
     for number in 0..5 {
         send(&here, &there, number);
         assert_eq!(heard(&there, 1).len(), 1);
         assert_eq!(heard(&here, 1).len(), 1);
     }
-    assert_eq!(there.carrier.network_counters().handed_on, 0);
+    assert_eq!(there.provider.network_counters().handed_on, 0);
 }
 
 /// More than the queue of a Unix socket takes, of which Linux says how much that is.
 #[test]
 fn a_burst_to_a_busy_neighbour_arrives() {
     let [here, there] = two();
-    *here.ear.route.lock().unwrap() = Routed::Slot(there.carrier.slot());
+    *here.ear.route.lock().unwrap() = Routed::Slot(there.provider.slot());
     let queue = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap();
     let count = queue.trim().parse::<usize>().unwrap() + 50;
     let busy = there.ear.route.lock().unwrap();
@@ -81,7 +81,7 @@ fn a_burst_to_a_busy_neighbour_arrives() {
     drop(busy);
     let numbers: Vec<u8> = heard(&there, count).into_iter().map(|(_, number, _)| number).collect();
     assert_eq!(numbers, (0..count).map(|number| number as u8).collect::<Vec<_>>());
-    let counters = here.carrier.network_counters();
+    let counters = here.provider.network_counters();
     assert_eq!((counters.handed_on, counters.not_handed_on), (count as u64, 0));
 }
 
@@ -90,33 +90,33 @@ fn datagram_to_an_empty_slot_is_reported() {
     let here = Node::new(&own_options());
     *here.ear.route.lock().unwrap() = Routed::Slot(255);
     send(&here, &here, 1);
-    let from = here.carrier.gids()[0].ip();
+    let from = here.provider.gids()[0].ip();
     assert_eq!(heard(&here, 2), [(from, 1, true), (from, 1, false)]);
 }
 
 #[test]
-fn carriers_of_both_kinds_exchange_them() {
+fn providers_of_both_kinds_exchange_them() {
     let own = own_options();
     let here = Node::new(&own);
     let ear = Ear::new();
-    let there = open(CarrierKind::Fairway, &own, ear.clone()).unwrap();
+    let there = open(ProviderKind::Fairway, &own, ear.clone()).unwrap();
     let from = own.addresses[0];
     *here.ear.route.lock().unwrap() = Routed::Slot(there.slot());
-    let number = here.carrier.resolve(there.gids()[0]).unwrap();
-    here.carrier.send_management(number, &[1; 256]).unwrap();
+    let number = here.provider.resolve(there.gids()[0]).unwrap();
+    here.provider.send_management(number, &[1; 256]).unwrap();
     ear.until(|heard| (heard.management == [(from, 1, true)]).then_some(()));
-    *ear.route.lock().unwrap() = Routed::Slot(here.carrier.slot());
+    *ear.route.lock().unwrap() = Routed::Slot(here.provider.slot());
     here.ear.until(|heard| heard.management.pop());
-    let number = there.resolve(here.carrier.gids()[0]).unwrap();
+    let number = there.resolve(here.provider.gids()[0]).unwrap();
     there.send_management(number, &[2; 256]).unwrap();
     here.ear.until(|heard| (heard.management == [(from, 2, true)]).then_some(()));
 }
 
-/// A listener that is called may hold the last reference to the carrier, and drop it.
+/// A listener that is called may hold the last reference to the provider, and drop it.
 #[test]
-fn a_carrier_may_go_while_it_tells_something() {
+fn a_provider_may_go_while_it_tells_something() {
     struct Quitter {
-        carrier: Mutex<Option<Arc<dyn Carrier>>>,
+        provider: Mutex<Option<Arc<dyn Provider>>>,
         gone: mpsc::Sender<()>,
     }
 
@@ -126,24 +126,24 @@ fn a_carrier_may_go_while_it_tells_something() {
         fn event(&self, _event: Event) {}
 
         fn management(&self, _datagram: &Management<'_>) -> Routed {
-            let carrier = self.carrier.lock().unwrap().take();
-            drop(carrier);
+            let provider = self.provider.lock().unwrap().take();
+            drop(provider);
             let _ = self.gone.send(());
             Routed::Here
         }
     }
 
-    for kind in [CarrierKind::Roce, CarrierKind::Fairway] {
+    for kind in [ProviderKind::Roce, ProviderKind::Fairway] {
         let own = own_options();
         let here = Node::new(&own);
         let (gone, heard) = mpsc::channel();
-        let quitter = Arc::new(Quitter { carrier: Mutex::new(None), gone });
-        let carrier = open(kind, &own, quitter.clone()).unwrap();
-        *here.ear.route.lock().unwrap() = Routed::Slot(carrier.slot());
-        let weak = Arc::downgrade(&carrier);
-        let number = here.carrier.resolve(carrier.gids()[0]).unwrap();
-        *quitter.carrier.lock().unwrap() = Some(carrier);
-        here.carrier.send_management(number, &[1; 256]).unwrap();
+        let quitter = Arc::new(Quitter { provider: Mutex::new(None), gone });
+        let provider = open(kind, &own, quitter.clone()).unwrap();
+        *here.ear.route.lock().unwrap() = Routed::Slot(provider.slot());
+        let weak = Arc::downgrade(&provider);
+        let number = here.provider.resolve(provider.gids()[0]).unwrap();
+        *quitter.provider.lock().unwrap() = Some(provider);
+        here.provider.send_management(number, &[1; 256]).unwrap();
         heard.recv_timeout(std::time::Duration::from_secs(100)).expect("it has gone");
         assert!(weak.upgrade().is_none());
     }

@@ -1,4 +1,4 @@
-//! Packets that no carrier has sent.
+//! Packets that no provider has sent.
 
 use crate::node::{Node, Pair, Q_KEY, content, own_options, patient};
 use fairway_engine::wire::Qpn;
@@ -10,7 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixDatagram;
 
 fn ip(node: &Node) -> IpAddr {
-    node.carrier.gids()[0].ip()
+    node.provider.gids()[0].ip()
 }
 
 /// A datagram of `payload` to a queue pair, as a stranger at `source` would send it.
@@ -71,7 +71,7 @@ fn garbage_does_no_harm() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let socket = UdpSocket::bind((ip(there), 0)).unwrap();
-    let ports = [ROCE_PORT, roce_port(here.carrier.slot()), roce_port(there.carrier.slot())];
+    let ports = [ROCE_PORT, roce_port(here.provider.slot()), roce_port(there.provider.slot())];
     for seed in 0..300 {
         let mut garbage = content(seed, (seed as usize * 7) % 1500);
         if seed % 3 == 0 && garbage.len() > 8 {
@@ -88,11 +88,11 @@ fn garbage_does_no_harm() {
     pair.post(0, 1, work, here.local(0, 5000));
     here.sent(1);
     assert_eq!(there.memory.read(0, 5000), bytes);
-    assert_eq!(here.carrier.network_counters().send_errors, 0);
+    assert_eq!(here.provider.network_counters().send_errors, 0);
 }
 
 #[test]
-fn a_packet_that_came_to_the_wrong_carrier_is_handed_on() {
+fn a_packet_that_came_to_the_wrong_provider_is_handed_on() {
     let own = own_options();
     let nodes = [Node::new(&own), Node::new(&own)];
     let pairs = nodes.each_ref().map(listening);
@@ -103,19 +103,19 @@ fn a_packet_that_came_to_the_wrong_carrier_is_handed_on() {
     for (n, node) in nodes.iter().enumerate() {
         socket.send_to(&datagram(from, to, pairs[n], &[n as u8; 100]), to).unwrap();
         let completion = node.received(1);
-        assert_eq!(node.carrier.gid_of(completion.from.address), Some(from.ip().into()));
+        assert_eq!(node.provider.gid_of(completion.from.address), Some(from.ip().into()));
         assert_eq!(node.memory.read(40, 100), [n as u8; 100]);
         // The header is that of the packet as it first came.
         let IpAddr::V4(source) = from.ip() else { unreachable!() };
         assert_eq!(node.memory.read(32, 4), source.octets());
     }
-    let counted = nodes.each_ref().map(|node| node.carrier.network_counters());
+    let counted = nodes.each_ref().map(|node| node.provider.network_counters());
     assert_eq!(counted.iter().map(|counters| counters.handed_on).sum::<u64>(), 1);
     assert_eq!(counted.iter().map(|counters| counters.handed_over).sum::<u64>(), 1);
 }
 
 #[test]
-fn only_carriers_of_this_host_hand_packets_over() {
+fn only_providers_of_this_host_hand_packets_over() {
     let node = Node::new(&own_options());
     let pair = listening(&node);
     let to = SocketAddr::new(ip(&node), ROCE_PORT);
@@ -129,7 +129,7 @@ fn only_carriers_of_this_host_hand_packets_over() {
     let forwarded = [&[0xf7, 0][..], &ends, &inner].concat();
     liar.send_to(&forwarded, (ip(&node), roce_port(slot_of(pair)))).unwrap();
     // Nor by the way that management datagrams take, which is open to every user.
-    let name = format!("fairway-verbs-{}", node.carrier.slot());
+    let name = format!("fairway-verbs-{}", node.provider.slot());
     let slot = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
     UnixDatagram::unbound().unwrap().send_to_addr(&forwarded, &slot).unwrap();
     let real = datagram(liar.local_addr().unwrap(), to, pair, &[2; 64]);
@@ -139,5 +139,5 @@ fn only_carriers_of_this_host_hand_packets_over() {
     liar.send_to(&real, to).unwrap();
     node.received(1);
     assert_eq!(node.memory.read(40, 64), [2; 64]);
-    assert_eq!(node.carrier.network_counters().handed_over, 0);
+    assert_eq!(node.provider.network_counters().handed_over, 0);
 }

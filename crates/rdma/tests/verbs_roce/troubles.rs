@@ -3,7 +3,7 @@
 use crate::node::{BASE, Pair, content, own_options, patient};
 use fairway_engine::wire::Duration;
 use fairway_engine::wire::roce::Tail;
-use fairway_rdma::CarrierOptions;
+use fairway_rdma::ProviderOptions;
 use fairway_roce::{
     Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work, WorkRequest,
 };
@@ -21,7 +21,7 @@ fn survives(spec: &str, out_of_order: bool) {
     let own = own_options();
     let options = [11, 12].map(|seed| {
         let emulate = Some((spec.clone(), seed));
-        CarrierOptions { emulate, out_of_order, ..own.clone() }
+        ProviderOptions { emulate, out_of_order, ..own.clone() }
     });
     let patience = Reliability { timeout: Duration::from_us(40_000), ..quick() };
     let pair = Pair::with(Transport::Rc, options, 1 << 20, patience);
@@ -49,7 +49,7 @@ fn survives(spec: &str, out_of_order: bool) {
         assert_eq!(there.memory.read(100_000, 10_000), bytes[..10_000]);
         assert_eq!(here.memory.read(200_000, 60_000), bytes);
     }
-    let counters = here.carrier.counters();
+    let counters = here.provider.counters();
     assert!(counters.resent_packets > 0, "nothing went wrong: {counters:?}");
 }
 
@@ -91,7 +91,7 @@ fn a_wrong_key_is_refused_and_nothing_is_touched() {
         assert_eq!(there.memory.read((1 << 20) - 63, 63), [0; 63]);
         let fault = Event::Fault { queue_pair: pair.pairs[0], status: Status::RemoteAccess };
         here.ear.event(fault);
-        assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Error));
+        assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
         // What is posted then is flushed.
         pair.post(0, 2, SEND, here.local(0, 64));
         assert_eq!(here.next(here.sends).status, Status::Flushed);
@@ -103,7 +103,7 @@ fn a_receiver_that_is_not_ready_is_waited_for() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     pair.post(0, 1, SEND, here.local(0, 64));
-    while here.carrier.counters().rnr_naks_received < 3 {
+    while here.provider.counters().rnr_naks_received < 3 {
         std::thread::yield_now();
     }
     there.receive(pair.pairs[1], 1, 0, 64);
@@ -128,14 +128,14 @@ fn a_peer_that_is_gone_is_given_up() {
     here.post(pairs[0], 2, work, here.local(0, 64));
     assert_eq!(here.next(here.sends).status, Status::RetryExceeded);
     assert_eq!(here.next(here.sends).status, Status::Flushed);
-    assert_eq!(here.carrier.counters().timeouts, 8, "seven retries");
+    assert_eq!(here.provider.counters().timeouts, 8, "seven retries");
 }
 
 #[test]
 fn a_queue_that_is_not_polled_runs_over() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
-    here.carrier.resize_completion_queue(here.sends, 4).unwrap();
+    here.provider.resize_completion_queue(here.sends, 4).unwrap();
     let request = WorkRequest {
         id: 0,
         work: Work::Write { remote: there.remote(0), immediate: None },
@@ -145,16 +145,16 @@ fn a_queue_that_is_not_polled_runs_over() {
         fence: false,
     };
     // Silent ones need no room.
-    assert_eq!(here.carrier.post_send(pair.pairs[0], &[request; 100]), (100, None));
+    assert_eq!(here.provider.post_send(pair.pairs[0], &[request; 100]), (100, None));
     let loud = WorkRequest { signaled: true, ..request };
-    assert_eq!(here.carrier.post_send(pair.pairs[0], &[loud; 4]), (4, None));
+    assert_eq!(here.provider.post_send(pair.pairs[0], &[loud; 4]), (4, None));
     (0..4).for_each(|_| {
         here.sent(0);
     });
-    assert_eq!(here.carrier.post_send(pair.pairs[0], &[loud; 5]), (5, None));
+    assert_eq!(here.provider.post_send(pair.pairs[0], &[loud; 5]), (5, None));
     here.ear.event(Event::Overrun { queue: here.sends });
     here.ear.event(Event::Fault { queue_pair: pair.pairs[0], status: Status::Flushed });
-    assert_eq!(here.carrier.state(pair.pairs[0]), Some(QueuePairState::Error));
+    assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
 }
 
 #[test]
@@ -163,12 +163,12 @@ fn a_queue_pair_begins_a_new_life_after_an_error() {
     let [here, there] = &pair.nodes;
     for _ in 0..3 {
         for (node, number) in pair.nodes.iter().zip(pair.pairs) {
-            node.carrier.modify(number, &Change::Error).unwrap();
-            node.carrier.modify(number, &Change::Reset).unwrap();
+            node.provider.modify(number, &Change::Error).unwrap();
+            node.provider.modify(number, &Change::Reset).unwrap();
         }
         for n in 0..2 {
             let [node, other] = [&pair.nodes[n], &pair.nodes[1 - n]];
-            let peer = node.peer(other.carrier.gids()[0], pair.pairs[1 - n]);
+            let peer = node.peer(other.provider.gids()[0], pair.pairs[1 - n]);
             node.connect(pair.pairs[n], peer, patient());
         }
         there.receive(pair.pairs[1], 1, 0, 64);

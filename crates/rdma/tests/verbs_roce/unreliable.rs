@@ -47,13 +47,13 @@ fn one_queue_pair_sends_datagrams_to_several_addresses() {
     for other in &others {
         let number = datagrams(other);
         other.receive(number, 1, 0, 1040);
-        datagram(&here, pair, here.peer(other.carrier.gids()[0], number), here.local(0, 700));
+        datagram(&here, pair, here.peer(other.provider.gids()[0], number), here.local(0, 700));
         let completion = other.received(1);
         assert_eq!((completion.bytes, completion.tail), (740, Tail::Immediate(9)));
         assert_eq!(other.memory.read(40, 700), bytes);
         // Its receiver can answer.
         assert_eq!(completion.from.queue_pair, pair);
-        assert_eq!(other.carrier.gid_of(completion.from.address), Some(here.carrier.gids()[0]));
+        assert_eq!(other.provider.gid_of(completion.from.address), Some(here.provider.gids()[0]));
         here.receive(pair, 2, 5000, 1040);
         other.memory.write(0, &[7; 64]);
         datagram(other, number, completion.from, other.local(0, 64));
@@ -76,9 +76,9 @@ fn a_datagram_that_waits_when_its_queue_pair_is_destroyed_is_not_written() {
         there.receive(number, 1, 0, 104);
         // The background thread leaves the sockets alone for a moment, but perhaps not for long
         // enough.
-        there.carrier.poll(there.receives, &mut [Completion::EMPTY; 1]);
-        datagram(&here, pair, here.peer(there.carrier.gids()[0], number), here.local(0, 64));
-        there.carrier.destroy_queue_pair(number).unwrap();
+        there.provider.poll(there.receives, &mut [Completion::EMPTY; 1]);
+        datagram(&here, pair, here.peer(there.provider.gids()[0], number), here.local(0, 64));
+        there.provider.destroy_queue_pair(number).unwrap();
         there.memory.read(0, 104) == [0xee; 104]
     });
     assert!(untouched, "the memory was written whenever the queue pair was destroyed");
@@ -91,7 +91,7 @@ fn a_datagram_begins_with_the_header_of_its_ip_packet() {
         let [pair, number] = [datagrams(&here), datagrams(&there)];
         there.memory.write(0, &[0xee; 64]);
         there.receive(number, 1, 0, 1040);
-        datagram(&here, pair, here.peer(there.carrier.gids()[0], number), here.local(0, 21));
+        datagram(&here, pair, here.peer(there.provider.gids()[0], number), here.local(0, 21));
         there.received(1);
         let header = there.memory.read(0, 40);
         match (from.addresses[0], to.addresses[0]) {

@@ -4,7 +4,7 @@
 use crate::namespaces::{Namespaces, Sniffer, capture_file};
 use crate::node::{Node, Pair, Q_KEY, content, options, patient};
 use fairway_engine::wire::roce::{self, Icrc, Network, Operation, Outer, Tail};
-use fairway_rdma::{CarrierOptions, ROCE_PORT};
+use fairway_rdma::{ProviderOptions, ROCE_PORT};
 use fairway_roce::{Transport, Work};
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -24,20 +24,20 @@ struct Seen {
 fn pair(
     spaces: &Namespaces,
     transport: Transport,
-    make: impl Fn(usize) -> CarrierOptions + Sync,
+    make: impl Fn(usize) -> ProviderOptions + Sync,
 ) -> Pair {
     let nodes = [0, 1].map(|n: usize| spaces.inside(n, || Node::new(&make(n))));
     let pairs = [0, 1].map(|n: usize| nodes[n].queue_pair(transport));
     for n in 0..2 {
         spaces.inside(n, || {
-            let peer = nodes[n].peer(nodes[1 - n].carrier.gids()[0], pairs[1 - n]);
+            let peer = nodes[n].peer(nodes[1 - n].provider.gids()[0], pairs[1 - n]);
             nodes[n].connect(pairs[n], peer, patient());
         });
     }
     Pair { nodes, pairs }
 }
 
-fn traffic(spaces: &Namespaces, make: impl Fn(usize) -> CarrierOptions + Sync) {
+fn traffic(spaces: &Namespaces, make: impl Fn(usize) -> ProviderOptions + Sync) {
     let connected = pair(spaces, Transport::Rc, &make);
     let [here, there] = &connected.nodes;
     let bytes = content(1, 50_001);
@@ -69,12 +69,12 @@ fn traffic(spaces: &Namespaces, make: impl Fn(usize) -> CarrierOptions + Sync) {
     let datagrams = pair(spaces, Transport::Ud, &make);
     let [here, there] = &datagrams.nodes;
     there.receive(datagrams.pairs[1], 1, 0, 1040);
-    let gid = there.carrier.gids()[0];
+    let gid = there.provider.gids()[0];
     let to = spaces.inside(0, || here.peer(gid, datagrams.pairs[1]));
     let work = Work::Datagram { to, q_key: Q_KEY, immediate: Some(7) };
     datagrams.post(0, 1, work, here.local(0, 999));
     there.received(1);
-    spaces.inside(0, || here.carrier.send_management(to.address, &[5; 256]).unwrap());
+    spaces.inside(0, || here.provider.send_management(to.address, &[5; 256]).unwrap());
     there.ear.until(|heard| heard.management.pop());
 }
 
@@ -134,7 +134,7 @@ fn dissect(label: &str, seen: &Seen) -> bool {
     true
 }
 
-fn captured(label: &str, make: impl Fn(usize) -> CarrierOptions + Sync) -> Option<Seen> {
+fn captured(label: &str, make: impl Fn(usize) -> ProviderOptions + Sync) -> Option<Seen> {
     let Some(spaces) = Namespaces::new(label) else {
         crate::superuser::skip("hosts in network namespaces");
         return None;
@@ -162,7 +162,8 @@ fn every_icrc_is_right_over_ipv4_when_the_kernel_cuts_trains() {
 
 #[test]
 fn every_icrc_is_right_over_ipv4_packet_by_packet() {
-    let make = |n| CarrierOptions { segmentation: false, ..options(&format!("10.77.0.{}", n + 1)) };
+    let make =
+        |n| ProviderOptions { segmentation: false, ..options(&format!("10.77.0.{}", n + 1)) };
     let seen = captured("one", make);
     assert!(seen.is_none_or(|seen| seen.numbered == 0), "nothing was cut");
 }

@@ -42,7 +42,7 @@ pub(super) fn dispatch(cm_device: &CmDevice, state: &mut State) {
                 }
                 let is_end = matches!(other, Event::Disconnected { .. });
                 match awaited(&core).filter(|_| is_end) {
-                    Some(own) => deferred_disconnect::defer(&cm_device.carrier, own, note, now()),
+                    Some(own) => deferred_disconnect::defer(&cm_device.provider, own, note, now()),
                     None => tell(note),
                 }
             }

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use fairway::MailTo;
+use fairway::MailboxAddress;
 
 use super::out;
 use crate::guard::{self, Deadline};
@@ -78,11 +78,11 @@ impl Transfer {
     }
 }
 
-fn mail_to(mailbox: *mut c_void, options: &OpOptions) -> Result<MailTo> {
+fn mail_to(mailbox: *mut c_void, options: &OpOptions) -> Result<MailboxAddress> {
     let OpOptions { key, offset, epoch, .. } = *options;
     let offset = u64::try_from(offset)
         .map_err(|_| Failure::argument("offset", offset, "count from the start of the buffer"))?;
-    let to = MailTo::new(mailbox_address(mailbox), key as u32).offset(offset);
+    let to = MailboxAddress::new(mailbox_address(mailbox), key as u32).offset(offset);
     match epoch {
         EPOCH_ANY => Ok(to),
         // The receiver takes the low 32 bits for the epoch nearest to its current one.

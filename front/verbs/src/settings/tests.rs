@@ -14,17 +14,17 @@ fn device() -> Device {
     }
 }
 
-fn with(pairs: &[(&str, &str)]) -> Result<(CarrierKind, CarrierOptions)> {
+fn with(pairs: &[(&str, &str)]) -> Result<(ProviderKind, ProviderOptions)> {
     let source = |name: &str| {
         pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
     };
-    carrier(&source, &device())
+    provider(&source, &device())
 }
 
 #[test]
 fn nothing_set_means_the_defaults() {
     let (kind, options) = with(&[("FAIRWAY_PATHS", "")]).expect("fine");
-    assert_eq!(kind, CarrierKind::Roce);
+    assert_eq!(kind, ProviderKind::Roce);
     assert!(options.segmentation && !options.dcqcn && options.emulate.is_none());
     assert_eq!(options.mtu, 4096);
 }
@@ -32,7 +32,7 @@ fn nothing_set_means_the_defaults() {
 #[test]
 fn everything_can_be_set() {
     let (kind, options) = with(&[
-        ("FAIRWAY_CARRIER", "fairway"),
+        ("FAIRWAY_PROVIDER", "fairway"),
         ("FAIRWAY_SEGMENTATION", "0"),
         ("FAIRWAY_OUT_OF_ORDER", "1"),
         ("FAIRWAY_DCQCN", "on"),
@@ -42,7 +42,7 @@ fn everything_can_be_set() {
         ("FAIRWAY_PATHS", "16"),
     ])
     .expect("fine");
-    assert_eq!(kind, CarrierKind::Fairway);
+    assert_eq!(kind, ProviderKind::Fairway);
     assert!(!options.segmentation && options.dcqcn && options.out_of_order);
     assert_eq!(options.emulate.map(|(_, seed)| seed), Some(7));
     assert_eq!((options.policy.as_deref(), options.paths), (Some("cc=swift"), Some(16)));
@@ -51,7 +51,7 @@ fn everything_can_be_set() {
 #[test]
 fn wrong_settings_are_named_with_a_remedy() {
     for (name, value) in [
-        ("FAIRWAY_CARRIER", "tcp"),
+        ("FAIRWAY_PROVIDER", "tcp"),
         ("FAIRWAY_DCQCN", "maybe"),
         ("FAIRWAY_EMULATE", "loss=much"),
         ("FAIRWAY_PATHS", "0"),

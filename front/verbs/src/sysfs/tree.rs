@@ -251,7 +251,8 @@ fn write_port(port: &Path, device: &DeviceHandle) -> io::Result<()> {
 /// Those of the port, and those of soft-RoCE's names. They are this process's.
 fn write_counters(port: &Path, device: &DeviceHandle) -> io::Result<()> {
     let device_state = DeviceState::of(&device.device);
-    let counted = device_state.open_carrier().map(|carrier| carrier.counters()).unwrap_or_default();
+    let counted =
+        device_state.open_provider().map(|provider| provider.counters()).unwrap_or_default();
     for (name, count) in [
         ("counters/port_xmit_packets", counted.sent_packets),
         ("counters/port_rcv_packets", counted.received_packets),

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use fairway::{Delay, Fidelity, Profile};
+use fairway::{ControlLatency, LatencySample, Profile};
 use serde_json::{Value, json};
 
 use super::Section;
@@ -50,7 +50,7 @@ const VARIANTS: [Variant; 3] = [
 /// A delay that is measured.
 struct What {
     name: &'static str,
-    list: fn(&Fidelity) -> &Vec<Delay>,
+    list: fn(&ControlLatency) -> &Vec<LatencySample>,
     /// The published P50 and P99 of the columns, in microseconds (UCCL Table 3).
     published: [[f64; 4]; 2],
 }
@@ -69,7 +69,7 @@ const WHATS: [What; 2] = [
 ];
 
 /// Since when a delay counts.
-type Since = (&'static str, fn(&Delay) -> u32);
+type Since = (&'static str, fn(&LatencySample) -> u32);
 
 const SINCE: [Since; 2] = [
     ("since our receive call returned", |delay| delay.since_call_ns),
@@ -116,15 +116,18 @@ impl Cell {
         let mut profile = Profile::default();
         profile.acknowledge_every = variant.every.unwrap_or(profile.acknowledge_every);
         let mesh = Mesh::new(contexts, load, |builder| {
-            builder.fidelity(SAMPLES).control_thread(variant.elsewhere).profile(profile)
+            builder
+                .measure_control_latency(SAMPLES)
+                .control_thread(variant.elsewhere)
+                .profile(profile)
         })?;
-        let take = |to: &mut Fidelity| {
-            mesh.contexts.iter().for_each(|context| context.take_fidelity(to));
+        let take = |to: &mut ControlLatency| {
+            mesh.contexts.iter().for_each(|context| context.take_control_latency(to));
         };
-        let mut found = Fidelity::default();
+        let mut found = ControlLatency::default();
         let gbps = mesh.run(
             (slice / 4, slice),
-            || take(&mut Fidelity::default()),
+            || take(&mut ControlLatency::default()),
             || {
                 take(&mut found);
             },

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fairway::{
-    Completion, CompletionKind, EpochRecord, Error, Jetty, MailTo, Mailbox, MailboxOptions, Order,
-    Post, Rights, Segment, ServiceMode, Status,
+    Completion, CompletionKind, EpochRecord, Error, Jetty, Mailbox, MailboxAddress, MailboxOptions,
+    Order, Post, Rights, Segment, ServiceMode, Status,
 };
 use serde_json::json;
 
@@ -22,7 +22,7 @@ mod setup;
 const SIZES: [u64; 7] = [8, 64, 512, 4096, 32 << 10, 256 << 10, 1 << 20];
 /// Buffers of the mailbox: while one is looked at, the other may be filled.
 const BUFFERS: u64 = 2;
-const TO: MailTo = MailTo { address: 0x11ff_0011, key: 77, offset: 0, epoch: None };
+const TO: MailboxAddress = MailboxAddress { address: 0x11ff_0011, key: 77, offset: 0, epoch: None };
 /// Bytes of a SEND that says "it is there".
 const NOTICE_BYTES: u64 = 8;
 /// Set-up is paid for when it adds no more than this to a message: the paper's margin of error.

@@ -1,7 +1,7 @@
-//! What queue pairs cost: memory and throughput with 1 to 16,384 of them, over both carriers.
+//! What queue pairs cost: memory and throughput with 1 to 16,384 of them, over both providers.
 //!
 //! Both ends are in this process, so what it has allocated more is halved. Pools whose size a
-//! carrier's limits settle are there before.
+//! provider's limits settle are there before.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fairway::Rights;
 use fairway_engine::{CompletionQueueId, LocalRange};
 use fairway_rdma::{
-    Carrier, CarrierKind, CarrierOptions, ForeignMemory, Listener, Management, Routed, open,
+    ForeignMemory, Listener, Management, Provider, ProviderKind, ProviderOptions, Routed, open,
 };
 use fairway_roce::{
     Change, Completion, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, Reliability,
@@ -44,7 +44,7 @@ impl Listener for Deaf {
 
 /// One side.
 struct End {
-    carrier: Arc<dyn Carrier>,
+    provider: Arc<dyn Provider>,
     queue: CompletionQueueId,
     region: MemoryRegion,
     memory: Vec<u8>,
@@ -53,16 +53,16 @@ struct End {
 
 /// A row of the table.
 struct Row {
-    kind: CarrierKind,
+    kind: ProviderKind,
     count: u32,
     bytes_per_pair: Vec<f64>,
     gbps: Vec<f64>,
     failed: Option<String>,
 }
 
-/// Measures all numbers of queue pairs over both carriers, by turns.
+/// Measures all numbers of queue pairs over both providers, by turns.
 pub fn run(repeats: usize, slice: Duration) -> io::Result<(String, Value)> {
-    let mut rows: Vec<Row> = [CarrierKind::Roce, CarrierKind::Fairway]
+    let mut rows: Vec<Row> = [ProviderKind::Roce, ProviderKind::Fairway]
         .iter()
         .flat_map(|kind| COUNTS.iter().map(|count| (*kind, *count)))
         .map(|(kind, count)| Row {
@@ -100,25 +100,25 @@ fn measure(row: &mut Row, slice: Duration) -> io::Result<()> {
     }
     for end in &ends {
         for pair in &end.pairs {
-            end.carrier.destroy_queue_pair(*pair).map_err(io::Error::other)?;
+            end.provider.destroy_queue_pair(*pair).map_err(io::Error::other)?;
         }
-        end.carrier.deregister(end.region.segment).map_err(io::Error::other)?;
+        end.provider.deregister(end.region.segment).map_err(io::Error::other)?;
     }
     Ok(())
 }
 
-fn end(kind: CarrierKind) -> io::Result<End> {
-    let options = CarrierOptions::new(vec![ADDRESS], 4096);
-    let carrier = open(kind, &options, Arc::new(Deaf)).map_err(io::Error::other)?;
+fn end(kind: ProviderKind) -> io::Result<End> {
+    let options = ProviderOptions::new(vec![ADDRESS], 4096);
+    let provider = open(kind, &options, Arc::new(Deaf)).map_err(io::Error::other)?;
     let mut memory: Vec<u8> = (0..DEPTH * BYTES).map(|i| (i % 251) as u8).collect();
     // SAFETY: it is deregistered before it is dropped, and it is not read while WRITEs go on.
     let foreign = unsafe { ForeignMemory::new(memory.as_mut_ptr(), memory.len()) };
     let address = memory.as_ptr() as u64;
     let length = memory.len() as u64;
     let request = MemoryRequest { domain: 1, address, length, rights: Rights::ALL };
-    let region = carrier.register(foreign, &request).map_err(io::Error::other)?;
-    let queue = carrier.create_completion_queue(2 * DEPTH).map_err(io::Error::other)?;
-    Ok(End { carrier, queue, region, memory, pairs: Vec::new() })
+    let region = provider.register(foreign, &request).map_err(io::Error::other)?;
+    let queue = provider.create_completion_queue(2 * DEPTH).map_err(io::Error::other)?;
+    Ok(End { provider, queue, region, memory, pairs: Vec::new() })
 }
 
 fn connect(ends: &mut [End; 2], count: u32) -> io::Result<()> {
@@ -133,11 +133,11 @@ fn connect(ends: &mut [End; 2], count: u32) -> io::Result<()> {
             receive_depth: 1,
         };
         for _ in 0..count {
-            end.pairs.push(end.carrier.create_queue_pair(&config).map_err(io::Error::other)?);
+            end.pairs.push(end.provider.create_queue_pair(&config).map_err(io::Error::other)?);
         }
     }
     for (here, there) in [(0, 1), (1, 0)] {
-        let address = ends[here].carrier.resolve(ADDRESS.into()).map_err(io::Error::other)?;
+        let address = ends[here].provider.resolve(ADDRESS.into()).map_err(io::Error::other)?;
         for index in 0..count as usize {
             let peer = Peer { address, queue_pair: ends[there].pairs[index] };
             ready(&ends[here], ends[here].pairs[index], peer)?;
@@ -160,7 +160,7 @@ fn ready(end: &End, pair: Qpn, peer: Peer) -> io::Result<()> {
     ];
     for change in &changes {
         let refused = |error| io::Error::other(format!("{change:?}: {error:?}"));
-        end.carrier.modify(pair, change).map_err(refused)?;
+        end.provider.modify(pair, change).map_err(refused)?;
     }
     Ok(())
 }
@@ -189,12 +189,12 @@ fn write(ends: &[End; 2], slice: Duration) -> io::Result<f64> {
                 fence: false,
             };
             let pair = source.pairs[(posted % source.pairs.len() as u64) as usize];
-            if let (0, error) = source.carrier.post_send(pair, &[request]) {
+            if let (0, error) = source.provider.post_send(pair, &[request]) {
                 return Err(io::Error::other(format!("a WRITE was refused: {error:?}")));
             }
             posted += 1;
         }
-        let taken = source.carrier.poll(source.queue, &mut out);
+        let taken = source.provider.poll(source.queue, &mut out);
         for completion in &out[..taken] {
             if completion.status != Status::Success {
                 return Err(io::Error::other(format!(
@@ -236,7 +236,7 @@ fn allocated_bytes() -> u64 {
 }
 
 fn show(rows: &[Row]) -> (String, Value) {
-    let mut text = "| queue pairs | carrier | bytes of memory each | WRITE of 4 KiB, Gb/s |\n\
+    let mut text = "| queue pairs | provider | bytes of memory each | WRITE of 4 KiB, Gb/s |\n\
                     |---|---|---|---|\n"
         .to_owned();
     let mut list = Vec::new();
@@ -250,7 +250,7 @@ fn show(rows: &[Row]) -> (String, Value) {
         let rate = cells.join("; ");
         text += &format!("| {} | {:?} | {:.0} | {rate} |\n", row.count, row.kind, bytes.median);
         list.push(json!({
-            "queue_pairs": row.count, "carrier": format!("{:?}", row.kind),
+            "queue_pairs": row.count, "provider": format!("{:?}", row.kind),
             "bytes_each": row.bytes_per_pair, "gbps": row.gbps, "failed": row.failed,
         }));
     }

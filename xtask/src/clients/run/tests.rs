@@ -44,7 +44,10 @@ fn placeholders_are_filled() -> io::Result<()> {
     assert_eq!(filled, "192.0.2.9:81 fairway3 roce /s 7 {other}");
     let half = Half::new("rping -a {host}").variable("UCX_NET_DEVICES", "{device}:1");
     let shown = format!("{:?}", values.command(&half));
-    assert!(shown.contains(r#""run" "--carrier" "roce" "--" "rping" "-a" "192.0.2.9""#), "{shown}");
+    assert!(
+        shown.contains(r#""run" "--provider" "roce" "--" "rping" "-a" "192.0.2.9""#),
+        "{shown}"
+    );
     assert!(shown.contains("fairway3:1"), "{shown}");
     Ok(())
 }

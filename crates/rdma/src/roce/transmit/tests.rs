@@ -18,7 +18,7 @@ use fairway_runtime::{Memory, clock, transmit};
 use super::super::core::RoceCore;
 use super::super::sockets;
 use super::super::{Parts, assemble};
-use crate::CarrierOptions;
+use crate::ProviderOptions;
 
 /// Sockets that are full when a test says so, and keep what they are given otherwise.
 struct Sluice {
@@ -72,7 +72,7 @@ impl Datapath for Sluice {
 fn waiting_packet_keeps_the_payload_of_its_completed_operation() {
     let [.., high, low] = std::process::id().to_be_bytes();
     let ip = std::net::Ipv4Addr::new(127, 77, high, low);
-    let mut opened = sockets::open(&CarrierOptions::new(vec![ip.into()], 1024)).unwrap();
+    let mut opened = sockets::open(&ProviderOptions::new(vec![ip.into()], 1024)).unwrap();
     let (closed, packets) = (Arc::new(AtomicBool::new(true)), Arc::<Mutex<Vec<_>>>::default());
     let (port, full, kept) = (opened.datapath, Arc::clone(&closed), Arc::clone(&packets));
     opened.datapath = Box::new(Sluice { port, closed: full, packets: kept });

@@ -1,6 +1,6 @@
 //! Signal fidelity: how late this host acts on what comes (UCCL §3.4 and Table 3).
 //!
-//! Two delays are measured, if `Builder::fidelity` asks for it:
+//! Two delays are measured, if `Builder::measure_control_latency` asks for it:
 //!
 //! | delay | from | to |
 //! |---|---|---|
@@ -26,20 +26,20 @@ use fairway_runtime::clock;
 
 /// How long one thing took, in nanoseconds (4.3 s at most).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delay {
+pub struct LatencySample {
     /// Since the kernel received the packet; as below if it did not say when.
     pub since_kernel_ns: u32,
     /// Since the call that received it had returned.
     pub since_call_ns: u32,
 }
 
-/// What was measured (`Builder::fidelity`, `Context::take_fidelity`).
+/// What was measured (`Builder::measure_control_latency`, `Context::take_control_latency`).
 #[derive(Clone, Debug, Default)]
-pub struct Fidelity {
+pub struct ControlLatency {
     /// From an acknowledgement to the congestion control's decision.
-    pub decisions: Vec<Delay>,
+    pub decisions: Vec<LatencySample>,
     /// From data to its acknowledgement.
-    pub turn_rounds: Vec<Delay>,
+    pub turn_rounds: Vec<LatencySample>,
     /// Samples that found no room.
     pub dropped: u64,
     /// Samples of packets of which the kernel did not say when it received them.
@@ -67,7 +67,7 @@ struct Waiting {
 #[derive(Debug)]
 struct State {
     room: usize,
-    found: Fidelity,
+    found: ControlLatency,
     channels: Vec<Waiting>,
 }
 
@@ -80,10 +80,10 @@ pub struct Probe {
 impl Probe {
     /// With room for so many samples of each kind between two calls of [`Probe::take`].
     pub fn new(room: usize, channels: usize) -> Probe {
-        let found = Fidelity {
+        let found = ControlLatency {
             decisions: Vec::with_capacity(room),
             turn_rounds: Vec::with_capacity(room),
-            ..Fidelity::default()
+            ..ControlLatency::default()
         };
         let channels = (0..channels).map(|_| Waiting::default()).collect();
         Probe { state: Mutex::new(State { room, found, channels }) }
@@ -94,7 +94,7 @@ impl Probe {
     }
 
     /// What was measured since it was last asked, added to `to`.
-    pub fn take(&self, to: &mut Fidelity) {
+    pub fn take(&self, to: &mut ControlLatency) {
         let mut state = self.state();
         let found = &mut state.found;
         to.decisions.append(&mut found.decisions);
@@ -153,7 +153,7 @@ impl State {
     }
 }
 
-fn keep(list: &mut Vec<Delay>, delay: Delay, room: usize, dropped: &mut u64) {
+fn keep(list: &mut Vec<LatencySample>, delay: LatencySample, room: usize, dropped: &mut u64) {
     if list.len() < room {
         list.push(delay);
     } else {
@@ -161,14 +161,14 @@ fn keep(list: &mut Vec<Delay>, delay: Delay, room: usize, dropped: &mut u64) {
     }
 }
 
-fn delay(unstamped: &mut u64, receipt: Receipt, at: u64) -> Delay {
+fn delay(unstamped: &mut u64, receipt: Receipt, at: u64) -> LatencySample {
     let since = |then: u64| u32::try_from(at.saturating_sub(then)).unwrap_or(u32::MAX);
     let since_call_ns = since(receipt.called);
     if receipt.stamped == 0 {
         *unstamped += 1;
-        return Delay { since_kernel_ns: since_call_ns, since_call_ns };
+        return LatencySample { since_kernel_ns: since_call_ns, since_call_ns };
     }
-    Delay { since_kernel_ns: since(receipt.stamped), since_call_ns }
+    LatencySample { since_kernel_ns: since(receipt.stamped), since_call_ns }
 }
 
 /// What measures the traffic of one engine's sockets.

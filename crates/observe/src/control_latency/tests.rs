@@ -4,14 +4,14 @@ fn receipt(called: u64) -> Receipt {
     Receipt { stamped: called - 5, called }
 }
 
-fn taken(probe: &Probe) -> Fidelity {
-    let mut found = Fidelity::default();
+fn taken(probe: &Probe) -> ControlLatency {
+    let mut found = ControlLatency::default();
     probe.take(&mut found);
     found
 }
 
-fn delay_of(since_kernel_ns: u32, since_call_ns: u32) -> Delay {
-    Delay { since_kernel_ns, since_call_ns }
+fn delay_of(since_kernel_ns: u32, since_call_ns: u32) -> LatencySample {
+    LatencySample { since_kernel_ns, since_call_ns }
 }
 
 #[test]

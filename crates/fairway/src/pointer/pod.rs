@@ -19,15 +19,15 @@ use std::mem::MaybeUninit;
 /// }
 ///
 /// // SAFETY: integers only, and 4 + 4 + 8 bytes are its size.
-/// unsafe impl fairway::Plain for Header {}
+/// unsafe impl fairway::Pod for Header {}
 /// ```
-pub unsafe trait Plain: Copy + 'static {}
+pub unsafe trait Pod: Copy + 'static {}
 
 // SAFETY: an array has no padding between elements that have none.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}
 
 /// An integer that atomics are done to: 1, 2, 4 or 8 bytes, signed or not.
-pub trait Word: Plain + sealed::Sealed {
+pub trait Word: Pod + sealed::Sealed {
     /// Its bits, zero-extended.
     #[doc(hidden)]
     fn to_word(self) -> u64;
@@ -43,7 +43,7 @@ mod sealed {
 macro_rules! words {
     ($($integer:ty as $bits:ty),*) => {$(
         // SAFETY: every pattern of bits is an integer, and integers have no padding.
-        unsafe impl Plain for $integer {}
+        unsafe impl Pod for $integer {}
         impl sealed::Sealed for $integer {}
         impl Word for $integer {
             fn to_word(self) -> u64 {
@@ -61,21 +61,21 @@ words!(u8 as u8, u16 as u16, u32 as u32, u64 as u64, i8 as u8, i16 as u16, i32 a
 macro_rules! plain {
     ($($type:ty),*) => {$(
         // SAFETY: every pattern of bits is a value, and there is no padding.
-        unsafe impl Plain for $type {}
+        unsafe impl Pod for $type {}
     )*};
 }
 
 plain!(u128, i128, f32, f64);
 
 /// The bytes of a value.
-pub(super) fn bytes_of<T: Plain>(value: &T) -> &[u8] {
+pub(super) fn bytes_of<T: Pod>(value: &T) -> &[u8] {
     // SAFETY: a plain value has no padding, so all its bytes are initialised; they are borrowed as
     // long as the value is.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// The value of these bytes: as many as it has.
-pub(super) fn from_bytes<T: Plain>(bytes: &[u8]) -> T {
+pub(super) fn from_bytes<T: Pod>(bytes: &[u8]) -> T {
     assert_eq!(bytes.len(), size_of::<T>(), "a value of another length");
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: as many bytes as the value has are copied to it, from another place; and any bytes

@@ -5,17 +5,17 @@ mod common;
 use std::time::Instant;
 
 use common::{PATIENCE, Pair, builder};
-use fairway::{Context, Delay, Fidelity, Spec};
+use fairway::{Context, ControlLatency, LatencySample, Spec};
 
 const ROOM: usize = 1 << 16;
 const SIZE: usize = 300_000;
 const WRITES: u64 = 40;
 
 /// What was measured, once that is enough: acknowledgements leave before they are noted.
-fn taken(context: &Context, is_enough: impl Fn(&Fidelity) -> bool) -> Fidelity {
-    let (mut found, begun) = (Fidelity::default(), Instant::now());
+fn taken(context: &Context, is_enough: impl Fn(&ControlLatency) -> bool) -> ControlLatency {
+    let (mut found, begun) = (ControlLatency::default(), Instant::now());
     loop {
-        context.take_fidelity(&mut found);
+        context.take_control_latency(&mut found);
         if is_enough(&found) {
             return found;
         }
@@ -33,7 +33,7 @@ fn exercise(pair: &Pair) {
 }
 
 /// Nanoseconds that it took, and what both sides measured: the client until that is enough.
-fn measured(pair: &Pair, is_enough: impl Fn(u64, u64) -> bool) -> ([Fidelity; 2], u64) {
+fn measured(pair: &Pair, is_enough: impl Fn(u64, u64) -> bool) -> ([ControlLatency; 2], u64) {
     let start = Instant::now();
     exercise(pair);
     let client = taken(&pair.client.context, |found| {
@@ -44,7 +44,7 @@ fn measured(pair: &Pair, is_enough: impl Fn(u64, u64) -> bool) -> ([Fidelity; 2]
 }
 
 /// Each begins at the kernel, goes on to our call, and ends within the test.
-fn check(delays: &[Delay], took: u64) {
+fn check(delays: &[LatencySample], took: u64) {
     for delay in delays {
         assert!(delay.since_kernel_ns >= delay.since_call_ns, "{delay:?}");
         assert!(delay.since_call_ns > 0, "{delay:?}");
@@ -54,7 +54,8 @@ fn check(delays: &[Delay], took: u64) {
 
 #[test]
 fn inline_controllers_decide_about_every_acknowledgement() {
-    let pair = Pair::of(builder().fidelity(ROOM), builder().fidelity(ROOM));
+    let pair =
+        Pair::of(builder().measure_control_latency(ROOM), builder().measure_control_latency(ROOM));
     let every = |decided, told| decided > 0 && decided == told;
     let ([client, server], took) = measured(&pair, every);
     let counters = pair.client.context.counters().engine;
@@ -72,7 +73,7 @@ fn inline_controllers_decide_about_every_acknowledgement() {
 
 #[test]
 fn laws_on_their_own_thread_decide_about_them_later() {
-    let both = || builder().fidelity(ROOM).control_thread(true);
+    let both = || builder().measure_control_latency(ROOM).control_thread(true);
     let pair = Pair::of(both(), both());
     let ([client, server], took) = measured(&pair, |decided, _| decided > 0);
     let told = pair.client.context.counters().engine.acks_told;
@@ -85,7 +86,7 @@ fn laws_on_their_own_thread_decide_about_them_later() {
 #[test]
 fn losses_and_late_packets_change_nothing_in_that() {
     let spec: Spec = "loss=2%,reorder=8".parse().unwrap();
-    let both = |seed| builder().fidelity(ROOM).emulate(spec.clone(), seed);
+    let both = |seed| builder().measure_control_latency(ROOM).emulate(spec.clone(), seed);
     let pair = Pair::of(both(3), both(4));
     let ([client, server], took) = measured(&pair, |decided, told| decided == told);
     check(&client.decisions, took);
@@ -94,7 +95,7 @@ fn losses_and_late_packets_change_nothing_in_that() {
 
 #[test]
 fn nothing_is_measured_unless_that_is_asked_for() {
-    let pair = Pair::of(builder(), builder().fidelity(3));
+    let pair = Pair::of(builder(), builder().measure_control_latency(3));
     exercise(&pair);
     let client = taken(&pair.client.context, |_| true);
     assert!(client.decisions.is_empty() && client.turn_rounds.is_empty());
