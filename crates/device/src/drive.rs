@@ -49,12 +49,13 @@ pub trait Driven: Device<OwnVerdict: Into<Request<Self::Token>>> {
         None
     }
 
-    /// The place of a packet that was kept ([`Request::Keep`]) and whose turn has come.
-    fn poll_recall(&mut self) -> Option<u32> {
+    /// The place of a packet that was buffered ([`Request::Buffer`]) and whose turn has come.
+    fn poll_replay(&mut self) -> Option<u32> {
         None
     }
 
-    /// A packet as it is handed in again after it was kept: its congestion mark has been counted.
+    /// A packet as it is handed in again after it was buffered: its congestion mark has been
+    /// counted.
     fn unmarked(received: &Self::Received) -> Self::Received;
 
     /// The parts of the device that send independently of each other.
@@ -82,8 +83,8 @@ pub enum Request<K> {
         /// Reported with [`Driver::handle_placed`].
         token: K,
     },
-    /// Keep the packet at this place until [`Driven::poll_recall`] names the place.
-    Keep(u32),
+    /// Buffer the packet at this place until [`Driven::poll_replay`] names the place.
+    Buffer(u32),
 }
 
 impl<K> From<AtomicExecution<K>> for Request<K> {
@@ -118,18 +119,18 @@ impl<A, R> Outcome<A, R> {
 /// The outcomes of a device.
 pub type OutcomeOf<D, P> = Outcome<AccessOf<D, P>, <D as Device>::DropReason>;
 
-/// A device, and the packets that it has asked to be kept with payloads of type `P`.
+/// A device, and the packets that it has asked to be buffered with payloads of type `P`.
 pub struct Driver<D: Device, P> {
     device: D,
-    kept: Vec<Option<(D::Received, P)>>,
+    buffered: Vec<Option<(D::Received, P)>>,
 }
 
 impl<D: Driven, P> Driver<D, P> {
-    /// Drives a device that asks for at most `kept` packets to be kept at a time.
-    pub fn new(device: D, kept: usize) -> Self {
-        let mut places = Vec::with_capacity(kept);
-        places.resize_with(kept, || None);
-        Driver { device, kept: places }
+    /// Drives a device that asks for at most `buffered` packets to be buffered at a time.
+    pub fn new(device: D, buffered: usize) -> Self {
+        let mut places = Vec::with_capacity(buffered);
+        places.resize_with(buffered, || None);
+        Driver { device, buffered: places }
     }
 
     /// The device, for its commands and everything else that is not part of the contract.
@@ -166,8 +167,8 @@ impl<D: Driven, P> Driver<D, P> {
             Request::Store { target, value, token } => {
                 Outcome::Access(Access::Store { target, value, token })
             }
-            Request::Keep(place) => {
-                let place = self.kept.get_mut(place as usize);
+            Request::Buffer(place) => {
+                let place = self.buffered.get_mut(place as usize);
                 *place.expect("a device keeps no more than it said") =
                     Some((D::unmarked(received), payload()));
                 Outcome::Done
@@ -190,11 +191,11 @@ impl<D: Driven, P> Driver<D, P> {
         self.handle_packet(now, received, payload)
     }
 
-    /// The next access that waited for its turn and is due now, whether the driver kept its packet
-    /// or the device its payload.
+    /// The next access that waited for its turn and is due now, whether the driver buffered its
+    /// packet or the device its payload.
     #[inline]
     pub fn poll_access(&mut self, now: Instant) -> Option<AccessOf<D, P>> {
-        self.poll_recall(now).or_else(|| self.poll_execution())
+        self.poll_replay(now).or_else(|| self.poll_execution())
     }
 
     /// [`Self::poll_access`] for a caller that can send at once, likewise.
@@ -203,17 +204,17 @@ impl<D: Driven, P> Driver<D, P> {
         now: Instant,
         mut send: impl FnMut(D::Transmit),
     ) -> Option<AccessOf<D, P>> {
-        let recalled = self.recall(|driver, received, payload| {
+        let replayed = self.replay(|driver, received, payload| {
             driver.handle_packet_after_answers(now, received, || payload, &mut send)
         });
-        recalled.or_else(|| self.poll_execution())
+        replayed.or_else(|| self.poll_execution())
     }
 
-    /// The first half of [`Self::poll_access`]: hands in the packets that were kept and whose turn
-    /// has come. Returns the first access that one of them needs.
+    /// The first half of [`Self::poll_access`]: hands in the packets that were buffered and whose
+    /// turn has come. Returns the first access that one of them needs.
     #[inline]
-    pub fn poll_recall(&mut self, now: Instant) -> Option<AccessOf<D, P>> {
-        self.recall(|driver, received, payload| driver.handle_packet(now, received, || payload))
+    pub fn poll_replay(&mut self, now: Instant) -> Option<AccessOf<D, P>> {
+        self.replay(|driver, received, payload| driver.handle_packet(now, received, || payload))
     }
 
     /// The second half of [`Self::poll_access`]: the next access that the device put off.
@@ -281,14 +282,14 @@ impl<D: Driven, P> Driver<D, P> {
     }
 
     #[inline]
-    fn recall(
+    fn replay(
         &mut self,
         mut hand_in: impl FnMut(&mut Self, &D::Received, P) -> OutcomeOf<D, P>,
     ) -> Option<AccessOf<D, P>> {
         loop {
-            let place = self.device.poll_recall()?;
-            let kept = self.kept.get_mut(place as usize).and_then(Option::take);
-            let Some((received, payload)) = kept else { continue };
+            let place = self.device.poll_replay()?;
+            let buffered = self.buffered.get_mut(place as usize).and_then(Option::take);
+            let Some((received, payload)) = buffered else { continue };
             let outcome = hand_in(self, &received, payload);
             if let Outcome::Access(access) = outcome {
                 return Some(access);

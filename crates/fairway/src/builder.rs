@@ -177,9 +177,10 @@ impl Builder {
     }
 
     /// Measures how late this side acts on what comes: from an acknowledgement to the congestion
-    /// control's decision, and from data to its acknowledgement ([`Context::take_control_latency`]), with
-    /// room for so many samples of each (8 bytes each, taken here). 0, the default: does not. While
-    /// it does, the kernel stamps every packet, and each costs some tens of nanoseconds more.
+    /// control's decision, and from data to its acknowledgement
+    /// ([`Context::take_control_latency`]), with room for so many samples of each (8 bytes each,
+    /// taken here). 0, the default: does not. While it does, the kernel stamps every packet, and
+    /// each costs some tens of nanoseconds more.
     #[must_use]
     pub fn measure_control_latency(mut self, samples: usize) -> Self {
         self.control_latency_samples = samples;

@@ -362,8 +362,8 @@ impl Context {
         self.handle.shared.with(|core| core.nic.take_trace(clock::now(), to))
     }
 
-    /// Adds what was measured since it was last asked to `to` ([`crate::Builder::measure_control_latency`]);
-    /// nothing if nothing is.
+    /// Adds what was measured since it was last asked to `to`
+    /// ([`crate::Builder::measure_control_latency`]); nothing if nothing is.
     pub fn take_control_latency(&self, to: &mut ControlLatency) {
         let probe = self.handle.shared.with(|core| core.probe.clone());
         if let Some(probe) = probe {

@@ -8,11 +8,11 @@
 //! So memory is lent to such calls and copies while others have the lock, and must not become the
 //! application's again meanwhile. An operation completes when its packets are acknowledged or its
 //! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
-//! the very thread that it is lent to. Code that gives memory back otherwise (closes a
-//! connection, rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none
-//! is lent: [`Shared::with_quiesced`], `Core::fire_timers`. Packets that were put together before and
-//! have not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine
-//! has a packet that names any (`Core::bury`).
+//! the very thread that it is lent to. Code that gives memory back otherwise (closes a connection,
+//! rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none is lent:
+//! [`Shared::with_quiesced`], `Core::fire_timers`. Packets that were put together before and have
+//! not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine has a
+//! packet that names any (`Core::bury`).
 
 use std::sync::atomic::Ordering;
 

@@ -6,12 +6,12 @@
 //! queue pairs mapped onto Jetties over shared TP channels. A program can't tell them apart.
 //!
 //! **Numbers.** Many processes of a host share its addresses. Each claims a *slot* (0 to 255) when
-//! it opens a provider (another for each), and the upper 8 bits of its queue pairs' numbers are that
-//! slot ([`slot_of`]). So address and queue pair number of a peer say which process it is: on the
-//! same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by port 4791,
-//! and the process of the host that receives them hands them on. A Fairway provider listens at
-//! [`fairway_port()`]. Slots are claimed by an abstract Unix socket, so they belong to the network
-//! namespace and are free again when a process dies.
+//! it opens a provider (another for each), and the upper 8 bits of its queue pairs' numbers are
+//! that slot ([`slot_of`]). So address and queue pair number of a peer say which process it is: on
+//! the same host, RoCE packets go to the UDP port [`roce_port`]; from elsewhere they come by port
+//! 4791, and the process of the host that receives them hands them on. A Fairway provider listens
+//! at [`fairway_port()`]. Slots are claimed by an abstract Unix socket, so they belong to the
+//! network namespace and are free again when a process dies.
 //!
 //! **May import:** `fairway-runtime`, `fairway-roce`, `fairway-engine` (and through it `wire` and
 //! `policy`), `fairway-device`, `fairway-port`, `fairway` (by its module `embed`),
@@ -229,8 +229,8 @@ pub enum Routed {
     Service(u64),
 }
 
-/// Receives the events of a provider. Called by the thread that drives the provider, without any lock
-/// of the provider, so that the provider may be called from within; must not block.
+/// Receives the events of a provider. Called by the thread that drives the provider, without any
+/// lock of the provider, so that the provider may be called from within; must not block.
 pub trait Listener: Send + Sync {
     /// A completion came to a queue that was armed ([`Provider::arm`]); it no longer is.
     fn completion(&self, queue: CompletionQueueId);

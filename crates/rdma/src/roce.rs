@@ -13,9 +13,9 @@
 mod core;
 mod endpoint;
 mod hand_over;
-mod kept;
 mod network;
 mod packets;
+mod reorder_buffer;
 mod routes;
 mod sockets;
 mod transmit;
@@ -255,7 +255,7 @@ fn limits(slot: u8) -> Limits {
         // A record takes memory once it is used; until then it takes address space only.
         receives: 1 << 21,
         pending: 1 << 14,
-        kept: 1 << 10,
+        buffered: 1 << 10,
         read_depth: READ_DEPTH_MAX,
     }
 }

@@ -303,10 +303,10 @@ pub enum OwnVerdict {
         token: PlacementToken,
     },
     /// It came too early, and where its payload belongs is not known yet. Keep it, payload and all,
-    /// at this place, one of [`Limits::kept`](super::Limits), until
-    /// [`Host::poll_recall`](super::Host::poll_recall) names the place.
-    Keep {
-        /// The place. What was kept there before is no longer wanted.
+    /// at this place, one of [`Limits::buffered`](super::Limits), until
+    /// [`Host::poll_replay`](super::Host::poll_replay) names the place.
+    Buffer {
+        /// The place. What was buffered there before is no longer wanted.
         place: u32,
     },
 }
@@ -548,7 +548,7 @@ pub struct Counters {
     /// Requests that came too early and were placed all the same
     /// ([`OutOfOrder`](super::OutOfOrder)).
     pub placed_early: u64,
-    /// Requests that came too early and were kept ([`OwnVerdict::Keep`]).
+    /// Requests that came too early and were buffered ([`OwnVerdict::Buffer`]).
     pub kept_early: u64,
     /// Refusals sent because no receive was posted.
     pub rnr_naks_sent: u64,

@@ -69,8 +69,8 @@ impl Driven for Host {
         Host::poll_answer(self, received)
     }
 
-    fn poll_recall(&mut self) -> Option<u32> {
-        Host::poll_recall(self)
+    fn poll_replay(&mut self) -> Option<u32> {
+        Host::poll_replay(self)
     }
 
     fn unmarked(received: &Received) -> Received {
@@ -82,7 +82,7 @@ impl From<OwnVerdict> for Request<PlacementToken> {
     fn from(own: OwnVerdict) -> Self {
         match own {
             OwnVerdict::Store { target, value, token } => Request::Store { target, value, token },
-            OwnVerdict::Keep { place } => Request::Keep(place),
+            OwnVerdict::Buffer { place } => Request::Buffer(place),
         }
     }
 }

@@ -309,10 +309,10 @@ impl Host {
         None
     }
 
-    /// The place of a kept packet ([`OwnVerdict::Keep`](super::OwnVerdict::Keep)) whose turn has
-    /// come. It is to be handed in once more, before anything else is. To be asked until it says
-    /// `None` after every [`Self::handle_packet`].
-    pub fn poll_recall(&mut self) -> Option<u32> {
+    /// The place of a buffered packet ([`OwnVerdict::Buffer`](super::OwnVerdict::Buffer)) whose
+    /// turn has come. It is to be handed in once more, before anything else is. To be asked until
+    /// it says `None` after every [`Self::handle_packet`].
+    pub fn poll_replay(&mut self) -> Option<u32> {
         while let Some(index) = self.shared.recalling.pop() {
             let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
                 continue;
@@ -405,9 +405,9 @@ impl Host {
         [shared.sends.in_use(), shared.receives.in_use(), shared.pending.in_use()]
     }
 
-    /// Packets that the caller keeps ([`OwnVerdict::Keep`](super::OwnVerdict::Keep)).
-    pub fn kept(&self) -> u32 {
-        self.shared.kept.in_use()
+    /// Packets that the caller keeps ([`OwnVerdict::Buffer`](super::OwnVerdict::Buffer)).
+    pub fn buffered(&self) -> u32 {
+        self.shared.buffered.in_use()
     }
 
     // ---- within ----

@@ -22,9 +22,9 @@
 //! verified.
 //!
 //! **Files.** `requester` sends what was posted; `answers` takes what comes back; `responder`
-//! judges requests, and `responder::ahead` those that come too early; `recovery` is how a requester
-//! sends again no more than what is missing; `resources` keeps what READs and
-//! atomics may be asked for again; `respond` sends acknowledgements and responses; `reading` and
+//! judges requests, and `responder::reorder_buffer` those that come too early; `recovery` is how a
+//! requester sends again no more than what is missing; `resources` keeps what READs and atomics may
+//! be asked for again; `respond` sends acknowledgements and responses; `reading` and
 //! `responder::turn` keep what is posted behind a READ from changing what it reads;
 //! `responder::unconnected` is the receiving side of UC and UD; `state` is the life of a queue
 //! pair; `completions` are its completion queues.

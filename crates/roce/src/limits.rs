@@ -31,8 +31,8 @@ pub struct Limits {
     /// Packets that were accepted and are not in place yet, all queue pairs together.
     pub pending: u32,
     /// Packets that the caller can keep until their turn comes
-    /// ([`OwnVerdict::Keep`](super::OwnVerdict)), all queue pairs together; 0 if it keeps none.
-    pub kept: u32,
+    /// ([`OwnVerdict::Buffer`](super::OwnVerdict)), all queue pairs together; 0 if it keeps none.
+    pub buffered: u32,
     /// READs and atomics a queue pair serves or issues at once: 1 to [`READ_DEPTH_MAX`].
     pub read_depth: u8,
 }
@@ -50,7 +50,7 @@ impl Default for Limits {
             sends: 65_536,
             receives: 65_536,
             pending: 16_384,
-            kept: 1024,
+            buffered: 1024,
             read_depth: READ_DEPTH_MAX,
         }
     }
@@ -95,7 +95,7 @@ impl Default for Profile {
 /// Packets are taken in any order, and only what is missing is sent again (selective repeat).
 ///
 /// Those of the WRITE that is being received are put where they belong at once, but for its end;
-/// others the caller keeps ([`OwnVerdict::Keep`](super::OwnVerdict)) until their turn comes.
+/// others the caller keeps ([`OwnVerdict::Buffer`](super::OwnVerdict)) until their turn comes.
 /// Nothing on the wire differs; a peer without the option is noticed by what it asks for, and gets
 /// everything behind a missing packet again.
 ///

@@ -192,7 +192,7 @@ impl QueuePair {
 
     fn stop(&mut self, shared: &mut Shared) {
         self.responder.forget();
-        self.responder.ahead.forget(shared);
+        self.responder.reorder_buffer.forget(shared);
         if self.in_executing {
             self.in_executing = false;
             shared.executing.purge(self.index);

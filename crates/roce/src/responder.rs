@@ -2,7 +2,8 @@
 //!
 //! Packets are taken in PSN order. Each becomes a [`Pending`] record; the records stand in that
 //! order, and one finishes only when it and all before it are in place. So acknowledgements,
-//! completions, READs and atomics never run ahead of a placement that the caller has yet to do.
+//! completions, READs and atomics never run reorder_buffer of a placement that the caller has yet
+//! to do.
 
 use super::api::{
     Completion, CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, Target,
@@ -18,13 +19,13 @@ use fairway_device::{LocalRange, Rights, ScatterList, SegmentId};
 use fairway_wire::roce::{Bth, NakCode, Operation, Packet, Reth, RnrTimer, Syndrome, Tail};
 use fairway_wire::{Instant, Msn, Psn};
 
-mod ahead;
 mod judge;
 mod messages;
+mod reorder_buffer;
 mod turn;
 mod unconnected;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use reorder_buffer::ReorderBuffer;
 
 /// Old resources are forgotten every 2^20 PSNs, long before their PSNs come round again.
 const SWEEP_BITS: u32 = 20;
@@ -55,7 +56,7 @@ pub(crate) struct Responder {
     pub(crate) rnr_timer: RnrTimer,
     pub(crate) cnp_due: bool,
     pub(crate) cnp_not_before: Option<Instant>,
-    pub(crate) ahead: Ahead,
+    pub(crate) reorder_buffer: ReorderBuffer,
 }
 
 /// The message that is being received.
@@ -136,7 +137,7 @@ impl Responder {
             rnr_timer: RnrTimer::from_code(0),
             cnp_due: false,
             cnp_not_before: None,
-            ahead: Ahead::new(window),
+            reorder_buffer: ReorderBuffer::new(window),
         }
     }
 
@@ -294,7 +295,7 @@ impl QueuePair {
         if psn.value() >> SWEEP_BITS != bth.psn.minus(1).value() >> SWEEP_BITS {
             responder.resources.forget_old(psn);
         }
-        responder.ahead.let_go(shared, bth.psn);
+        responder.reorder_buffer.release(shared, bth.psn);
         responder.expected = psn.next();
         responder.told = false;
         // A refusal that has not left yet was for this packet, which has come after all.

@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) receive_queues: Pool<ReceiveQueue>,
     pub(crate) pending: Pool<Pending>,
     /// Places where the caller keeps packets.
-    pub(crate) kept: Pool<()>,
+    pub(crate) buffered: Pool<()>,
     pub(crate) deadlines: Deadlines,
     /// Queue pairs that may have something to send.
     pub(crate) ready: Ring<u32>,
@@ -87,7 +87,7 @@ impl Shared {
             receives: Pool::new(limits.receives),
             receive_queues: Pool::new(limits.receive_queues),
             pending: Pool::new(limits.pending),
-            kept: Pool::new(limits.kept),
+            buffered: Pool::new(limits.buffered),
             deadlines: Deadlines::new(limits.queue_pairs),
             ready: Ring::new(limits.queue_pairs),
             executing: Ring::new(limits.queue_pairs),

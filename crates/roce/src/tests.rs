@@ -151,7 +151,7 @@ impl Pair {
 
     fn deliver_as(&mut self, n: usize, received: &Received) -> Verdict {
         let verdict = self.judge(n, received);
-        while let Some(place) = self.hosts[n].poll_recall() {
+        while let Some(place) = self.hosts[n].poll_replay() {
             let at = self.kept[n].iter().position(|kept| kept.0 == place).unwrap();
             let (_, recalled) = self.kept[n].swap_remove(at);
             self.judge(n, &recalled);
@@ -175,7 +175,7 @@ impl Pair {
                     false => self.hosts[n].handle_placed(self.now, token, 0),
                 }
             }
-            Verdict::Own(OwnVerdict::Keep { place }) => {
+            Verdict::Own(OwnVerdict::Buffer { place }) => {
                 self.kept[n].retain(|kept| kept.0 != place);
                 self.kept[n].push((place, *received));
             }

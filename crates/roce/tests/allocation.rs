@@ -125,7 +125,7 @@ impl Connected {
                 Verdict::Own(OwnVerdict::Store { token, .. }) => {
                     target.handle_placed(now, token, 0);
                 }
-                Verdict::Own(OwnVerdict::Keep { .. }) => unreachable!("nothing comes early"),
+                Verdict::Own(OwnVerdict::Buffer { .. }) => unreachable!("nothing comes early"),
                 Verdict::Done | Verdict::Drop(_) => {}
             }
             while let Some(execution) = target.poll_execution() {

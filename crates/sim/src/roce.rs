@@ -158,7 +158,7 @@ impl RoceNic {
             sends: messages.max(1),
             receives: 1,
             pending: 16,
-            kept: (window * number.min(4)).min(KEPT_MAX),
+            buffered: (window * number.min(4)).min(KEPT_MAX),
             read_depth: 1,
         };
         let seed = Random::fork(scenario.seed, u64::from(host) << 8 | 1).number();
@@ -191,7 +191,7 @@ impl RoceNic {
         members.sort_unstable();
         let offer = Offer { pairs: pairs.clone(), key: region.r_key };
         let nic = RoceNic {
-            driver: Driver::new(engine, limits.kept as usize),
+            driver: Driver::new(engine, limits.buffered as usize),
             own: host,
             queue,
             region,

@@ -10,9 +10,9 @@
 //! **Invariants.** No protocol decision is made here. No panic crosses into C. Handles are boxes
 //! with the C struct inside; they and what they point to are trusted as libibverbs trusts them
 //! (`pointer`), and whatever else a program says is checked. No lock of ours is held while the
-//! provider is called but those of the object itself; the provider calls us with none of its own. The
-//! thread that calls `exit` takes no lock and no memory. Each `unsafe` block names the rule of the
-//! program or the invariant of ours that makes it sound.
+//! provider is called but those of the object itself; the provider calls us with none of its own.
+//! The thread that calls `exit` takes no lock and no memory. Each `unsafe` block names the rule of
+//! the program or the invariant of ours that makes it sound.
 //!
 //! **Modules.** `abi` mirrors the header. `pointer` has the types of the pointers that programs
 //! pass, with what they are trusted for. `device` lists devices and defines contexts, `open` opens

@@ -75,7 +75,8 @@ impl Sends {
     }
 }
 
-/// What a queue pair can be asked for, besides what its transport forbids: the provider checks that.
+/// What a queue pair can be asked for, besides what its transport forbids: the provider checks
+/// that.
 ///
 /// # Safety
 ///

@@ -78,7 +78,7 @@ impl Driven for Script {
     fn poll_answer(&mut self, _received: &(u32, bool)) -> Option<u32> {
         self.answers.pop_front()
     }
-    fn poll_recall(&mut self) -> Option<u32> {
+    fn poll_replay(&mut self) -> Option<u32> {
         self.recalls.pop_front()
     }
     fn unmarked(received: &(u32, bool)) -> (u32, bool) {
@@ -107,7 +107,7 @@ fn kept_packet_is_handed_in_without_its_mark_and_before_executions() {
     let target = list(&[range(0, 0, 1)]);
     let copy = Execution::Copy { from: range(0, 0, 1), to: range(1, 0, 1), token: 9 };
     let script = Script {
-        judgements: vec![Some(Verdict::Own(Request::Keep(1))), Some(Verdict::Drop("old"))],
+        judgements: vec![Some(Verdict::Own(Request::Buffer(1))), Some(Verdict::Drop("old"))],
         executions: VecDeque::from([copy]),
         ..Script::default()
     };
@@ -128,7 +128,7 @@ fn kept_packet_is_handed_in_without_its_mark_and_before_executions() {
 #[test]
 fn answers_are_sent_before_a_packet_takes_effect() {
     let script = Script {
-        judgements: vec![Some(Verdict::Own(Request::Keep(0)))],
+        judgements: vec![Some(Verdict::Own(Request::Buffer(0)))],
         answers: VecDeque::from([5, 6]),
         ..Script::default()
     };

@@ -41,7 +41,7 @@ const LIMITS: Limits = Limits {
     sends: 12,
     receives: 8,
     pending: 8,
-    kept: 8,
+    buffered: 8,
     read_depth: READ_DEPTH,
 };
 
@@ -125,7 +125,7 @@ impl Side {
         };
         let pair = host.create_queue_pair(&config).expect("there is room");
         Side {
-            driver: Driver::new(host, LIMITS.kept as usize),
+            driver: Driver::new(host, LIMITS.buffered as usize),
             pair,
             transport,
             books,
@@ -284,7 +284,7 @@ impl Side {
             self.driver.device_mut().destroy_receive_queue(queue).expect("nothing uses it");
             self.books.drop_all(|loan| matches!(loan, Loan::Receive(..)));
         }
-        assert_eq!((self.driver.device().in_use(), self.driver.device().kept()), ([0; 3], 0));
+        assert_eq!((self.driver.device().in_use(), self.driver.device().buffered()), ([0; 3], 0));
         assert!(self.books.is_settled(), "something has not completed");
         if self.shared.is_none() {
             self.driver.device_mut().destroy_queue_pair(self.pair).expect("it is there");

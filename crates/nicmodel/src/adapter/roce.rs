@@ -85,7 +85,7 @@ impl RoceSide {
             receive_queues: number + 1,
             receives: number * RECEIVE_DEPTH + 1,
             read_depth: READ_DEPTH,
-            kept: if selective { config.constants.irn_kept as u32 } else { 0 },
+            buffered: if selective { config.constants.irn_kept as u32 } else { 0 },
             ..Limits::default()
         };
         let window = config.constants.irn_window as u32;
@@ -125,7 +125,7 @@ impl RoceSide {
             _ => None,
         };
         Ok(RoceSide {
-            driver: Driver::new(engine, limits.kept as usize),
+            driver: Driver::new(engine, limits.buffered as usize),
             queue,
             segments,
             r_keys: Vec::new(),
@@ -298,7 +298,7 @@ impl ProtocolAdapter for RoceSide {
     }
 
     fn recalled(&mut self, now: u64) -> Option<Placing> {
-        Some(placing(self.driver.poll_recall(Instant::from_ps(now))?, Token::Roce))
+        Some(placing(self.driver.poll_replay(Instant::from_ps(now))?, Token::Roce))
     }
 
     fn execution(&mut self) -> Option<Placing> {

@@ -15,9 +15,9 @@ use fairway_runtime::{
 use std::collections::HashSet;
 
 use super::hand_over::{Notice, Outside};
-use super::kept::Kept;
 use super::network::{Arrived, Network};
 use super::packets::{Packets, RoceIo, Waiting, is_acknowledgement};
+use super::reorder_buffer::ReorderBuffer;
 
 /// An application that polls again within this time is taken to go on doing so.
 const SOON: Duration = Duration::from_us(20);
@@ -25,7 +25,7 @@ const SOON: Duration = Duration::from_us(20);
 pub(super) struct RoceCore {
     pub(super) host: Host,
     pub(super) memories: Memories,
-    kept: Kept,
+    buffered: ReorderBuffer,
     /// Queue pairs of services that acknowledge nothing.
     pub(super) unacknowledged: HashSet<Qpn>,
     pub(super) network: Network,
@@ -38,7 +38,7 @@ impl RoceCore {
         RoceCore {
             host,
             memories: Memories::new(Unregistered::LeftOut),
-            kept: Kept::default(),
+            buffered: ReorderBuffer::default(),
             unacknowledged: HashSet::new(),
             network,
             delayed_ack: DelayedAck::default(),
@@ -76,7 +76,7 @@ impl RoceCore {
 impl Protocol for RoceCore {
     type Device = Host;
     type Own = Packets;
-    /// The datagram; `None` for a packet that was kept.
+    /// The datagram; `None` for a packet that was buffered.
     type Context<'a> = Option<Arrived<'a>>;
     type After = Vec<Notice>;
     type Outside = Outside;
@@ -164,16 +164,18 @@ impl Protocol for RoceCore {
                 let placed = self.memories.scatter(&target, &value.to_ne_bytes());
                 report(&mut self.host, &mut self.memories, now, token, placed.map(|()| 0));
             }
-            OwnVerdict::Keep { place } => self.kept.put(place, &parsed.received, parsed.payload),
+            OwnVerdict::Buffer { place } => {
+                self.buffered.put(place, &parsed.received, parsed.payload)
+            }
         }
     }
 
-    /// Hands in packets that were kept and whose turn has come with this one.
+    /// Hands in packets that were buffered and whose turn has come with this one.
     fn handled(&mut self, io: &mut RoceIo, now: Instant, _received: &Received, _acks: u64) {
-        while let Some(place) = self.host.poll_recall() {
-            let Some((received, bytes)) = self.kept.take(place) else { continue };
+        while let Some(place) = self.host.poll_replay() {
+            let Some((received, bytes)) = self.buffered.take(place) else { continue };
             handle(self, io, now, &Parsed { received, payload: &bytes, context: None });
-            self.kept.restore(place, bytes);
+            self.buffered.restore(place, bytes);
         }
     }
 

@@ -1,5 +1,5 @@
-//! The sockets of a provider: for each address one that is its slot's alone, and one on RoCE's port,
-//! which all processes of the host share.
+//! The sockets of a provider: for each address one that is its slot's alone, and one on RoCE's
+//! port, which all processes of the host share.
 //!
 //! Everything is sent from the slot's own socket: one source port, so one path through networks
 //! that choose paths by it.

@@ -37,8 +37,8 @@ impl Memory {
     }
 
     pub fn foreign(&self, length: usize) -> ForeignMemory {
-        // SAFETY: the memory is freed after the provider that it is registered with, or deregistered
-        // first; it consists of atomics.
+        // SAFETY: the memory is freed after the provider that it is registered with, or
+        // deregistered first; it consists of atomics.
         unsafe { ForeignMemory::new(self.bytes.as_ptr().cast_mut().cast(), length) }
     }
 

@@ -6,8 +6,8 @@ use fairway_engine::wire::roce::Tail;
 use fairway_rdma::{DEVICE_ADDRESSES, Gid, ProviderError, ProviderKind, ROCE_PORT, open};
 use fairway_roce::{MemoryRequest, Status, Transport, Work};
 
-/// A region of its own is taken from the provider while a peer writes to it. From then on nothing of
-/// it changes, and it may be freed.
+/// A region of its own is taken from the provider while a peer writes to it. From then on nothing
+/// of it changes, and it may be freed.
 #[test]
 fn deregistered_memory_does_not_change_any_more() {
     let pair = Pair::local(Transport::Rc);

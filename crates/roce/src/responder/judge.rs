@@ -145,7 +145,7 @@ impl QueuePair {
         let granted = granted.map_err(Refusal::Nak)?;
         let packets = packets(reth.length, self.mtu);
         // Its answer has these numbers: no request can have them.
-        if self.responder.ahead.is_within(first, packets) {
+        if self.responder.reorder_buffer.is_within(first, packets) {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
         let kind = ResourceKind::Read { granted, length: reth.length, from: 0 };

@@ -91,18 +91,18 @@ fn packets_without_an_address_are_kept_until_their_turn() {
     pair.wires[1].clear();
     for index in [4, 2, 3, 1] {
         assert!(
-            matches!(pair.deliver(1, &sent[index]), Verdict::Own(OwnVerdict::Keep { .. })),
+            matches!(pair.deliver(1, &sent[index]), Verdict::Own(OwnVerdict::Buffer { .. })),
             "packet {index}"
         );
     }
     assert_eq!(pair.deliver(1, &sent[3]), Verdict::Drop(DropReason::Duplicate));
-    assert_eq!((pair.hosts[1].kept(), pair.pull(1)), (4, Vec::new()));
+    assert_eq!((pair.hosts[1].buffered(), pair.pull(1)), (4, Vec::new()));
     pair.deliver(1, &sent[0]);
     pair.settle();
     assert_eq!(pair.sent(0).len(), 3);
     let whole = (70, Status::Success, 3 * MTU);
     assert_eq!(pair.received(1), [whole, (71, Status::Success, 8)]);
-    assert_eq!((pair.hosts[1].kept(), pair.hosts[0].counters().resent_packets), (0, 0));
+    assert_eq!((pair.hosts[1].buffered(), pair.hosts[0].counters().resent_packets), (0, 0));
     assert_eq!(pair.hosts[1].counters().received_packets, 6);
 }
 
@@ -138,7 +138,7 @@ fn writes_whose_first_packet_came_are_placed_before_those_in_front_of_them() {
         assert!(matches!(pair.deliver(1, &sent[index]), Verdict::Place(_)), "packet {index}");
     }
     // Their first packets have not come yet, or they are what the peer waits for.
-    assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Own(OwnVerdict::Keep { .. })));
+    assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Own(OwnVerdict::Buffer { .. })));
     assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Place(_)));
     pair.deliver(1, &sent[0]);
     assert!(matches!(pair.deliver(1, &sent[6]), Verdict::Place(_)));
@@ -264,14 +264,14 @@ fn early_packets_that_contradict_their_message_are_judged_in_their_turn() {
         packet.bth.psn = sent[0].packet.bth.psn.plus(psn);
         let verdict = pair.deliver_as(1, &Received { source: 0, packet, payload, ecn });
         assert!(
-            matches!(verdict, Verdict::Own(OwnVerdict::Keep { .. })),
+            matches!(verdict, Verdict::Own(OwnVerdict::Buffer { .. })),
             "{index} {psn} {payload}"
         );
     }
     pair.deliver(1, &sent[1]);
     pair.pull(1);
     assert_eq!(pair.states()[1], QueuePairState::Error);
-    assert_eq!((pair.hosts[1].in_use(), pair.hosts[1].kept()), ([0; 3], 0));
+    assert_eq!((pair.hosts[1].in_use(), pair.hosts[1].buffered()), ([0; 3], 0));
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_write_that_begins_within_another_ends_the_queue_pair() {
     pair.deliver(1, &sent[0]);
     pair.pull(1);
     assert_eq!(pair.states()[1], QueuePairState::Error);
-    assert_eq!((pair.hosts[1].in_use(), pair.hosts[1].kept()), ([0; 3], 0));
+    assert_eq!((pair.hosts[1].in_use(), pair.hosts[1].buffered()), ([0; 3], 0));
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn random_packets_cause_no_panic_leak_or_stray_write() {
                     demand_inside(&pair, &target);
                 }
                 Verdict::Own(OwnVerdict::Store { target, .. }) => demand_inside(&pair, &target),
-                Verdict::Own(OwnVerdict::Keep { .. }) | Verdict::Done => {}
+                Verdict::Own(OwnVerdict::Buffer { .. }) | Verdict::Done => {}
             }
             if random.number().is_multiple_of(4) {
                 for transmit in pair.pull(1) {

@@ -212,11 +212,11 @@ fn of_the_message_whose_turn_it_is_all_but_the_end_is_placed_early() {
     let sent = pair.pull(0);
     pair.wires[1].clear();
     assert!(
-        matches!(pair.deliver(1, &sent[4]), Verdict::Own(OwnVerdict::Keep { .. })),
+        matches!(pair.deliver(1, &sent[4]), Verdict::Own(OwnVerdict::Buffer { .. })),
         "a later message"
     );
     assert!(
-        matches!(pair.deliver(1, &sent[2]), Verdict::Own(OwnVerdict::Keep { .. })),
+        matches!(pair.deliver(1, &sent[2]), Verdict::Own(OwnVerdict::Buffer { .. })),
         "a message not begun"
     );
     assert!(matches!(pair.deliver(1, &sent[0]), Verdict::Place(_)));
@@ -227,7 +227,10 @@ fn of_the_message_whose_turn_it_is_all_but_the_end_is_placed_early() {
     let more = pair.pull(0);
     pair.wires[1].clear();
     assert!(matches!(pair.deliver(1, &more[0]), Verdict::Place(_)));
-    assert!(matches!(pair.deliver(1, &more[3]), Verdict::Own(OwnVerdict::Keep { .. })), "the end");
+    assert!(
+        matches!(pair.deliver(1, &more[3]), Verdict::Own(OwnVerdict::Buffer { .. })),
+        "the end"
+    );
     assert!(matches!(pair.deliver(1, &more[2]), Verdict::Place(_)), "the middle");
     pair.deliver(1, &more[1]);
     pair.settle();
@@ -246,7 +249,7 @@ fn message_does_not_change_bytes_of_an_earlier_read() {
     pair.blocked = true;
     pair.deliver(1, &sent[0]);
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)));
-    assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Own(OwnVerdict::Keep { .. })));
+    assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Own(OwnVerdict::Buffer { .. })));
     pair.blocked = false;
     pair.deliver(1, &sent[2]);
     pair.deliver(1, &sent[4]);

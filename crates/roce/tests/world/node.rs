@@ -114,7 +114,7 @@ impl Node {
             }
         }
         Node {
-            driver: Driver::new(host, limits.kept as usize),
+            driver: Driver::new(host, limits.buffered as usize),
             pair,
             memory: Memory(memory),
             r_key: regions[1].r_key,

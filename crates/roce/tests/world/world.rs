@@ -342,7 +342,7 @@ impl World {
         for index in [0, 1] {
             let node = &self.nodes[index];
             let [sends, receives, pending] = node.host().in_use();
-            assert_eq!((sends, pending, node.host().kept()), (0, 0, 0));
+            assert_eq!((sends, pending, node.host().buffered()), (0, 0, 0));
             assert_eq!(u64::from(receives), node.receives_posted - node.received.len() as u64);
             assert!(node.statuses().all(|status| status == Status::Success));
             let ids: Vec<u64> = node.sent.iter().map(|completion| completion.id).collect();

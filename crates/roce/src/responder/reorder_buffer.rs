@@ -23,9 +23,9 @@ use fairway_device::{Rights, ScatterList};
 use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation, Packet, Reth, Syndrome, Tail, WriteFragment};
 
-/// What came early: by PSN modulo their number the record of a packet, or where it is kept.
+/// What came early: by PSN modulo their number the record of a packet, or where it is buffered.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct ReorderBuffer {
     slots: Vec<Option<Entry>>,
     count: u32,
     /// The highest PSN of those that were dropped for being early.
@@ -48,12 +48,12 @@ struct Early {
     begins: Option<Message>,
 }
 
-impl Ahead {
+impl ReorderBuffer {
     /// For `window` packets, a power of two; 1: for none.
-    pub(crate) fn new(window: u32) -> Ahead {
+    pub(crate) fn new(window: u32) -> ReorderBuffer {
         let slots = alloc::vec![None; window as usize];
         let messages = Messages::new(window > 1);
-        Ahead { slots, count: 0, dropped: None, highest: Psn::new(0), messages }
+        ReorderBuffer { slots, count: 0, dropped: None, highest: Psn::new(0), messages }
     }
 
     fn slot(&mut self, psn: Psn) -> &mut Option<Entry> {
@@ -85,8 +85,8 @@ impl Ahead {
         self.count > 0 && (1..most).any(|index| self.slot(psn.plus(index)).is_some())
     }
 
-    /// This packet's turn has come, and it is here: what was kept of it is not needed.
-    pub(super) fn let_go(&mut self, shared: &mut Shared, psn: Psn) {
+    /// This packet's turn has come, and it is here: what was buffered of it is not needed.
+    pub(super) fn release(&mut self, shared: &mut Shared, psn: Psn) {
         if self.count > 0
             && let Some(entry) = *self.slot(psn)
         {
@@ -112,14 +112,14 @@ enum Entry {
     /// It was placed, and this is its record.
     Placed(Index<Pending>),
     /// The caller keeps it at this place.
-    Kept(Index<()>),
+    Buffered(Index<()>),
 }
 
 impl Entry {
     fn free(self, shared: &mut Shared) {
         match self {
             Entry::Placed(record) => shared.pending.remove(record),
-            Entry::Kept(place) => shared.kept.remove(place),
+            Entry::Buffered(place) => shared.buffered.remove(place),
         }
     }
 }
@@ -137,7 +137,7 @@ impl QueuePair {
         let psn = packet.bth.psn;
         let verdict = if gap >= option.window {
             self.miss_early(shared, psn)
-        } else if self.responder.ahead.slot(psn).is_some() {
+        } else if self.responder.reorder_buffer.slot(psn).is_some() {
             shared.counters.duplicate_requests += 1;
             shared.drop(DropReason::Duplicate)
         } else {
@@ -156,16 +156,16 @@ impl QueuePair {
 
     /// It has to come again.
     fn miss_early(&mut self, shared: &mut Shared, psn: Psn) -> Verdict {
-        self.responder.ahead.note_dropped(psn);
+        self.responder.reorder_buffer.note_dropped(psn);
         shared.drop(DropReason::Gap)
     }
 
     /// The caller keeps it, if it can.
     fn keep_early(&mut self, shared: &mut Shared, psn: Psn) -> Verdict {
-        let Some(place) = shared.kept.add(()) else { return self.miss_early(shared, psn) };
+        let Some(place) = shared.buffered.add(()) else { return self.miss_early(shared, psn) };
         shared.counters.kept_early += 1;
-        self.responder.ahead.insert(psn, Entry::Kept(place));
-        Verdict::Own(OwnVerdict::Keep { place: place.number() })
+        self.responder.reorder_buffer.insert(psn, Entry::Buffered(place));
+        Verdict::Own(OwnVerdict::Buffer { place: place.number() })
     }
 
     /// Where the packet belongs, if that is certain: RETH has told where its message goes, and how
@@ -203,7 +203,7 @@ impl QueuePair {
             let granted = Granted { offset: granted.offset + u64::from(offset), ..granted };
             return Some((granted, left - offset, true));
         }
-        let message = self.responder.ahead.messages.with(psn)?;
+        let message = self.responder.reorder_buffer.messages.with(psn)?;
         let offset = psn.distance_from(message.first).unsigned_abs() * self.mtu;
         let granted =
             Granted { offset: message.granted.offset + u64::from(offset), ..message.granted };
@@ -221,7 +221,7 @@ impl QueuePair {
     ) -> Option<Early> {
         let last = matches!(fragment, WriteFragment::Only(..));
         let whole = reth.length <= self.mtu;
-        let room = self.responder.ahead.messages.has_room();
+        let room = self.responder.reorder_buffer.messages.has_room();
         let fits = payload == reth.length.min(self.mtu) && last == whole;
         if !fits || !room || reth.length > 1 << 31 || !self.rights.contains(Rights::WRITE) {
             return None;
@@ -274,11 +274,11 @@ impl QueuePair {
         let Some(index) = shared.pending.add(pending) else {
             return shared.drop(DropReason::PendingPool);
         };
-        let ahead = &mut self.responder.ahead;
+        let buffer = &mut self.responder.reorder_buffer;
         if let Some(message) = early.begins {
-            ahead.messages.insert(message);
+            buffer.messages.insert(message);
         }
-        ahead.insert(psn, Entry::Placed(index));
+        buffer.insert(psn, Entry::Placed(index));
         shared.counters.placed_early += 1;
         if placed {
             return Verdict::Done;
@@ -297,17 +297,17 @@ impl QueuePair {
         granted: &Granted,
         length: u32,
     ) -> Overlap {
-        let ahead = &mut self.responder.ahead;
-        if ahead.count == 0 || length == 0 {
+        let buffer = &mut self.responder.reorder_buffer;
+        if buffer.count == 0 || length == 0 {
             return Overlap::None;
         }
         let mtu = self.mtu;
-        for index in 0..ahead.messages.count() {
-            let message = ahead.messages.at(index);
+        for index in 0..buffer.messages.count() {
+            let message = buffer.messages.at(index);
             let Some(touched) = message.touched(psn, granted, length, mtu) else { continue };
             for place in touched {
                 let later = message.first.plus(place);
-                let Some(record) = early_record(ahead, shared, later) else { continue };
+                let Some(record) = early_record(buffer, shared, later) else { continue };
                 if !shared.pending[record].placed {
                     return Overlap::Unfinished;
                 }
@@ -316,14 +316,14 @@ impl QueuePair {
                 }
             }
         }
-        for index in 0..ahead.messages.count() {
-            let message = ahead.messages.at(index);
+        for index in 0..buffer.messages.count() {
+            let message = buffer.messages.at(index);
             let Some(touched) = message.touched(psn, granted, length, mtu) else { continue };
             for place in touched {
                 let later = message.first.plus(place);
-                if let Some(record) = early_record(ahead, shared, later) {
-                    ahead.remove(later);
-                    ahead.note_dropped(later);
+                if let Some(record) = early_record(buffer, shared, later) {
+                    buffer.remove(later);
+                    buffer.note_dropped(later);
                     shared.pending.remove(record);
                 }
             }
@@ -345,13 +345,13 @@ impl QueuePair {
     /// A gap may have closed: what came early takes its place.
     pub(super) fn absorb_early(&mut self, shared: &mut Shared) {
         let expected = self.responder.expected;
-        self.responder.ahead.messages.forget_before(expected);
-        while self.responder.ahead.count > 0 {
+        self.responder.reorder_buffer.messages.forget_before(expected);
+        while self.responder.reorder_buffer.count > 0 {
             let expected = self.responder.expected;
-            let index = match *self.responder.ahead.slot(expected) {
+            let index = match *self.responder.reorder_buffer.slot(expected) {
                 None => break,
                 Some(Entry::Placed(index)) => index,
-                Some(Entry::Kept(_)) => {
+                Some(Entry::Buffered(_)) => {
                     // Its turn has come: the caller hands it in.
                     if !self.in_recalling {
                         self.in_recalling = true;
@@ -360,7 +360,7 @@ impl QueuePair {
                     return;
                 }
             };
-            self.responder.ahead.remove(expected);
+            self.responder.reorder_buffer.remove(expected);
             if !self.continue_write(shared, index) {
                 // A message begins within another one, or goes on without having begun.
                 shared.pending.remove(index);
@@ -371,7 +371,7 @@ impl QueuePair {
             self.responder.expected = expected.next();
             self.responder.pending.push_back(&mut shared.pending, index);
         }
-        self.look_behind(shared);
+        self.report_gaps(shared);
     }
 
     /// An early packet of a WRITE takes its turn. False if it does not continue what came before
@@ -381,10 +381,12 @@ impl QueuePair {
         let (mtu, responder) = (self.mtu, &mut self.responder);
         let (granted, left, length) = match (responder.incoming, pending.first) {
             (Incoming::Nothing, true) if pending.last => return true,
-            (Incoming::Nothing, true) => match responder.ahead.messages.with(pending.psn) {
-                Some(message) => (message.granted, message.length, message.length),
-                None => return false,
-            },
+            (Incoming::Nothing, true) => {
+                match responder.reorder_buffer.messages.with(pending.psn) {
+                    Some(message) => (message.granted, message.length, message.length),
+                    None => return false,
+                }
+            }
             (Incoming::Write { granted, left, length }, false) => (granted, left, length),
             _ => return false,
         };
@@ -399,39 +401,39 @@ impl QueuePair {
     }
 
     /// Reports what is missing now, where no other packet would cause a report.
-    fn look_behind(&mut self, shared: &mut Shared) {
+    fn report_gaps(&mut self, shared: &mut Shared) {
         let Some(option) = shared.profile.out_of_order else { return };
         let expected = self.responder.expected;
-        let ahead = &mut self.responder.ahead;
-        if ahead.count == 0 {
-            ahead.messages.clear();
+        let buffer = &mut self.responder.reorder_buffer;
+        if buffer.count == 0 {
+            buffer.messages.clear();
         }
         // What was dropped has to come again ...
         let dropped =
-            ahead.count == 0 && ahead.dropped.take().is_some_and(|psn| !psn.is_before(expected));
+            buffer.count == 0 && buffer.dropped.take().is_some_and(|psn| !psn.is_before(expected));
         // ... and perhaps nothing more is on its way that would show another gap.
         let late =
-            ahead.count > 0 && ahead.highest.distance_from(expected) > option.tolerance as i32;
+            buffer.count > 0 && buffer.highest.distance_from(expected) > option.tolerance as i32;
         if dropped || late {
             self.tell_missing(shared);
         }
     }
 
-    /// The place of the packet whose turn it is, if it is kept; it is free again.
+    /// The place of the packet whose turn it is, if it is buffered; it is free again.
     pub(crate) fn next_recall(&mut self, shared: &mut Shared) -> Option<u32> {
-        let (expected, ahead) = (self.responder.expected, &mut self.responder.ahead);
-        if ahead.count == 0 {
+        let (expected, buffer) = (self.responder.expected, &mut self.responder.reorder_buffer);
+        if buffer.count == 0 {
             return None;
         }
-        let Some(Entry::Kept(place)) = *ahead.slot(expected) else { return None };
-        ahead.remove(expected);
-        shared.kept.remove(place);
+        let Some(Entry::Buffered(place)) = *buffer.slot(expected) else { return None };
+        buffer.remove(expected);
+        shared.buffered.remove(place);
         Some(place.number())
     }
 }
 
 /// The record of the packet `psn`, if it came early and was placed.
-fn early_record(ahead: &mut Ahead, shared: &Shared, psn: Psn) -> Option<Index<Pending>> {
-    let Some(Entry::Placed(index)) = *ahead.slot(psn) else { return None };
+fn early_record(buffer: &mut ReorderBuffer, shared: &Shared, psn: Psn) -> Option<Index<Pending>> {
+    let Some(Entry::Placed(index)) = *buffer.slot(psn) else { return None };
     (shared.pending[index].psn == psn).then_some(index)
 }

@@ -1,12 +1,12 @@
 //! Packets that came before it was known where their payload belongs, until their turn comes
-//! ([`OwnVerdict::Keep`](fairway_roce::OwnVerdict)).
+//! ([`OwnVerdict::Buffer`](fairway_roce::OwnVerdict)).
 
 use fairway_engine::wire::Ecn;
 use fairway_roce::Received;
 
-/// By place. Grows to what was kept at once; buffers are used again.
+/// By place. Grows to what was buffered at once; buffers are used again.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct ReorderBuffer {
     places: Vec<Place>,
 }
 
@@ -16,7 +16,7 @@ struct Place {
     payload: Vec<u8>,
 }
 
-impl Kept {
+impl ReorderBuffer {
     /// Keeps a packet. Its congestion mark has been seen.
     pub(super) fn put(&mut self, place: u32, received: &Received, payload: &[u8]) {
         let index = place as usize;
