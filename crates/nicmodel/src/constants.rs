@@ -194,9 +194,9 @@ constants! {
     kernel_workers = 32.0, "workers", "P: of a host, that serve such calls at once (setup)";
     setup_end_ns = 100.0, "ns", "P: added at the end (setup, oracle only)";
     import_calls = 2.0, "calls",
-        "P: importing a Jetty and a segment (fact sheet 6.3); 0 where imports stay in the library";
+        "P: importing a Jetty and a segment; 0 where imports stay in the library";
     handles_per_message = 1.0, "handles",
-        "A: applications whose handles one message asks for, where somebody asks for all (setup)";
+        "A: applications whose handles one message requests, where one process requests all (setup)";
     directory_entries = 16384.0, "lines",
         "A: of a home's directory (coherent only): 1 MB of lines, the middle one of the paper's runs";
     directory_ways = 16.0, "ways", "A: its associativity (coherent only)";
@@ -205,7 +205,7 @@ constants! {
         "A: until it may be looked into again: one lookup in two cycles of 1 GHz (coherent only)";
     coherent_header_bytes = 16.0, "bytes", "A: a message without data (coherent only)";
     retrain_us = 1000.0, "us",
-        "P: a link that has lost something is trained anew (coherent only; fact sheet 5.19)";
+        "P: a link that has lost something is trained anew (coherent only)";
     retrain_share = 1.0, "share",
         "P: of losses, how many end so; others are repeated by the link after a round trip (0 is \
          what CXL's link-level retry hopes for)";
