@@ -191,48 +191,48 @@ constants! {
     row_bytes = 8192.0, "bytes", "A: DDR4 row of a rank of x8 chips";
     ioctl_ns = 5000.0, "ns", "P: a call into the kernel that makes an object (setup)";
     exchange_us = 500.0, "us", "P: an exchange out of band (setup, oracle only)";
-    kernel_workers = 32.0, "workers", "P: of a host, that serve such calls at once (setup)";
-    setup_end_ns = 100.0, "ns", "P: added at the end (setup, oracle only)";
+    kernel_workers = 32.0, "workers",
+        "P: workers of a host that serve such calls at the same time (setup)";
+    setup_end_ns = 100.0, "ns", "P: added at the end of a set-up (setup, oracle only)";
     import_calls = 2.0, "calls",
-        "P: importing a Jetty and a segment (fact sheet 6.3); 0 where imports stay in the library";
+        "P: importing a Jetty and a segment; 0 where imports stay in the library";
     handles_per_message = 1.0, "handles",
-        "A: applications whose handles one message asks for, where somebody asks for all (setup)";
+        "A: applications whose handles one message requests, where one process requests all (setup)";
     directory_entries = 16384.0, "lines",
-        "A: of a home's directory (coherent only): 1 MB of lines, the middle one of the paper's runs";
-    directory_ways = 16.0, "ways", "A: its associativity (coherent only)";
-    directory_ns = 10.0, "ns", "A: looking into it: SRAM, two lookups of 5 ns (coherent only)";
+        "A: directory of a home (coherent only): 1 MB of lines, as in the middle run of the paper";
+    directory_ways = 16.0, "ways", "A: associativity of the directory (coherent only)";
+    directory_ns = 10.0, "ns",
+        "A: lookup in the directory: SRAM, two lookups of 5 ns (coherent only)";
     directory_hold_ns = 2.0, "ns",
-        "A: until it may be looked into again: one lookup in two cycles of 1 GHz (coherent only)";
+        "A: time until the directory's next lookup: one in two cycles of 1 GHz (coherent only)";
     coherent_header_bytes = 16.0, "bytes", "A: a message without data (coherent only)";
-    retrain_us = 1000.0, "us",
-        "P: a link that has lost something is trained anew (coherent only; fact sheet 5.19)";
+    retrain_us = 1000.0, "us", "P: training of a link after a loss (coherent only)";
     retrain_share = 1.0, "share",
-        "P: of losses, how many end so; others are repeated by the link after a round trip (0 is \
-         what CXL's link-level retry hopes for)";
+        "P: share of losses after which a link is trained again; the link repeats the others \
+         after a round trip (CXL's link-level retry aims at 0)";
     flush_ns = 10.0, "ns",
-        "A: an instruction that drops a line from the caches, before it is read anew";
+        "A: an instruction that drops a line from the caches, before the line is read again";
     link_gbps = 400.0, "Gb/s", "P: the wire";
     frame_bytes = 24.0, "bytes",
         "A: preamble, FCS and gap of Ethernet; headers are those of the packet itself";
     port_kbytes = 400.0, "KB",
         "A: buffer of a switch's port to a host (three hosts and more): 100 packets of 4 KB";
-    port_mark_kbytes = 80.0, "KB", "A: from so much waiting there on packets are marked: a fifth";
+    port_mark_kbytes = 80.0, "KB", "A: fill of that buffer from which packets are marked: a fifth";
     recv_bus_ns = 30.0, "ns", "P: SEND: taking a receive";
     recv_cycles = 8.0, "cycles", "P: SEND: likewise";
     dispatch_ns = 200.0, "ns",
         "C: a dispatcher in software hands a message to a member (oracle: every RoCE SEND)";
-    serve_ns = 100.0, "ns", "A: what a member does with a message (fanout)";
-    serve_spread = 0.0, "share", "A: how much of that is exponentially distributed (fanout)";
-    rnr_us = 10.0, "us",
-        "A: a SEND that finds no receive is tried again after so long, by both engines";
+    serve_ns = 100.0, "ns", "A: a member's handling of a message (fanout)";
+    serve_spread = 0.0, "share", "A: share of that time that is exponentially distributed (fanout)";
+    rnr_us = 10.0, "us", "A: time after which both engines repeat a SEND that found no receive";
     rto_us = 100.0, "us",
         "A: shortest retransmission time-out of both engines (the paper has none)";
     irn_window = 256.0, "packets",
         "A: how far out of order roce-irn places packets of WRITEs (a power of two)";
     irn_tolerance = 1.0, "packets",
-        "P (IRN, SIGCOMM 2018): a NAK for the first packet that comes too early";
+        "P (IRN, SIGCOMM 2018): a NAK for the first packet that arrives too early";
     irn_kept = 256.0, "packets",
-        "A: what else came too early waits in the roce-irn NIC for its turn, so many in all";
+        "A: other early packets that the roce-irn NIC keeps until their turn";
     page_fault_ns = 3000.0, "ns", "P: kernel's part of a page fault (Infiniswap)";
     fast_page_fault_ns = 1000.0, "ns", "P: likewise (Fastswap), of the artifact's script";
     page_bytes = 4096.0, "bytes", "P: page";

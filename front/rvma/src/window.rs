@@ -52,9 +52,9 @@ struct Posted {
 
 /// How the library itself learns that an epoch has ended.
 enum End {
-    /// The owner is to be told by `wait` and `take`.
+    /// `wait` and `take` report the epoch to the owner.
     Tell(Arc<EpochRecord>),
-    /// The owner has a record of his own.
+    /// The owner passed a record of its own.
     Told(Arc<AtomicPtr<c_void>>),
 }
 

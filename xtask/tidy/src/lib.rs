@@ -42,7 +42,7 @@ pub enum Rule {
     Markdown,
     /// A document that is cited and is not in the repository.
     Document,
-    /// Software that a comment speaks of as a person, by a pronoun such as `he`.
+    /// Software that a comment or Markdown speaks of as a person, by a pronoun such as `he`.
     Person,
     /// An `unsafe` block or `impl` without a comment that gives the reason.
     Unsafe,

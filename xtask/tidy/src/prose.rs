@@ -6,8 +6,8 @@ use std::path::Path;
 
 /// Columns of a line at most.
 const COLUMNS: usize = 100;
-/// Words that speak of a person. People are spoken of nowhere in the code.
-const PERSONS: [&str; 11] = [
+/// Words that speak of a person. Comments speak of no people; Markdown may, after one of `PEOPLE`.
+const PERSONS: [&str; 15] = [
     "who",
     "whom",
     "whoever",
@@ -16,9 +16,30 @@ const PERSONS: [&str; 11] = [
     "nobody",
     "anybody",
     "everybody",
+    "anyone",
+    "everyone",
     "he",
     "him",
+    "his",
     "she",
+    "her",
+];
+/// Words for people. In Markdown, `who` and `whom` may follow one of them directly.
+const PEOPLE: [&str; 14] = [
+    "anyone",
+    "architects",
+    "attacker",
+    "attackers",
+    "contributors",
+    "engineers",
+    "everyone",
+    "operator",
+    "operators",
+    "people",
+    "reader",
+    "readers",
+    "researchers",
+    "users",
 ];
 
 pub(crate) fn check(root: &Path, source: &Source, findings: &mut Findings) {
@@ -60,6 +81,63 @@ fn markdown(root: &Path, source: &Source, findings: &mut Findings) {
         }
         documents(root, source, number + 1, line, findings);
     }
+    for paragraph in paragraphs(&source.text) {
+        people(source, &paragraph, findings);
+    }
+}
+
+/// The lines of each paragraph of Markdown, with their numbers, without blocks of code.
+fn paragraphs(text: &str) -> Vec<Vec<(usize, &str)>> {
+    let mut paragraphs = vec![Vec::new()];
+    let mut is_code = false;
+    for (number, line) in text.lines().enumerate() {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        match is_code || is_fence || line.trim().is_empty() {
+            true => paragraphs.push(Vec::new()),
+            false => paragraphs.last_mut().expect("one at least").push((number + 1, line)),
+        }
+    }
+    paragraphs
+}
+
+/// Persons in a paragraph of Markdown that are not named as people: one finding for each line.
+fn people(source: &Source, paragraph: &[(usize, &str)], findings: &mut Findings) {
+    let mut words = Vec::new();
+    let mut is_code = false;
+    for &(number, line) in paragraph {
+        for (place, part) in line.split('`').enumerate() {
+            is_code ^= place > 0;
+            if !is_code {
+                let found =
+                    part.split(|letter| !is_of_word(letter)).filter(|word| !word.is_empty());
+                words.extend(found.map(|word| (number, line, word.to_lowercase())));
+            }
+        }
+    }
+    let mut last = 0;
+    for (place, (number, line, word)) in words.iter().enumerate() {
+        let before = place.checked_sub(1).map_or("", |place| words[place].2.as_str());
+        let after = words.get(place + 1).map_or("", |(_, _, word)| word.as_str());
+        let is_of_people = match word.as_str() {
+            "who" | "whom" => PEOPLE.contains(&before),
+            "anyone" | "everyone" => after == "who",
+            _ => false,
+        };
+        if is_person(word) && !is_of_people && *number != last {
+            let text = format!("{word:?}: {}", line.trim());
+            findings.list.push(source.finding(Rule::Person, *number, 1, text));
+            last = *number;
+        }
+    }
+}
+
+fn is_person(word: &str) -> bool {
+    PERSONS.contains(&word.trim_end_matches("'s"))
+}
+
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_' || letter == '\''
 }
 
 /// True if a line has a word, such as an address, that cannot be wrapped.
@@ -74,9 +152,8 @@ fn prose(text: &str) -> String {
 
 fn words(source: &Source, line: usize, text: &str, findings: &mut Findings) {
     let lower = prose(text).to_lowercase();
-    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '\'';
-    for word in lower.split(|letter| !is_word(letter)) {
-        if PERSONS.contains(&word.trim_end_matches("'s")) {
+    for word in lower.split(|letter| !is_of_word(letter)) {
+        if is_person(word) {
             let text = format!("{word:?}: {}", text.trim());
             findings.list.push(source.finding(Rule::Person, line, 1, text));
             return;
@@ -122,6 +199,21 @@ mod tests {
         );
         let found = [(Rule::Person, 1), (Rule::Comment, 4), (Rule::Document, 5)];
         assert_eq!(of("crates/a/src/b.rs", &text), found);
+    }
+
+    #[test]
+    fn software_as_a_person_is_found_in_markdown() {
+        let text = "The thread, who sleeps.\n\nThe host\nwho polls.\n\n| a | Nobody asks |\n\n\
+                    Anyone can forge it.\n\n- `a\n  who` is code, and he is not.\n";
+        let lines = [1, 4, 6, 8, 11];
+        assert_eq!(of("docs/a.md", text), lines.map(|line| (Rule::Person, line)));
+    }
+
+    #[test]
+    fn people_and_code_are_no_persons_in_markdown() {
+        let text = "An operator who reads, engineers\nwho write, anyone who asks.\n\n\
+                    `who` and `--he` are code.\n\n```\nwho: he\n```\n\nThe whole theory.\n";
+        assert_eq!(of("docs/a.md", text), []);
     }
 
     #[test]

@@ -230,8 +230,8 @@ fn peer_is_judged_by_its_paths_and_packets() {
     }
     let short = Connection { mtu: 1360, ..connection() };
     expect_one(&with_peer(short), "path MTU", Verdict::Slower, "4236");
-    let simulate_crash = Connection { long_packets: Some(false), ..connection() };
-    expect_one(&with_peer(simulate_crash), "path MTU", Verdict::Broken, "--mtu 1024");
+    let narrow = Connection { long_packets: Some(false), ..connection() };
+    expect_one(&with_peer(narrow), "path MTU", Verdict::Broken, "--mtu 1024");
     let fewer = Connection { answered: 12, silent_ports: vec![4823], ..connection() };
     expect_one(&with_peer(fewer), "paths", Verdict::Slower, "UDP ports 4823 of 192.0.2.7");
     let none = Connection { answered: 0, ..connection() };

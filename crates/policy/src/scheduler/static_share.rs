@@ -1,4 +1,4 @@
-//! Static: everyone gets the part of the line that it is due, whether it uses it or not.
+//! Static: every flow gets its part of the line, whether it uses that part or not.
 //!
 //! **Control law**, whenever a flow starts, ends or changes its share:
 //!

@@ -228,8 +228,8 @@ impl WaterFilling {
         self.flows[flow.index()].due
     }
 
-    /// Works out again what everyone is due: a flow came, went or has another share, or the line
-    /// turned out to carry something else.
+    /// Computes the fair share of every flow again, after a flow has begun, ended or got another
+    /// share, or after the line's rate was measured anew.
     fn divide(&mut self) {
         for flow in self.shares.active() {
             self.flows[flow.index()].due = self.shares.due(*flow, self.line.bytes_per_second());
