@@ -75,7 +75,7 @@ impl State {
         slot
     }
 
-    fn give_back(&mut self, slot: u64) {
+    fn free_slot(&mut self, slot: u64) {
         let Some(peer) = self.taken.get_mut(slot as usize).and_then(Option::take) else { return };
         self.free.push(slot);
         if let Some(out) = self.out.get_mut(&peer) {
@@ -141,12 +141,12 @@ impl Mailbox {
         })?;
         let start = slot * self.slot_bytes;
         if let Err(error) = self.outbox.write_at(start, bytes) {
-            self.state().give_back(slot);
+            self.state().free_slot(slot);
             return Err(error.into());
         }
         let posted = self.jetty.send(peer, target, self.outbox.slice(start..start + length), slot);
         if posted.is_err() {
-            self.state().give_back(slot);
+            self.state().free_slot(slot);
         }
         Ok(posted?)
     }
@@ -232,7 +232,7 @@ impl Mailbox {
         if completion.kind != CompletionKind::Receive {
             let mut state = self.state();
             if completion.kind == CompletionKind::Send {
-                state.give_back(completion.id.value());
+                state.free_slot(completion.id.value());
             }
             if completion.status != Status::Success {
                 state.failed = Some(completion.status);

@@ -43,7 +43,7 @@ impl Lanes {
     }
 
     /// Keeps a lane on which nothing is under way.
-    pub(crate) fn give_back(&self, lane: Jetty) {
+    pub(crate) fn return_lane(&self, lane: Jetty) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
     }
 }
@@ -134,11 +134,11 @@ impl Jetty {
     ) -> Result<Completion, Error> {
         let lane = self.lanes().take(self.handle())?;
         if let Err(error) = post(&lane) {
-            self.lanes().give_back(lane);
+            self.lanes().return_lane(lane);
             return Err(error);
         }
         let done = lane.wait(timeout)?;
-        self.lanes().give_back(lane);
+        self.lanes().return_lane(lane);
         Ok(done.result()?)
     }
 }

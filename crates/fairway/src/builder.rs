@@ -13,8 +13,8 @@ use fairway_sandbox::Policies;
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::error::Error;
+use crate::protocol::{Io, open_io};
 use crate::setup::Identity;
-use crate::turn::{Io, open_io};
 use fairway_engine::wire::{
     self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
     SLOTS_MAX, UNRELIABLE,
@@ -26,7 +26,7 @@ use fairway_runtime::{addresses::with_scope, clock};
 /// Payload bytes of a packet by default, if the link allows it.
 const MTU_DEFAULT: usize = 4096;
 
-/// Addresses of a context, of four sockets each: more sockets are not looked at in one turn.
+/// Addresses of a context, of four sockets each: more sockets are not looked at in one poll.
 pub(crate) const ADDRESSES_MAX: usize = 7;
 /// How often port numbers are drawn that have to be free at every address.
 const NUMBERS_TRIED: usize = 16;

@@ -23,12 +23,12 @@ use crate::group::JettyGroup;
 use crate::jetty::Jetty;
 use crate::mailbox::Mailbox;
 use crate::peer::Peer;
+use crate::protocol::Io;
 use crate::record::EpochRecord;
 use crate::segment::Segment;
 use crate::server_address::ServerAddress;
 use crate::shared::Handle;
 use crate::stats::Stats;
-use crate::turn::Io;
 
 /// A NIC in software: sockets, the protocol, and the tables of everything that lives on it.
 ///
@@ -251,7 +251,7 @@ impl Context {
             }
             Ok::<_, Error>(attempt)
         })?;
-        // The attempt has the deadline; the wait only adds a margin for its last turn.
+        // The attempt has the deadline; the wait only adds a margin for its last poll.
         let patience = timeout.saturating_add(Duration::from_secs(1));
         let ended =
             shared.wait_for("answer to the connection request", Some(patience), None, |core| {
@@ -371,7 +371,7 @@ impl Context {
         }
     }
 
-    /// Runs one turn of the NIC. Only needed without a progress thread, by programs that neither
+    /// Runs one poll of the NIC. Only needed without a progress thread, by programs that neither
     /// poll a Jetty nor wait.
     pub fn poll(&self) {
         self.handle.shared.poll(|_| ());

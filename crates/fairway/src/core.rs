@@ -30,10 +30,10 @@ use crate::control::ControlThread;
 use crate::counters::{Counters, NicCounters};
 use crate::error::Error;
 use crate::key::SegmentKey;
+use crate::protocol::Io;
 use crate::setup::guesses::Guesses;
 use crate::setup::numbers::Numbers;
 use crate::setup::{Identity, Padded};
-use crate::turn::Io;
 
 pub(crate) use channels::{Channel, Channels};
 use hints::HintWords;
@@ -54,18 +54,21 @@ pub struct Core {
     pub nic: Nic,
     /// By engine.
     pub(crate) engines: Vec<EngineNote>,
-    /// Something was posted or ended: there may be packets to send.
+    /// Set when an operation was posted or ended, so that there may be packets to send.
     pub(crate) wants_send: bool,
     /// Engines for which system calls use the application's memory now, without the lock: a bit
     /// each.
     pub(crate) io_in_flight: u32,
-    /// Counts what has given memory back that packets may name which have not left.
+    /// Incremented whenever memory is returned that packets not sent yet may refer to.
     pub(crate) teardown_epoch: u32,
-    /// A peer would be dead, but memory was lent: for a moment none is to be.
+    /// Set when a peer times out while a system call uses application memory. No new I/O starts
+    /// until the peer has been declared dead.
     pub(crate) teardown_pending: bool,
-    /// A peer has closed, but memory was lent: none is to be until it says so again.
+    /// Set when a peer closes while a system call uses application memory: until this time, at
+    /// which the peer has repeated its close, no new I/O starts.
     close_pending_until: Option<Instant>,
-    /// Payloads are copied before they are sent until then: the kernel could not read one.
+    /// Until this time payloads are copied before they are sent, because the kernel could not
+    /// read one.
     pub(crate) careful_until: Option<wire::Instant>,
     local_addrs: Vec<SocketAddr>,
     pub(crate) channels: Channels,
@@ -80,25 +83,25 @@ pub struct Core {
     pub(crate) keys_refused: u64,
     pub(crate) notices: VecDeque<Notice>,
     pub(crate) interests: Interests,
-    /// Counts every event for which a thread might sleep.
+    /// Number of events that a sleeping thread may wait for.
     pub(crate) changes: u64,
     pub(crate) counters: NicCounters,
     pub(crate) policy: Policies,
     jetties: Jetties,
     mailboxes: Mailboxes,
     hints: HintWords,
-    /// What has Jetties and channels of its own here.
+    /// Owner of further Jetties and channels, such as queue pairs.
     pub(crate) tenant: Option<Box<dyn Tenant>>,
-    /// Whether the users of verbs answer at once.
+    /// Decides whether an acknowledgement may wait for the application's answer.
     pub delayed_ack: DelayedAck,
     state: State,
-    /// Resources that the host is short of, if they are measured.
+    /// Resources that the host is short of; `None` if they are not measured.
     pub(crate) host: Option<HostSignals>,
-    /// The thread of schedulers and congestion controls, if they have one.
+    /// The thread that runs schedulers and congestion controls, if they have one of their own.
     pub(crate) control: Option<ControlThread>,
-    /// Measures how late this side acts, if that is asked for.
+    /// Measures control latency, if the builder asked for it.
     pub(crate) probe: Option<Arc<Probe>>,
-    /// One of the segments is the stash.
+    /// Set when one of the segments is the stash.
     has_stash: bool,
 }
 
@@ -107,21 +110,21 @@ enum State {
     Running,
     /// Closing or closed: nothing new is started.
     ShutDown,
-    /// Neither hears nor speaks.
+    /// Neither receives nor sends: a simulated crash.
     Vanished,
 }
 
-/// A peer that closes says so again within this time.
+/// A peer that closes repeats its close within this time.
 const CLOSE_REPEATED_WITHIN: wire::Duration = wire::Duration::from_ms(200);
 
-/// What others know of an engine, whose sockets are its own.
+/// What the core records of an engine, whose thread owns its sockets.
 #[derive(Debug, Default)]
 pub(crate) struct EngineNote {
-    /// Set-up messages that it is to send, and where.
+    /// Set-up messages that the engine has to send, with their destinations.
     pub(crate) outbox: VecDeque<(Destination, Padded)>,
-    /// Packets that it was given name memory, and have not been sent.
+    /// Set while the engine has packets that refer to memory and have not been sent.
     unsent: bool,
-    /// What its sockets have counted, as of its last turn.
+    /// Counters of its sockets, as of its last poll.
     port: PortCounters,
     io_errors: u64,
     last_error: Option<String>,
@@ -340,32 +343,33 @@ impl Core {
         }
     }
 
-    /// True if no packet that waits to be sent, or is being sent, names memory.
+    /// True if no packet that waits to be sent, or is being sent, refers to memory.
     fn has_nothing_unsent(&self) -> bool {
         self.engines.iter().all(|engine| !engine.unsent)
     }
 
-    /// May memory be lent to a system call that is made without the lock?
+    /// True if a system call that uses application memory may start without the lock.
     pub(crate) fn may_start_io(&mut self, now: Instant) -> bool {
         let over = |until: &Instant| now.is_at_or_after(*until);
         self.close_pending_until.take_if(|until| over(until));
         !self.teardown_pending && self.close_pending_until.is_none()
     }
 
-    /// A peer closes, which gives memory back. False if some is lent: the peer will repeat it.
-    pub(crate) fn may_close(&mut self, now: Instant) -> bool {
+    /// True if a peer's close, which returns memory, may be processed now. False while I/O is in
+    /// flight: the peer repeats its close.
+    pub(crate) fn can_close(&mut self, now: Instant) -> bool {
         let may = self.io_in_flight == 0;
         self.close_pending_until = (!may).then_some(now + CLOSE_REPEATED_WITHIN);
         may
     }
 
-    /// Frees memory that nothing refers to any more.
-    pub(crate) fn bury(&mut self) {
+    /// Frees memory of released segments to which no packet refers any more.
+    pub(crate) fn free_released_memory(&mut self) {
         let still = self.has_nothing_unsent();
-        self.memories.bury(still);
+        self.memories.free_released_memory(still);
     }
 
-    /// Leaves a set-up message to an engine.
+    /// Queues a set-up message for an engine to send.
     pub(crate) fn send_setup(&mut self, engine: u32, bound: Destination, message: &Padded) {
         let outbox = &mut self.engines[engine as usize].outbox;
         if outbox.len() < OUTBOX_MAX {
@@ -417,7 +421,7 @@ impl Core {
         // A segment that still has operations is released by an event.
         if matches!(self.nic.deregister(id), Ok(true)) {
             self.memories.release(id);
-            self.bury();
+            self.free_released_memory();
         }
     }
 

@@ -19,9 +19,9 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicCounters {
     /// Turns run, by whomever.
-    pub turns: u64,
+    pub polls: u64,
     /// Of those, by the background thread.
-    pub background_turns: u64,
+    pub background_polls: u64,
     /// Payloads copied into place.
     pub placed_copied: u64,
     /// Bytes of those.

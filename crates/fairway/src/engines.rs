@@ -1,18 +1,17 @@
 //! Several engines: each is a thread with sockets of its own.
 //!
-//! What the protocol decides is done under the lock that all share, in short steps. What takes long
-//! is done outside of it: the system calls that receive packets, into buffers of the thread's own,
-//! the copies of payload from there to its place, and the system calls that send packets, out of
-//! the application's memory.
+//! The protocol runs under the lock that all engines share, in short steps. Long work is done
+//! without the lock: system calls that receive packets into buffers of the thread, copies of
+//! payload from there to its place, and system calls that send from the application's memory.
 //!
-//! So memory is lent to such calls and copies while others have the lock, and must not become the
-//! application's again meanwhile. An operation completes when its packets are acknowledged or its
-//! last payload arrives, and both come to the sockets of the engine that carries its channel, so to
-//! the very thread that it is lent to. Code that gives memory back otherwise (closes a connection,
-//! rewinds a mailbox, drops a segment or a Jetty, calls a peer dead) does so while none is lent:
-//! [`Shared::with_quiesced`], `Core::fire_timers`. Packets that were put together before and have
-//! not left are dropped then (`Core::forget_ended`). Memory is unmapped only when no engine has a
-//! packet that names any (`Core::bury`).
+//! So such I/O may use the application's memory while another thread has the lock, and that memory
+//! must not be returned to the application meanwhile. An operation completes when its packets are
+//! acknowledged or its last payload arrives. Both arrive at the sockets of the engine of its
+//! channel, thus at the very thread that does its I/O. Everything else that returns memory (closing
+//! a connection, rewinding a mailbox, dropping a segment or a Jetty, declaring a peer dead) happens
+//! while no I/O is in flight: [`Shared::with_quiesced`], `Core::fire_timers`. Packets that were
+//! built before and have not been sent are dropped then (`Core::forget_ended`). Memory is unmapped
+//! only when no engine has a packet that refers to it (`Core::free_released_memory`).
 
 use std::sync::atomic::Ordering;
 
@@ -23,8 +22,8 @@ use fairway_runtime::{
 };
 
 use crate::core::Core;
+use crate::protocol::Io;
 use crate::shared::Shared;
-use crate::turn::Io;
 
 /// How long a thread with nothing to do looks for something before it sleeps.
 const SPIN: Duration = Duration::from_us(20);
@@ -32,14 +31,14 @@ const SPIN: Duration = Duration::from_us(20);
 /// Timers that are overdue by this much are fired by the next thread that polls.
 const LATE: Duration = Duration::from_ms(2);
 
-/// The life of an engine's thread.
+/// Runs an engine's thread until the context stops.
 pub(crate) fn run(shared: &Shared, mut io: Io) {
     let mut ready = Vec::with_capacity(64);
     let mut busy_at = clock::now();
     io.own.share();
     let _returned = IoGuard { shared, engine: io.engine };
     while !shared.stopping.load(Ordering::Acquire) {
-        if turn(shared, &mut io) {
+        if poll(shared, &mut io) {
             busy_at = clock::now();
             shared.make_way();
         } else if clock::now().since(busy_at) < SPIN {
@@ -49,11 +48,11 @@ pub(crate) fn run(shared: &Shared, mut io: Io) {
             busy_at = clock::now();
         }
     }
-    // The last words.
-    turn(shared, &mut io);
+    // Sends what the shutdown has left to send, such as closes of channels.
+    poll(shared, &mut io);
 }
 
-/// Whatever ends an engine's thread: no memory is lent to it any more.
+/// Marks the engine's I/O as finished when its thread ends, by a panic too.
 struct IoGuard<'a> {
     shared: &'a Shared,
     engine: u32,
@@ -82,7 +81,7 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     if shared.stopping.load(Ordering::Acquire) {
         return;
     }
-    // A failing wait is like one that was interrupted: the next turn looks at every socket.
+    // A failing wait is like one that was interrupted: the next poll looks at every socket.
     let woken = shared.sleepers[engine as usize].wait(span_until(until), ready);
     let mut locked = shared.lock();
     locked.asleep[engine as usize] = None;
@@ -92,8 +91,8 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     }
 }
 
-/// One turn. False if there was nothing to do.
-fn turn(shared: &Shared, io: &mut Io) -> bool {
+/// One poll. False if there was nothing to do.
+fn poll(shared: &Shared, io: &mut Io) -> bool {
     let now = clock::now();
     io.sockets.release_due(now);
     let heard = receive(shared, io);
@@ -102,7 +101,7 @@ fn turn(shared: &Shared, io: &mut Io) -> bool {
         shared.unlock(locked);
         return false;
     }
-    locked.core.counters.turns += 1;
+    locked.core.counters.polls += 1;
     let now = clock::now();
     locked.core.changes += u64::from(io.own.has_setups());
     locked.core.handle_setups(io, now);
@@ -192,7 +191,7 @@ fn send(shared: &Shared, io: &mut Io) -> bool {
         let filled = may_send && fill(&mut locked.core, io, now);
         locked.core.note(io);
         if !filled {
-            locked.core.end_turn();
+            locked.core.end_poll();
             shared.unlock(locked);
             return any;
         }

@@ -62,7 +62,7 @@ impl Jetty {
     }
 
     /// From now on the hint ([`Jetty::set_hint`]) is what the 8-byte word at `offset` of `segment`
-    /// holds, in this machine's byte order. It is looked at with every turn of the NIC, so a hint
+    /// holds, in this machine's byte order. It is looked at with every poll of the NIC, so a hint
     /// costs a store ([`Segment::atomic_u64`]): by this process, by another one that shares the
     /// memory ([`crate::Memory::shared`], [`crate::Memory::map_file`]), or by a peer with the key.
     /// While the NIC is idle the hint is not read. When the segment goes, the last hint stays.
@@ -198,7 +198,7 @@ impl Jetty {
         Arc::ptr_eq(&self.handle, handle)
     }
 
-    /// Runs a turn of the NIC, then appends what has completed to `out`, and returns how many that
+    /// Runs a poll of the NIC, then appends what has completed to `out`, and returns how many that
     /// were (at most 256 at a time).
     pub fn poll(&self, out: &mut Vec<Completion>) -> usize {
         self.handle.shared.poll(|core| core.take_completions(self.index, out, POLL_MAX))

@@ -55,10 +55,10 @@
 //! that no operation refers to it, and is never lent out as a Rust reference while a NIC may
 //! write it. Application code never runs while the NIC is locked.
 //!
-//! **Modules.** [`Context`] and its siblings check arguments and lock the core; `core` owns
-//! the engine, the sockets and the tables of live objects; `turn` is what `runtime` needs of the
-//! Unified Bus to move packets; `progress` says which thread runs the turns;
-//! `connect` opens channels, by the state machines of the engine.
+//! **Modules.** [`Context`] and its siblings check arguments and lock the core; `core` owns the
+//! engine, the sockets and the tables of live objects; `protocol` is what `runtime` needs of the
+//! Unified Bus to move packets; `progress` says which thread runs the polls; `connect` opens
+//! channels, by the state machines of the engine.
 //!
 //! **How to test:** `cargo test -p fairway` (over loopback, with and without emulated
 //! loss, reordering and duplication).
@@ -96,6 +96,7 @@ mod peer_state;
 mod pointer;
 mod post;
 mod progress;
+mod protocol;
 mod record;
 mod same_host;
 mod segment;
@@ -106,7 +107,6 @@ pub mod stats;
 mod target;
 #[cfg(feature = "tokio")]
 mod tokio;
-mod turn;
 mod word;
 
 pub use batch::Batch;

@@ -114,7 +114,7 @@ impl Mailbox {
         self.handle.shared.with(|core| core.post_buffer(self.id, id, range, telling))
     }
 
-    /// Runs a turn of the NIC, then appends the epochs that are over to `out`, and returns how many
+    /// Runs a poll of the NIC, then appends the epochs that are over to `out`, and returns how many
     /// that were (at most 256 at a time).
     pub fn poll(&self, out: &mut Vec<Epoch>) -> usize {
         self.handle.shared.poll(|core| {

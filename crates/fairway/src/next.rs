@@ -30,7 +30,7 @@ impl Future for NextCompletion<'_> {
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Completion> {
         let (jetty, left) = (self.jetty, self.interest.take());
         let waker = task.waker();
-        let completion = self.shared.turn(|core| {
+        let completion = self.shared.poll_once(|core| {
             if let Some(number) = left {
                 core.interests.remove(number);
             }

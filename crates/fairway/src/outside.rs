@@ -1,11 +1,11 @@
-//! What is known of a context without its lock.
+//! State of a context that threads read without its lock.
 
 use std::sync::atomic::AtomicU32;
 
 pub struct Outside {
-    /// With several engines each has a thread, and no other thread runs turns.
+    /// With several engines each has a thread, and no other thread runs polls.
     pub(crate) several: bool,
-    /// How many threads wait for a moment in which no memory is lent to system calls.
+    /// Number of threads that wait until no system call uses the application's memory.
     pub(crate) quiesce_requests: AtomicU32,
 }
 

@@ -1,10 +1,10 @@
 //! Which thread drives the NIC: the progress lock at work.
 //!
-//! | thread | when | how it waits between turns |
+//! | thread | when | how it waits between polls |
 //! |---|---|---|
 //! | a thread that polls | in [`crate::Jetty::poll`] and its like | it does not |
 //! | a thread that waits | in [`crate::Jetty::wait`] and its like, if no other does | briefly not, then asleep on the sockets: it *leads* |
-//! | further threads that wait | while another leads | asleep until the leader's turns bring what they wait for: they *follow* |
+//! | further threads that wait | while another leads | asleep until the leader's polls bring what they wait for: they *follow* |
 //! | the background thread | when no thread polled for a while, and none leads | asleep on the sockets |
 //!
 //! Programs that use verbs may poll now and then, and watch memory that a peer writes in between.
@@ -17,7 +17,7 @@
 //! end, and without one when a thread leads, because a leader rings when it resigns.
 //!
 //! With several engines none of this applies: each has a thread ([`crate::engines`]) that runs its
-//! turns, and threads that wait follow them.
+//! polls, and threads that wait follow them.
 //!
 //! The lock, and the background thread's life, are the same for every protocol
 //! ([`fairway_runtime::Shared`]).
@@ -45,10 +45,10 @@ const SPIN: wire::Duration = wire::Duration::from_us(20);
 const FOLLOW: Duration = Duration::from_millis(50);
 
 impl Shared {
-    /// A turn on behalf of a thread that polls.
+    /// Polls for an application thread that polls.
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         self.progress_lock.touch();
-        let result = self.turn(take);
+        let result = self.poll_once(take);
         if !self.outside.several {
             self.make_way();
         } else {
@@ -58,16 +58,16 @@ impl Shared {
         result
     }
 
-    /// A turn, if that is up to the caller, and then `take`.
-    pub(crate) fn turn<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
+    /// Polls, unless engines do it, and then calls `take`.
+    pub(crate) fn poll_once<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         let mut locked = self.lock();
-        locked.turn();
+        locked.poll();
         let result = take(&mut locked.core);
         self.unlock(locked);
         result
     }
 
-    /// Runs turns, or sleeps while others do, until `take` gives something. `what`, if given, tells
+    /// Runs polls, or sleeps while others do, until `take` gives something. `what`, if given, tells
     /// those others when that may be the case.
     pub fn wait_for<R>(
         &self,
@@ -112,7 +112,7 @@ impl Shared {
     ) -> Option<R> {
         let mut locked = self.lock();
         let found = loop {
-            let unfinished = locked.turn();
+            let unfinished = locked.poll();
             if let Some(found) = take(&mut locked.core) {
                 break Some(found);
             }

@@ -19,9 +19,9 @@ use crate::engines;
 use crate::error::Error;
 use crate::key::SegmentKey;
 use crate::outside::Outside;
+use crate::protocol::{After, Io};
 use crate::same_host::{Server, Share};
 use crate::stats::{Exporter, Server as StatsServer};
-use crate::turn::{After, Io};
 
 /// The core behind its lock, and the threads that drive it.
 pub struct Shared(runtime::Shared<Core>);
@@ -34,10 +34,10 @@ impl Deref for Shared {
     }
 }
 
-/// The place, among the sleepers, of the application thread that drives asleep.
+/// Index, among the sleepers, of the application thread that leads and sleeps.
 pub(crate) const LEADER: usize = 1;
 
-/// With several engines their sockets are left to the caller.
+/// Puts the core behind its lock. With several engines their sockets stay with the caller.
 fn share(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Shared, Error> {
     let waiter = |io: &Io| {
         let waiter = io.sockets.datapath.port().waiter();
@@ -55,8 +55,8 @@ fn share(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Shared, Erro
 }
 
 impl Shared {
-    /// Does something with the core while no system call uses the application's memory: for what
-    /// gives memory back that one might.
+    /// Calls `work` with the core while no system call uses the application's memory, as everything
+    /// needs that returns memory to the application.
     pub(crate) fn with_quiesced<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
         self.outside.quiesce_requests.fetch_add(1, Ordering::AcqRel);
         let mut locked = loop {
@@ -73,7 +73,7 @@ impl Shared {
         result
     }
 
-    /// True if a thread waits for a moment in which no memory is lent to system calls.
+    /// True if a thread waits until no system call uses the application's memory.
     pub(crate) fn quiesce_requested(&self) -> bool {
         self.outside.quiesce_requests.load(Ordering::Acquire) > 0
     }
@@ -88,29 +88,29 @@ impl Shared {
         core.counters()
     }
 
-    /// Releases the lock on behalf of a thread to which memory is lent. Wakers run code of the
-    /// application, which may want that none is: they have to wait for the next time.
+    /// Releases the lock for a thread whose I/O is in flight. Wakers run code of the application,
+    /// which may wait until no I/O is in flight; so they are run at the next release.
     pub(crate) fn unlock_during_io(&self, mut locked: MutexGuard<'_, Locked<Core>>) {
-        locked.core.settle_interests();
+        locked.core.collect_due_waiters();
         let due = locked.core.interests.take_due_threads();
         self.release(locked, After { due, calls: None });
     }
 }
 
-/// What every handle of the application holds. The last one to go ends the context.
+/// State that all handles of the application share. Dropping the last handle closes the context.
 pub struct Handle {
     /// The core behind its lock.
     pub shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Hands segments to processes on this host; started when there is one to share.
+    /// Shares segments with processes on this host; started with the first such segment.
     neighbours: Mutex<Neighbours>,
-    /// Looks whether modules of the user's have changed, if there are any.
+    /// Watches the files of the user's policies, if there are any.
     watcher: Mutex<Option<Watcher>>,
     watches: bool,
     /// Servers of this context's statistics.
     server: OnceLock<StatsServer>,
     exporter: OnceLock<Exporter>,
-    /// Of what the host waits for.
+    /// Measures the host's pressure.
     pressure: Mutex<Option<PressureWatch>>,
 }
 
@@ -121,7 +121,7 @@ const POLICIES_PERIOD: std::time::Duration = std::time::Duration::from_millis(25
 enum Neighbours {
     NotYet,
     Served(Server),
-    /// It cannot be done.
+    /// The server could not be started, so segments are not shared.
     Never,
 }
 
@@ -134,7 +134,7 @@ impl Handle {
         let watcher = if progress_thread { watch(&core.policy)? } else { None };
         let shared = Arc::new(share(core, &mut ios, progress_thread)?);
         let neighbours = Mutex::new(Neighbours::NotYet);
-        // What fails halfway ends the threads that are there.
+        // If a later step fails, dropping the handle ends the threads that have been started.
         let handle = Handle {
             shared,
             threads: Mutex::default(),
@@ -167,11 +167,11 @@ impl Handle {
         Ok(())
     }
 
-    /// Tells of itself to processes of the same user that ask.
+    /// Serves statistics to processes of the same user.
     pub(crate) fn publish(&self) -> Result<(), Error> {
         let started = StatsServer::start(&self.shared);
         let server =
-            started.map_err(|error| Error::io("wait for those who ask for stats", error))?;
+            started.map_err(|error| Error::io("listen for readers of statistics", error))?;
         // Called once, when the context is built.
         let _ = self.server.set(server);
         Ok(())
@@ -191,7 +191,7 @@ impl Handle {
         self.exporter.get().map(Exporter::address)
     }
 
-    /// Has peers, or what is sent here, told to slow down while the host is short of something.
+    /// Slows down peers, or what is sent here, while the host is short of a resource.
     pub(crate) fn watch_pressure(
         &self,
         queues: Vec<QueueWatch>,
@@ -215,7 +215,7 @@ impl Handle {
         let mut current = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, watcher);
         drop(current);
-        // Ends a thread, which may be telling something just now.
+        // Dropping it ends its thread, which may be calling `set_policy` just now.
         drop(before);
         Ok(())
     }

@@ -101,12 +101,12 @@ impl Jetty {
     ) -> Result<Completion, Error> {
         let lane = self.lanes().take(self.handle())?;
         if let Err(error) = post(&lane) {
-            self.lanes().give_back(lane);
+            self.lanes().return_lane(lane);
             return Err(error);
         }
         // If this future is dropped here, the lane goes with it.
         let done = lane.wait_async(timeout).await?;
-        self.lanes().give_back(lane);
+        self.lanes().return_lane(lane);
         Ok(done.result()?)
     }
 }

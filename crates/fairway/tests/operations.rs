@@ -112,7 +112,7 @@ fn a_passive_target_is_served() {
     let local = pair.client.filled(2 << 20, 3);
     let back = pair.client.open_segment(2 << 20);
     let remote = pair.server.open_segment(2 << 20);
-    let turns = pair.server.context.counters().nic;
+    let polls = pair.server.context.counters().nic;
     let client = &pair.client;
     for round in 0..20 {
         client.jetty.write(&client.peer, &local, remote.key(), round).unwrap();
@@ -123,8 +123,8 @@ fn a_passive_target_is_served() {
     }
     let now = pair.server.context.counters().nic;
     let served = match engines() {
-        1 => now.background_turns > turns.background_turns,
-        _ => now.turns > turns.turns,
+        1 => now.background_polls > polls.background_polls,
+        _ => now.polls > polls.polls,
     };
     assert!(served, "somebody served them");
 }

@@ -125,10 +125,10 @@ fn background_thread_yields_to_polling_threads() {
     let before = client.context.counters().nic;
     write(5000);
     let after = client.context.counters().nic;
-    let turns = after.turns - before.turns;
-    let background = after.background_turns - before.background_turns;
+    let polls = after.polls - before.polls;
+    let background = after.background_polls - before.background_polls;
     // It may come in when this thread is not scheduled for a while, but not for every packet.
-    assert!(background * 10 < turns, "{background} of {turns} turns in the background");
+    assert!(background * 10 < polls, "{background} of {polls} polls in the background");
 }
 
 #[test]

@@ -166,7 +166,7 @@ pub struct NetworkCounters {
     /// whose file was truncated.
     pub memory_gone: u64,
     /// Turns of the background thread.
-    pub background_turns: u64,
+    pub background_polls: u64,
 }
 
 /// Why something could not be made, changed or removed. Nothing has happened.

@@ -52,7 +52,7 @@ use super::{
     ProviderError, ProviderOptions, ServiceClaim,
 };
 
-/// Every so many turns all sockets are looked at, although nothing is known to wait.
+/// Every so many polls all sockets are looked at, although nothing is known to wait.
 const TURNS_PER_LOOK: u32 = 8;
 
 /// Queue pairs of a provider: two of the bits of their numbers tell their uses apart.
@@ -367,7 +367,7 @@ impl Provider for Roce {
         self.driver.with(|core| core.host.destroy_completion_queue(queue).map_err(refused))
     }
 
-    /// Takes completions; if there are none, after a turn, if that is up to the caller.
+    /// Takes completions; if there are none, after a poll, if that is up to the caller.
     fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
         let shared = &self.driver.shared;
         shared.progress_lock.touch();
@@ -376,7 +376,7 @@ impl Provider for Roce {
         if count == 0 && !shared.poll_detector.is_driven() {
             let alone = locked.asleep[BACKGROUND].is_none();
             let eagerness = locked.core.poll_begins(clock::now(), alone);
-            locked.turn_as(eagerness, true);
+            locked.poll_as(eagerness, true);
             count = locked.core.take(queue, out);
         }
         shared.unlock(locked);
@@ -490,7 +490,7 @@ impl Provider for Roce {
 
     fn acknowledge(&self) {
         if let Some(mut locked) = self.driver.shared.lock_within(LEAVING) {
-            locked.turn_as(Eagerness::TakeAll, false);
+            locked.poll_as(Eagerness::TakeAll, false);
             self.driver.shared.unlock(locked);
         }
     }

@@ -39,7 +39,7 @@ impl QueuePair {
             _ => shared.drop(DropReason::Malformed),
         };
         self.note_credits(&packet.operation);
-        self.settle(shared);
+        self.complete_ready(shared);
         self.mark_ready(shared);
         verdict
     }
@@ -92,7 +92,7 @@ impl QueuePair {
             Syndrome::Nak(code) => {
                 self.advance(shared, now, before);
                 let refused = self.send_with(shared, psn);
-                self.settle(shared);
+                self.complete_ready(shared);
                 let status = match code {
                     NakCode::RemoteAccess => Status::RemoteAccess,
                     NakCode::RemoteOperational => Status::RemoteOperation,
@@ -324,7 +324,7 @@ impl QueuePair {
         if shared.sends.get(index).is_some_and(|send| send.placing > 0) {
             shared.sends[index].placing -= 1;
             self.note_answered(shared, index);
-            self.settle(shared);
+            self.complete_ready(shared);
             self.mark_ready(shared);
         }
     }

@@ -177,7 +177,7 @@ impl QueuePair {
         requester.una = requester.cursor_psn;
         if send.acknowledged == send.packets {
             requester.oldest = send.links.next();
-            self.settle(shared);
+            self.complete_ready(shared);
         }
     }
 

@@ -522,7 +522,7 @@ impl QueuePair {
     }
 
     /// Completes what is done, in order.
-    pub(crate) fn settle(&mut self, shared: &mut Shared) {
+    pub(crate) fn complete_ready(&mut self, shared: &mut Shared) {
         while let Some(index) = self.requester.queue.head() {
             if !shared.sends[index].is_done() {
                 break;

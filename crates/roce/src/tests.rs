@@ -204,7 +204,7 @@ impl Pair {
     }
 
     /// Until neither side has anything to say.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         loop {
             self.pull(0);
             self.pull(1);

@@ -32,7 +32,7 @@ pub trait Companion {
 
     /// A receive call has brought something.
     fn arrived(&mut self, _arrival: &Arrival<'_>) {}
-    /// A turn's sending begins; `waits`: packets of an earlier turn have not left. Memory of the
+    /// A poll's sending begins; `waits`: packets of an earlier poll have not left. Memory of the
     /// companion's that no packet names any more is free again.
     fn sending_begins(&mut self, _waits: bool, _pending: Option<&mut Self::Pending>) {}
     /// A packet that had to wait begins a run.
@@ -85,11 +85,11 @@ pub struct Outbox<C: Companion> {
     pub patient: bool,
     /// A full socket did not take the run, or not all of it: when it is tried again.
     retry_at: Option<Instant>,
-    /// Runs sent in this turn.
+    /// Runs sent in this poll.
     runs: u32,
-    /// Packets taken from the device in this turn.
+    /// Packets taken from the device in this poll.
     pub packets: usize,
-    /// There was more to do than a turn may.
+    /// There was more to do than a poll may.
     pub unfinished: bool,
 }
 
@@ -177,7 +177,7 @@ impl<C: Companion> Io<C> {
         Io { engine, sockets, outbox, own }
     }
 
-    /// When the next turn is due although nothing arrives, for the sake of the sockets; `None`:
+    /// When the next poll is due although nothing arrives, for the sake of the sockets; `None`:
     /// never.
     pub fn deadline(&self) -> Option<Instant> {
         if self.outbox.unfinished {
@@ -188,7 +188,7 @@ impl<C: Companion> Io<C> {
         all.into_iter().flatten().reduce(Instant::min)
     }
 
-    /// A turn's sending begins. False if a socket is full.
+    /// A poll's sending begins. False if a socket is full.
     pub fn begin_sending(&mut self, now: Instant) -> bool {
         let outbox = &mut self.outbox;
         outbox.unfinished = false;
@@ -227,7 +227,7 @@ impl<C: Companion> Io<C> {
         true
     }
 
-    /// May another run go in this turn? So many may, and so many packets.
+    /// May another run go in this poll? So many may, and so many packets.
     pub fn may_send_more(&mut self, runs_max: u32, packets_max: usize) -> bool {
         let outbox = &mut self.outbox;
         outbox.unfinished |= outbox.runs >= runs_max || outbox.packets >= packets_max;

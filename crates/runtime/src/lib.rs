@@ -12,7 +12,7 @@
 //! | `io` | the run of packets that is put together, and the calls that send |
 //! | `receiving` | datagram, packet, verdict, place |
 //! | `sending` | packet, payload, run |
-//! | `turn` | both, and timers in between |
+//! | `poll` | both, and timers in between |
 //! | `memories` | the registered memory, and how it is copied and changed |
 //! | `execution` | what a device asks to be done to memory is done and reported |
 //! | `clock` | the one place that reads the clock and draws random bytes |
@@ -43,6 +43,7 @@ mod execution;
 mod io;
 mod memories;
 mod memory;
+mod poll;
 mod poll_detector;
 mod protocol;
 mod receiving;
@@ -50,7 +51,6 @@ mod sending;
 mod shared;
 mod signals;
 mod sockets;
-mod turn;
 
 pub use delayed_ack::DelayedAck;
 pub use error::SystemError;
@@ -58,6 +58,7 @@ pub use execution::{execute_due, report};
 pub use io::{Appended, Companion, Destination, Io, Outbox};
 pub use memories::{Memories, MemoryCounters, Unregistered};
 pub use memory::{Gone, Memory, SharedBytes, survive_missing_memory};
+pub use poll::{fire_timers, is_due, poll};
 pub use poll_detector::PollDetector;
 pub use protocol::{Eagerness, Parsed, Placing, Protocol, TransmitOf};
 pub use receiving::{handle, handle_arrival};
@@ -65,4 +66,3 @@ pub use sending::{fill, transmit};
 pub use shared::{Asleep, BACKGROUND, Locked, Shared, earlier, run_background, span_until};
 pub use signals::without_signals;
 pub use sockets::{OTHERS, Sockets, ns};
-pub use turn::{fire_timers, is_due, turn};

@@ -129,7 +129,7 @@ impl Memories {
     }
 
     /// Frees what was released, if no packet waits to be sent.
-    pub fn bury(&mut self, nothing_waits: bool) {
+    pub fn free_released_memory(&mut self, nothing_waits: bool) {
         if nothing_waits && !self.released.is_empty() {
             self.released.clear();
         }

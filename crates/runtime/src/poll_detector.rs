@@ -25,7 +25,7 @@ const QUIET_NS: u64 = 100_000;
 /// A program that was polling at so many more wake-ups than it was not polls all the time.
 const MEETINGS: u32 = 8;
 
-/// A thread that polls leaves the sockets to the background thread, unless that has run no turn for
+/// A thread that polls leaves the sockets to the background thread, unless that has run no poll for
 /// so long.
 const HELD_UP_NS: u64 = 200_000;
 
@@ -38,7 +38,7 @@ pub struct PollDetector {
     searching: AtomicBool,
     /// The background thread drives, because the program does not poll.
     driving: AtomicBool,
-    /// When it last ran a turn, in nanoseconds.
+    /// When it last ran a poll, in nanoseconds.
     turned_at: AtomicU64,
     /// At how many more wake-ups the program was polling than it was not.
     meetings: AtomicU32,
@@ -70,7 +70,7 @@ impl PollDetector {
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// Is the background thread to drive? It asks before every turn, and whenever it has looked.
+    /// Is the background thread to drive? It asks before every poll, and whenever it has looked.
     pub fn should_drive(&self) -> bool {
         let active_at = self.active_at.load(Ordering::Relaxed);
         if active_at == 0 {
@@ -97,8 +97,8 @@ impl PollDetector {
         self.meetings.store(after, Ordering::Relaxed);
     }
 
-    /// The background thread has run a turn.
-    pub(crate) fn on_turn(&self) {
+    /// The background thread has run a poll.
+    pub(crate) fn on_poll(&self) {
         self.turned_at.store(now_ns(), Ordering::Relaxed);
     }
 

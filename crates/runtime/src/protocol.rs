@@ -34,7 +34,7 @@ pub enum Placing {
 pub enum Eagerness {
     /// A lone small packet is answered before anything else is looked for: its sender may wait.
     AnswerFirst,
-    /// Each socket is asked once, and asked again in the next turn, which comes soon.
+    /// Each socket is asked once, and asked again in the next poll, which comes soon.
     OnceEach,
     /// Everything that has arrived is taken in, up to the budget.
     TakeAll,
@@ -57,15 +57,15 @@ pub trait Protocol: Sized + Send {
     /// What that is done with. It is outside the lock.
     type Outside: Send + Sync;
 
-    /// Most packets received in one turn, so that what is to be sent is not left lying.
+    /// Most packets received in one poll, so that what is to be sent is not left lying.
     const RECEIVED_MAX: usize;
     /// Most packets that are taken in before timers fire.
     const CAUGHT_UP_MAX: usize;
-    /// Most packets sent in one turn, so that what arrives is not left lying.
+    /// Most packets sent in one poll, so that what arrives is not left lying.
     const SENT_MAX: usize;
-    /// Most runs sent in one turn, for the same reason.
+    /// Most runs sent in one poll, for the same reason.
     const RUNS_MAX: u32;
-    /// What of arrivals goes first in turns of the background thread, and where nothing else is
+    /// What of arrivals goes first in polls of the background thread, and where nothing else is
     /// said.
     const EAGERNESS: Eagerness;
 
@@ -74,10 +74,10 @@ pub trait Protocol: Sized + Send {
     /// The application's habits.
     fn delayed_ack(&mut self) -> &mut DelayedAck;
 
-    // ---- turns ----
+    // ---- polls ----
 
-    /// A turn begins. False if none is to be run.
-    fn turn_begins(&mut self) -> bool {
+    /// A poll begins. False if none is to be run.
+    fn poll_begins(&mut self) -> bool {
         true
     }
     /// Something else than a socket has something ([`OTHERS`](crate::OTHERS)).
@@ -90,18 +90,18 @@ pub trait Protocol: Sized + Send {
     fn timeout_due(&mut self) {}
     /// Those of the device have fired; those of others come next.
     fn fire_own_timers(&mut self, _now: Instant) {}
-    /// A turn is over.
-    fn turn_ends(&mut self) {}
-    /// The background thread has run a turn.
-    fn background_turned(&mut self);
+    /// A poll is over.
+    fn poll_ends(&mut self) {}
+    /// The background thread has run a poll.
+    fn background_polled(&mut self);
     /// True if the background thread is to go on driving, even if the application has polled.
     fn wants_background(&self) -> bool {
         false
     }
-    /// When the next turn of an engine is due although nothing arrives, as far as that does not
+    /// When the next poll of an engine is due although nothing arrives, as far as that does not
     /// depend on its sockets; `None`: never.
     fn deadline(&self, engine: u32) -> Option<Instant>;
-    /// True if no turn is to be run any more, whatever the sockets have.
+    /// True if no poll is to be run any more, whatever the sockets have.
     fn is_over(&self) -> bool {
         false
     }
@@ -160,7 +160,7 @@ pub trait Protocol: Sized + Send {
 
     // ---- sending ----
 
-    /// The sending of a turn begins. False if nothing is to be sent.
+    /// The sending of a poll begins. False if nothing is to be sent.
     fn sending_begins(&mut self, _io: &mut Io<Self::Own>) -> bool {
         true
     }
@@ -194,15 +194,15 @@ pub trait Protocol: Sized + Send {
     /// The run is complete although there is more to send: an acknowledgement that was held, fits
     /// and goes to the same place may leave with it.
     fn run_complete(&mut self, _io: &mut Io<Self::Own>, _now: Instant) {}
-    /// The sending of a turn is over.
-    fn sending_ends(&mut self, _io: &mut Io<Self::Own>) {}
+    /// The sending of a poll is over.
+    fn note_sending_done(&mut self, _io: &mut Io<Self::Own>) {}
 
     // ---- the lock ----
 
-    /// The lock is about to be released: does what is to be done before, and returns what is to be
-    /// done after. `io` is `None` if several engines have theirs.
-    fn settle(&mut self, io: Option<&mut Io<Self::Own>>) -> Self::After;
-    /// The lock was released. True if there is more to be done: the lock is then taken and released
-    /// once more.
-    fn after(outside: &Self::Outside, after: Self::After) -> bool;
+    /// Called before each release of the lock. Returns the work for [`Protocol::after_unlock`].
+    /// `io` is `None` if there are several engines, which own theirs.
+    fn before_unlock(&mut self, io: Option<&mut Io<Self::Own>>) -> Self::After;
+    /// Called after each release of the lock, without it. Returns true if work remains: the lock is
+    /// then taken and released once more.
+    fn after_unlock(outside: &Self::Outside, after: Self::After) -> bool;
 }

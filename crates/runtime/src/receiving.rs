@@ -54,7 +54,7 @@ pub(super) fn receive<P: Protocol>(
 }
 
 /// One receive call on `socket`. The time of arrival is read after the call, because a packet may
-/// come in during the turn. An earlier time would make the residence time that an acknowledgement
+/// come in during the poll. An earlier time would make the residence time that an acknowledgement
 /// reports to the peer too long, and a round trip that is measured here too short.
 fn receive_from<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, socket: usize) -> Took {
     let mut buffer = io.sockets.take_buffer();

@@ -19,7 +19,7 @@ pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant
             now = clock::now();
         }
     }
-    protocol.sending_ends(io);
+    protocol.note_sending_done(io);
 }
 
 /// Puts the next run together. False if there is nothing to send.

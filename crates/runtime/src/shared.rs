@@ -2,7 +2,7 @@
 //! thread.
 //!
 //! A thread that sleeps on the sockets notes until when. A thread that releases the lock with a
-//! turn due before that wakes it, so timers fire on time in every state.
+//! poll due before that wakes it, so timers fire on time in every state.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -14,9 +14,9 @@ use fairway_wire::Instant;
 
 use crate::clock;
 use crate::io::Io;
+use crate::poll::poll;
 use crate::poll_detector::{self, PollDetector};
 use crate::protocol::{Eagerness, Protocol};
-use crate::turn::turn;
 
 /// How long the background thread leaves the sockets to threads that poll, before it looks again.
 const WATCH: Duration = Duration::from_micros(500);
@@ -92,9 +92,9 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
 /// Turns until there is nothing to do, then one sleep on the sockets.
 fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) {
     let mut locked = shared.lock();
-    let unfinished = locked.turn();
-    shared.poll_detector.on_turn();
-    locked.core.background_turned();
+    let unfinished = locked.poll();
+    shared.poll_detector.on_poll();
+    locked.core.background_polled();
     if locked.core.wants_background() {
         shared.progress_lock.demand();
     }
@@ -106,7 +106,7 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
     let until = locked.deadline();
     locked.asleep[BACKGROUND] = Some(Asleep(until));
     shared.unlock(locked);
-    // A failing wait is like one that was interrupted: the next turn looks at every socket.
+    // A failing wait is like one that was interrupted: the next poll looks at every socket.
     let woken = shared.sleepers[BACKGROUND].wait(span_until(until), ready);
     if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
         shared.poll_detector.on_wakeup();
@@ -184,7 +184,7 @@ impl<P: Protocol> Shared<P> {
     /// sockets longer than the device now allows, and does what is due after that.
     pub fn unlock(&self, mut locked: MutexGuard<'_, Locked<P>>) {
         let Locked { core, io, .. } = &mut *locked;
-        let after = core.settle(io.as_mut());
+        let after = core.before_unlock(io.as_mut());
         if self.release(locked, after) {
             let locked = self.lock();
             self.unlock(locked);
@@ -200,21 +200,21 @@ impl<P: Protocol> Shared<P> {
             self.sleepers[late.trailing_zeros() as usize].doorbell().ring();
             late &= late - 1;
         }
-        P::after(&self.outside, after)
+        P::after_unlock(&self.outside, after)
     }
 
     /// Takes in what peers have sent by now, and what this side has sent to itself, and sends the
     /// acknowledgements that are due: an adapter has done so by the time at which a program takes
     /// memory back, or ends a queue pair.
     pub fn catch_up(&self) {
-        // The first turn may send to this device, which the second receives.
+        // The first poll may send to this device, which the second receives.
         for _ in 0..2 {
             let mut locked = self.lock();
             // It may have come to any socket.
             if let Some(io) = &mut locked.io {
                 io.sockets.look_next();
             }
-            locked.turn_as(Eagerness::TakeAll, false);
+            locked.poll_as(Eagerness::TakeAll, false);
             self.unlock(locked);
         }
     }
@@ -244,16 +244,16 @@ impl<P: Protocol> Shared<P> {
 }
 
 impl<P: Protocol> Locked<P> {
-    /// One turn of the only engine. True if there is more to do at once.
-    pub fn turn(&mut self) -> bool {
-        self.turn_as(P::EAGERNESS, true)
+    /// One poll of the only engine. True if there is more to do at once.
+    pub fn poll(&mut self) -> bool {
+        self.poll_as(P::EAGERNESS, true)
     }
 
     /// The same. `may_wait`: a lone acknowledgement may wait for an application that answers at
     /// once.
-    pub fn turn_as(&mut self, eagerness: Eagerness, may_wait: bool) -> bool {
+    pub fn poll_as(&mut self, eagerness: Eagerness, may_wait: bool) -> bool {
         match &mut self.io {
-            Some(io) => turn(&mut self.core, io, eagerness, may_wait),
+            Some(io) => poll(&mut self.core, io, eagerness, may_wait),
             None => false,
         }
     }
@@ -265,14 +265,14 @@ impl<P: Protocol> Locked<P> {
         }
     }
 
-    /// When the next turn of the only engine is due although nothing arrives.
+    /// When the next poll of the only engine is due although nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let sockets = self.io.as_ref().and_then(Io::deadline);
         let sockets = sockets.filter(|_| !self.core.is_over());
         earlier(self.core.deadline(0), sockets)
     }
 
-    /// Threads that have to be woken because a turn is due before they would wake: a bit each. Each
+    /// Threads that have to be woken because a poll is due before they would wake: a bit each. Each
     /// is woken once.
     fn late_sleepers(&mut self) -> u32 {
         if self.asleep.iter().all(Option::is_none) {

@@ -38,7 +38,7 @@ pub struct Sockets {
     /// How well it foretells the next one; zero: not at all.
     hot_worth: u32,
     /// While nothing is known to wait, the hot socket is tried, and all sockets are looked at only
-    /// every so many turns, because that costs a system call more.
+    /// every so many polls, because that costs a system call more.
     turns_per_look: u32,
     turns_until_look: u32,
     /// The kernel could not read what was to be sent.
@@ -134,7 +134,7 @@ impl Sockets {
         self.hot = socket;
     }
 
-    /// Decides which sockets to try in this turn.
+    /// Decides which sockets to try in this poll.
     pub fn choose(&mut self) {
         let known = self.waiting != 0;
         if known && !self.watches_others {
@@ -151,7 +151,7 @@ impl Sockets {
         self.look_at_all();
     }
 
-    /// Has the next turn look at all sockets.
+    /// Has the next poll look at all sockets.
     pub fn look_next(&mut self) {
         (self.turns_until_look, self.waiting) = (0, 0);
     }

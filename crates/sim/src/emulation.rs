@@ -138,7 +138,7 @@ impl Emulation {
             let mut handed = self.partition.handed.take().unwrap_or_default();
             for (host, index, marked) in handed.drain(..) {
                 deliver(host, std::mem::take(&mut self.frames[index as usize]), marked);
-                self.partition.packets.give_back(index);
+                self.partition.packets.free(index);
             }
             self.partition.handed = Some(handed);
         }

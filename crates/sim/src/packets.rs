@@ -91,7 +91,7 @@ impl Packets {
         index
     }
 
-    pub(crate) fn give_back(&mut self, index: u32) {
+    pub(crate) fn free(&mut self, index: u32) {
         self.live -= 1;
         self.meta[index as usize].next = self.free;
         self.free = index;

@@ -355,7 +355,7 @@ impl Partition {
             }
             Admission::Dropped => {
                 self.totals.dropped += 1;
-                self.packets.give_back(index);
+                self.packets.free(index);
             }
         }
     }
@@ -430,7 +430,7 @@ impl Partition {
         };
         if here.down || unlucky {
             self.totals.lost_on_links += 1;
-            self.packets.give_back(index);
+            self.packets.free(index);
             return;
         }
         // A switch that cuts through has a packet as soon as it begins to come; a host, when it is
@@ -447,7 +447,7 @@ impl Partition {
         } else {
             let (meta, headers) = (*meta, self.packets.headers[index as usize]);
             self.outbox[usize::from(part)].push(CrossPartitionPacket { at, port, meta, headers });
-            self.packets.give_back(index);
+            self.packets.free(index);
         }
     }
 }

@@ -275,7 +275,7 @@ extern "C" fn rdma_accept(
         let (cm_device, connection) = this.core.connection()?;
         let private = private(given(&param)?, 0)?;
         let (queue_pair, shared_receives) = queue_pair_of(this, &param);
-        let agreed = settle(&this.core, &param);
+        let agreed = limit_agreed(&this.core, &param);
         lock(&this.core.inner).own_queue_pair = Some(queue_pair);
         if !this.base.qp.get().is_null() {
             queue_pair::connect(this)?;
@@ -307,7 +307,7 @@ extern "C" fn rdma_accept(
 }
 
 /// What the program grants, but not more than was asked for and there is.
-fn settle(core: &Core, param: &rdma_conn_param) -> Agreed {
+fn limit_agreed(core: &Core, param: &rdma_conn_param) -> Agreed {
     let mut inner = lock(&core.inner);
     let agreed = &mut inner.agreed;
     let granted = |asked: u8, given: u8| asked.min(given).min(READ_DEPTH);

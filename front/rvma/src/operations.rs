@@ -173,7 +173,7 @@ impl Operations {
             table = lock(&self.table);
             table.led = false;
             if let Ok(completion) = completion {
-                table.settle(&completion);
+                table.record_completion(&completion);
             }
             // Waiting threads look at what has ended, and one of them leads if this thread leaves.
             self.changed.notify_all();
@@ -220,13 +220,13 @@ impl Table {
         let before = self.ended;
         let mut completions = std::mem::take(&mut self.completions);
         while jetty.poll(&mut completions) > 0 {
-            completions.drain(..).for_each(|completion| self.settle(&completion));
+            completions.drain(..).for_each(|completion| self.record_completion(&completion));
         }
         self.completions = completions;
         self.ended != before
     }
 
-    fn settle(&mut self, completion: &Completion) {
+    fn record_completion(&mut self, completion: &Completion) {
         self.ended += 1;
         let handle = completion.id.value() as usize;
         let status = Status::of_completion(completion.status);

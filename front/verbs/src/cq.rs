@@ -278,7 +278,7 @@ extern "C" fn ibv_destroy_cq(cq: Last<'_, ibv_cq>) -> c_int {
             let channel: Ptr<'_, ibv_comp_channel> = unsafe { Ptr::kept(queue.ex.base.channel) };
             channel.object().base.refcnt.add(-1);
         }
-        queue.events.subject.settle();
+        queue.events.subject.drain();
         drop(cq.take());
         Ok(())
     })

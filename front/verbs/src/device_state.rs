@@ -61,7 +61,7 @@ impl Subject {
 
     /// The object goes: drops what was not handed out, and waits until the rest is acknowledged.
     /// Nothing more is raised: the device state has been told.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn drain(&self) {
         self.events.forget(|event| event.object == self.object);
         self.unacked.wait();
     }

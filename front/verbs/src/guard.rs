@@ -1,5 +1,5 @@
-//! The rim between C and Rust: error numbers, locks that C calls hold across calls, and no panic
-//! that crosses it.
+//! The boundary between C and Rust: error numbers, locks that C calls hold across calls, and no
+//! panic that crosses it.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;

@@ -44,8 +44,8 @@ impl Sends {
                 if list.len() > qp.cap.max_send_sge as usize {
                     return Err(EINVAL);
                 }
-                let rim = (&*qp.device_state, &*qp.provider, &mut self.last);
-                scatter(rim, list, written)
+                let context = (&*qp.device_state, &*qp.provider, &mut self.last);
+                scatter(context, list, written)
             }
             Source::Inline(list) => {
                 let length: u64 = list.iter().map(|sge| u64::from(sge.length)).sum();

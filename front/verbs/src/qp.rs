@@ -317,7 +317,7 @@ extern "C" fn ibv_destroy_qp(qp: Last<'_, ibv_qp>) -> c_int {
         // If both are one queue, it has counted the pair twice.
         sending.detach(pair.number);
         receiving.detach(pair.number);
-        pair.events.subject.settle();
+        pair.events.subject.drain();
         drop(qp.take());
         Ok(())
     })

@@ -107,8 +107,8 @@ impl Receives {
         count.ok_or(EINVAL)?;
         // SAFETY: the program has posted the request.
         let list = unsafe { wr.entries()? };
-        let rim = (device_state, provider, &mut self.last);
-        let local = scatter(rim, list, true)?;
+        let context = (device_state, provider, &mut self.last);
+        let local = scatter(context, list, true)?;
         Ok(ReceiveRequest { id: wr.wr_id, local })
     }
 }

@@ -144,7 +144,7 @@ extern "C" fn ibv_destroy_srq(srq: Last<'_, ibv_srq>) -> c_int {
         }
         queue.provider.destroy_receive_queue(queue.id)?;
         queue.device_state.remove_shared(queue.id, &queue.events);
-        queue.events.subject.settle();
+        queue.events.subject.drain();
         drop(srq.take());
         Ok(())
     })

@@ -175,7 +175,7 @@ impl Share {
         self.bytes = self.bytes.saturating_add(size);
     }
 
-    fn give_back(&mut self, size: u64) {
+    fn release(&mut self, size: u64) {
         self.files -= 1;
         self.bytes -= size;
     }
@@ -294,10 +294,10 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.taken.state();
-        state.all.give_back(self.size);
+        state.all.release(self.size);
         for holder in holders(self.client) {
             if let Some(account) = state.accounts.get_mut(&holder) {
-                account.arriving.give_back(self.size);
+                account.arriving.release(self.size);
                 if account.is_empty() {
                     state.accounts.remove(&holder);
                 }

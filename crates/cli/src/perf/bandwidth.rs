@@ -86,8 +86,8 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
             let (nic, port) = (counters.nic, counters.port);
             return Err(Failure::failed(format!(
                 "nothing was completed for {PATIENCE:?}, {idle} times asked: look what became of the \
-                 server (here: {} turns, {} packets sent, {} received, last error {:?})",
-                nic.turns, port.packets_sent, port.packets_received, counters.last_error
+                 server (here: {} polls, {} packets sent, {} received, last error {:?})",
+                nic.polls, port.packets_sent, port.packets_received, counters.last_error
             )));
         }
         idle += 1;

@@ -80,11 +80,11 @@ impl Interests {
 
     /// Wakes all of them.
     pub(crate) fn wake_all(&mut self) {
-        self.settle(|_| true);
+        self.collect_due(|_| true);
     }
 
     /// Returns the sleepers to wake now, whose reason `happened` recognises.
-    pub(crate) fn settle(&mut self, mut happened: impl FnMut(WaitCondition) -> bool) {
+    pub(crate) fn collect_due(&mut self, mut happened: impl FnMut(WaitCondition) -> bool) {
         let due = &mut self.due;
         self.list.retain(|interest| {
             let happened = happened(interest.what);

@@ -1,4 +1,4 @@
-//! What lives on a core beside the public API.
+//! Users of a core beside the public API, such as queue pairs.
 
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
@@ -10,14 +10,14 @@ use fairway_engine::wire::Instant;
 use super::{Core, Notice};
 use crate::peer_state::PeerState;
 
-/// Something that has Jetties and channels of its own on a core, such as queue pairs. It is called
-/// with the core locked.
+/// Owner of Jetties and channels on a core beside those of the public API, such as queue pairs. All
+/// methods are called with the core locked.
 pub trait Tenant: Any + Send {
-    /// Takes in what the engine has completed, and goes on with what that lets go on. Called
-    /// whenever the lock is about to be released.
-    fn digest(&mut self, core: &mut Core);
+    /// Takes the engine's completions and advances the operations that waited for them. Called
+    /// before each release of the lock.
+    fn process_completions(&mut self, core: &mut Core);
 
-    /// When [`Tenant::digest`] has something to do although nothing else happens.
+    /// Time at which [`Tenant::process_completions`] must be called although nothing else happens.
     fn deadline(&self) -> Option<Instant>;
 
     /// True if the HELLO or CONFIRM of a peer stays unanswered because one to that peer is under
@@ -30,12 +30,12 @@ pub trait Tenant: Any + Send {
 }
 
 impl Core {
-    /// Lets a tenant in. There is one at most.
+    /// Sets the tenant. A core has at most one.
     pub fn set_tenant(&mut self, tenant: Box<dyn Tenant>) {
         self.tenant = Some(tenant);
     }
 
-    /// Does something with the tenant; `None` if there is none of this type.
+    /// Calls a function with the tenant. Returns `None` if there is none of this type.
     pub fn with_tenant<T: Tenant, R>(
         &mut self,
         work: impl FnOnce(&mut T, &mut Core) -> R,

@@ -13,7 +13,7 @@ use fairway_engine::wire::Instant;
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 pub(super) const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
 /// Time after a failed attempt during which datagrams start no other; they are lost meanwhile.
-const RESTS: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
+const BACKOFF: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
 
 /// How long after the end of an attempt a question of the peer may be one from before it. The peer
 /// repeats its question every 20 ms or less often until it finds itself connected.
@@ -129,8 +129,8 @@ impl Link {
         self.channel.as_ref().filter(|channel| channel.alive.load(Ordering::Acquire))
     }
 
-    pub(super) fn rests(&self, now: Instant) -> bool {
-        self.failed_at.is_some_and(|at| now.is_before(at + RESTS))
+    pub(super) fn in_backoff(&self, now: Instant) -> bool {
+        self.failed_at.is_some_and(|at| now.is_before(at + BACKOFF))
     }
 }
 

@@ -52,7 +52,7 @@ impl Verbs {
     }
 
     /// Looks what has become of attempts, and of channels.
-    pub(super) fn look_at_links(&mut self, core: &mut Core) {
+    pub(super) fn poll_links(&mut self, core: &mut Core) {
         while let Some(peer) = core.poll_connected() {
             self.was_connected(core, peer);
         }
@@ -99,7 +99,7 @@ impl Verbs {
         record.channel = Some(peer);
         record.failed_at = None;
         for local in self.take_waiting(link) {
-            self.go_on(core, local);
+            self.advance(core, local);
         }
     }
 
@@ -142,9 +142,9 @@ impl Verbs {
         if let Some(send) = pair.sends.get_mut(index) {
             send.finish(status);
             pair.next = pair.next.wrapping_add(1);
-            self.settle(core, local);
+            self.complete_ready(core, local);
         }
-        self.go_on(core, local);
+        self.advance(core, local);
     }
 }
 

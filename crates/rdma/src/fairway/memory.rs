@@ -40,7 +40,7 @@ pub(super) struct Regions {
 /// Spare memory that is kept, in bytes.
 const SPARE_MAX: u64 = 64 << 20;
 /// The shortest piece of our own, as a logarithm.
-const PIECE_MIN: u32 = 12;
+const BOUNCE_BUFFER_MIN: u32 = 12;
 
 impl Regions {
     /// Makes memory known to the engine.
@@ -148,7 +148,7 @@ impl Regions {
         core: &mut Core,
         length: u32,
     ) -> Result<LocalRange, ProviderError> {
-        let class = (u64::from(length).next_power_of_two().ilog2()).max(PIECE_MIN);
+        let class = (u64::from(length).next_power_of_two().ilog2()).max(BOUNCE_BUFFER_MIN);
         if let Some(segment) = self.spare.get_mut(class as usize).and_then(Vec::pop) {
             self.spare_bytes -= 1 << class;
             return Ok(LocalRange { segment, offset: 0, length });
@@ -161,15 +161,16 @@ impl Regions {
     }
 
     /// A piece that was lent comes back. The engine has no use for it any more.
-    pub(super) fn take_back(&mut self, core: &mut Core, piece: &LocalRange) {
-        let class = (u64::from(piece.length).next_power_of_two().ilog2()).max(PIECE_MIN);
+    pub(super) fn take_back(&mut self, core: &mut Core, bounce_buffer: &LocalRange) {
+        let class =
+            (u64::from(bounce_buffer.length).next_power_of_two().ilog2()).max(BOUNCE_BUFFER_MIN);
         if self.spare_bytes + (1 << class) > SPARE_MAX {
-            return core.deregister(piece.segment);
+            return core.deregister(bounce_buffer.segment);
         }
         self.spare_bytes += 1 << class;
         let classes = self.spare.len().max(class as usize + 1);
         self.spare.resize_with(classes, Vec::new);
-        self.spare[class as usize].push(piece.segment);
+        self.spare[class as usize].push(bounce_buffer.segment);
     }
 }
 
@@ -196,7 +197,7 @@ pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::
 pub(super) fn copy(
     core: &Core,
     list: &ScatterList,
-    piece: &LocalRange,
+    bounce_buffer: &LocalRange,
     length: u32,
 ) -> Result<(), Gone> {
     let mut scratch = [0; 4096];
@@ -207,8 +208,11 @@ pub(super) fn copy(
             let count = (range.length - from).min(scratch.len() as u32);
             let source =
                 LocalRange { offset: range.offset + u64::from(from), length: count, ..*range };
-            let target =
-                LocalRange { offset: piece.offset + u64::from(done), length: count, ..*piece };
+            let target = LocalRange {
+                offset: bounce_buffer.offset + u64::from(done),
+                length: count,
+                ..*bounce_buffer
+            };
             let bytes = &mut scratch[..count as usize];
             if let (Some(source), Some(target)) =
                 (core.memories.source(&source), core.memories.target(&target))

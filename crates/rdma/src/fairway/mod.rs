@@ -6,9 +6,9 @@
 //! one process share one channel ([`links`]), with its paths, windows and losses. A shared receive
 //! queue is a Jetty that no peer sends to and other Jetties take receives from. A key is the
 //! segment's number and 12 bits that change with every registration, which peers send as the
-//! segment's secret. Everything lives behind the lock of the context ([`tables`]); [`digest`] turns
-//! what the engine has done into completions whenever that lock is about to be released, and the
-//! listener is called when it has been.
+//! segment's secret. Everything lives behind the lock of the context ([`tables`]);
+//! [`process_completions`] turns what the engine has done into completions whenever that lock is
+//! about to be released, and the listener is called when it has been.
 //!
 //! **The order** that a reliable connection promises, and what keeps it:
 //!
@@ -51,20 +51,20 @@
 //! * A device is reached at its first seven addresses, whatever their families. Two processes have
 //!   a channel for each address by which one reaches the other.
 
+mod delayed_errors;
 mod deregister;
-mod digest;
 mod header;
 mod link;
 mod links;
 mod memory;
 mod note;
+mod process_completions;
 mod queue;
 mod queue_pair;
 mod receive;
 mod send;
 mod shared;
 mod tables;
-mod unanswered;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -288,7 +288,7 @@ impl Provider for Fairway {
         depth: u32,
     ) -> Result<(), ProviderError> {
         self.with(|verbs, core| {
-            verbs.digest(core);
+            verbs.process_completions(core);
             let due = verbs.due_completions(queue);
             match verbs.queue(queue)?.resize(depth, due) {
                 true => Ok(()),
@@ -308,15 +308,15 @@ impl Provider for Fairway {
         let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
         shared.progress_lock.touch();
         if taken > 0 || shared.poll_detector.is_driven() {
-            // Completions that are there are returned at once, without a turn.
+            // Completions that are there are returned at once, without a poll.
             shared.unlock(locked);
             shared.poll_detector.polled(taken > 0);
             shared.make_way();
             return taken;
         }
-        locked.turn();
+        locked.poll();
         let taken = locked.core.with_tenant(|verbs: &mut Verbs, core| {
-            verbs.digest(core);
+            verbs.process_completions(core);
             take(verbs)
         });
         let taken = taken.unwrap_or_default();
@@ -329,7 +329,7 @@ impl Provider for Fairway {
     fn has_completions(&self, number: Qpn) -> bool {
         self.with(|verbs, core| {
             // Some may not have got as far as a queue.
-            verbs.digest(core);
+            verbs.process_completions(core);
             verbs.has_completions(number)
         })
     }
@@ -427,7 +427,7 @@ impl Provider for Fairway {
     fn acknowledge(&self) {
         if let Some(mut locked) = self.handle.shared.lock_within(LEAVING) {
             locked.core.nic.acknowledge_at_once();
-            locked.turn_as(Eagerness::TakeAll, false);
+            locked.poll_as(Eagerness::TakeAll, false);
             self.handle.shared.unlock(locked);
         }
     }

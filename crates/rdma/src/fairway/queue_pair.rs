@@ -196,7 +196,7 @@ impl Verbs {
             Change::Resume => pair.draining = false,
         }
         self.set(local, |pair| pair.state = state);
-        self.go_on(core, local);
+        self.advance(core, local);
         Ok(())
     }
 

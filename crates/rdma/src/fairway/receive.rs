@@ -30,7 +30,7 @@ pub(super) struct Receive {
     /// be used: what the engine places into it goes to the ranges ([`Memories::redirect`]).
     ///
     /// [`Memories::redirect`]: fairway_runtime::Memories::redirect
-    piece: Option<LocalRange>,
+    bounce_buffer: Option<LocalRange>,
     /// Where the engine is to put the message: it keeps this segment.
     range: LocalRange,
     /// The shared queue that it was posted to, or `ALONE`.
@@ -121,17 +121,17 @@ impl Verbs {
             true => request.local.slice(HEADER_BYTES, length),
             false => request.local.slice(0, length),
         };
-        let (range, piece) = match *body.ranges() {
+        let (range, bounce_buffer) = match *body.ranges() {
             [] => (self.nothing, None),
             [one] => (one, None),
             _ => {
                 let lent = self.regions.lend(core, body.length());
-                let piece = lent.map_err(|_| PostError::Full)?;
-                core.memories.redirect(piece.segment, Some(body));
-                (piece, Some(piece))
+                let bounce_buffer = lent.map_err(|_| PostError::Full)?;
+                core.memories.redirect(bounce_buffer.segment, Some(body));
+                (bounce_buffer, Some(bounce_buffer))
             }
         };
-        Ok(self.add_receive(request, life, (range, piece)))
+        Ok(self.add_receive(request, life, (range, bounce_buffer)))
     }
 
     /// A record for a receive whose memory may not be used: the bytes of a message are not placed
@@ -143,19 +143,19 @@ impl Verbs {
         life: u32,
     ) -> Result<(u32, LocalRange), PostError> {
         let length = request.local.length().min(UNUSABLE_MAX);
-        let piece = self.regions.lend(core, length).map_err(|_| PostError::Full)?;
-        core.memories.redirect(piece.segment, Some(ScatterList::EMPTY));
-        Ok(self.add_receive(request, life, (piece, Some(piece))))
+        let bounce_buffer = self.regions.lend(core, length).map_err(|_| PostError::Full)?;
+        core.memories.redirect(bounce_buffer.segment, Some(ScatterList::EMPTY));
+        Ok(self.add_receive(request, life, (bounce_buffer, Some(bounce_buffer))))
     }
 
     fn add_receive(
         &mut self,
         request: &ReceiveRequest,
         life: u32,
-        (range, piece): (LocalRange, Option<LocalRange>),
+        (range, bounce_buffer): (LocalRange, Option<LocalRange>),
     ) -> (u32, LocalRange) {
         let (id, local) = (request.id, request.local);
-        let receive = Receive { id, local, piece, range, shared: ALONE, life };
+        let receive = Receive { id, local, bounce_buffer, range, shared: ALONE, life };
         let index = match self.spare_receives.pop() {
             Some(index) => {
                 self.receives[index as usize] = receive;
@@ -173,9 +173,9 @@ impl Verbs {
         let receive = self.receives[index as usize];
         // A late completion is not taken for one of the receive that gets the record next.
         self.receives[index as usize].life = 0;
-        if let Some(piece) = &receive.piece {
-            core.memories.redirect(piece.segment, None);
-            self.regions.take_back(core, piece);
+        if let Some(bounce_buffer) = &receive.bounce_buffer {
+            core.memories.redirect(bounce_buffer.segment, None);
+            self.regions.take_back(core, bounce_buffer);
         }
         self.spare_receives.push(index);
         receive
@@ -351,16 +351,16 @@ impl Verbs {
         let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
         let shared = self.shared.iter().flatten().flat_map(|shared| shared.receives());
         let all = pairs.chain(shared).map(|&index| &self.receives[index as usize]);
-        all.filter(|receive| receive.range.segment == segment && receive.piece.is_none()).count()
-            as u32
+        all.filter(|receive| receive.range.segment == segment && receive.bounce_buffer.is_none())
+            .count() as u32
     }
 
     /// Nothing is placed any more into receives of several ranges one of which is in this segment.
     pub(super) fn lose_receives_into(&mut self, core: &mut Core, segment: SegmentId) {
         for receive in self.receives.iter().filter(|receive| receive.life != 0) {
             let names_it = receive.local.ranges().iter().any(|range| range.segment == segment);
-            if let Some(piece) = receive.piece.filter(|_| names_it) {
-                core.memories.redirect(piece.segment, Some(ScatterList::EMPTY));
+            if let Some(bounce_buffer) = receive.bounce_buffer.filter(|_| names_it) {
+                core.memories.redirect(bounce_buffer.segment, Some(ScatterList::EMPTY));
             }
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Send {
     local: ScatterList,
     length: u32,
     /// Memory of ours that holds the bytes of several ranges.
-    piece: Option<LocalRange>,
+    bounce_buffer: Option<LocalRange>,
     /// Operations of the engine's that were posted for it, and that are not done.
     posted: u8,
     open: u8,
@@ -106,7 +106,7 @@ impl Verbs {
             let send = match check(pair, request, mtu) {
                 Ok(send) => send,
                 Err(error) => {
-                    self.go_on(core, local);
+                    self.advance(core, local);
                     return (count, Some(error));
                 }
             };
@@ -122,13 +122,13 @@ impl Verbs {
         }
         if let Some(pair) = self.pair(number) {
             let local = pair.local;
-            self.go_on(core, local);
+            self.advance(core, local);
         }
         (requests.len(), None)
     }
 
     /// Begins what may begin, and completes what is done.
-    pub(super) fn go_on(&mut self, core: &mut Core, local: u32) {
+    pub(super) fn advance(&mut self, core: &mut Core, local: u32) {
         loop {
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
             if matches!(pair.state, QueuePairState::Error | QueuePairState::SendError) {
@@ -144,7 +144,7 @@ impl Verbs {
             }
             self.set(local, |pair| pair.next = pair.next.wrapping_add(1));
         }
-        self.settle(core, local);
+        self.complete_ready(core, local);
     }
 
     /// Posts what is next to the engine.
@@ -215,7 +215,7 @@ impl Verbs {
             return Ok(id);
         }
         let datagram = pair.config.transport == Transport::Ud;
-        if datagram && self.links[link as usize].rests(clock::now()) {
+        if datagram && self.links[link as usize].in_backoff(clock::now()) {
             pair.sends[index].finish(Status::Success);
             return Err(Begun::Yes);
         }
@@ -244,13 +244,13 @@ impl Verbs {
             send.request.work,
             Work::Send { .. } | Work::Datagram { .. } | Work::Write { immediate: Some(_), .. }
         );
-        if !whole || send.local.ranges().len() < 2 || send.piece.is_some() {
+        if !whole || send.local.ranges().len() < 2 || send.bounce_buffer.is_some() {
             return Ok(true);
         }
         let (list, length) = (send.local, send.length);
-        let Ok(piece) = self.regions.lend(core, length) else { return Ok(false) };
-        self.set(local, |pair| pair.sends[index].piece = Some(piece));
-        copy(core, &list, &piece, length)?;
+        let Ok(bounce_buffer) = self.regions.lend(core, length) else { return Ok(false) };
+        self.set(local, |pair| pair.sends[index].bounce_buffer = Some(bounce_buffer));
+        copy(core, &list, &bounce_buffer, length)?;
         Ok(true)
     }
 
@@ -340,13 +340,13 @@ impl Verbs {
             }
         }
         if index == 0 {
-            self.settle(core, local);
+            self.complete_ready(core, local);
         }
         self.wait(local);
     }
 
     /// Completes what is done, in order.
-    pub(super) fn settle(&mut self, core: &mut Core, local: u32) {
+    pub(super) fn complete_ready(&mut self, core: &mut Core, local: u32) {
         loop {
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
             if pair.begun() == 0 || !pair.sends.front().is_some_and(Send::is_done) {
@@ -402,15 +402,15 @@ impl Verbs {
         pair.next = pair.first;
         pair.is_failing = false;
         for send in std::mem::take(&mut pair.sends) {
-            if let Some(piece) = send.piece {
-                self.regions.take_back(core, &piece);
+            if let Some(bounce_buffer) = send.bounce_buffer {
+                self.regions.take_back(core, &bounce_buffer);
             }
         }
     }
 
     fn complete(&mut self, core: &mut Core, local: u32, send: Send) {
-        if let Some(piece) = &send.piece {
-            self.regions.take_back(core, piece);
+        if let Some(bounce_buffer) = &send.bounce_buffer {
+            self.regions.take_back(core, bounce_buffer);
         }
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
         let success = send.status == Status::Success;
@@ -472,7 +472,7 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
         request: *request,
         local: ScatterList::new(&ranges[..count]).ok_or(PostError::Length)?,
         length: if atomic { 8 } else { length as u32 },
-        piece: None,
+        bounce_buffer: None,
         posted: 0,
         open: 0,
         is_begun: false,
@@ -486,7 +486,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     let send = &pair.sends[index];
     let number = usize::from(send.posted);
     let ranges = send.local.ranges();
-    let whole = send.piece.or(ranges.first().copied()).unwrap_or(nothing);
+    let whole = send.bounce_buffer.or(ranges.first().copied()).unwrap_or(nothing);
     let solicited = send.request.solicited;
     let target = Target {
         jetty: JettyId::new(pair.peer.queue_pair.value() & (PAIRS_MAX - 1)),

@@ -59,7 +59,7 @@ pub(crate) struct Verbs {
     /// Queue pairs that may be able to go on.
     pub(super) waiting: Vec<u32>,
     /// Sends to queue pairs that are gone.
-    pub(super) unanswered: Vec<Unanswered>,
+    pub(super) delayed_errors: Vec<DelayedError>,
 }
 
 /// Calls of the listener that are due once the lock has been released.
@@ -80,7 +80,7 @@ impl Calls {
 }
 
 /// An operation whose end is reported later.
-pub(super) struct Unanswered {
+pub(super) struct DelayedError {
     pub(super) at: Instant,
     pub(super) jetty: JettyId,
     pub(super) ended: fairway_engine::Completion,
@@ -121,7 +121,7 @@ impl Verbs {
             addresses: Addresses::default(),
             own,
             waiting: Vec::new(),
-            unanswered: Vec::new(),
+            delayed_errors: Vec::new(),
         })
     }
 
@@ -226,7 +226,7 @@ impl Verbs {
 
     /// When there is something to be told that nothing happens for.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.unanswered.iter().map(|one| one.at).reduce(Instant::min)
+        self.delayed_errors.iter().map(|one| one.at).reduce(Instant::min)
     }
 
     // ---- queue pairs ----

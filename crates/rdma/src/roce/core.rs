@@ -58,7 +58,7 @@ impl RoceCore {
     /// acknowledgement waits.
     pub(super) fn finish_arrivals(&mut self, io: &mut RoceIo) {
         io.sockets.look_next();
-        runtime::turn(self, io, Eagerness::TakeAll, false);
+        runtime::poll(self, io, Eagerness::TakeAll, false);
     }
 
     /// Takes completions of a queue.
@@ -99,8 +99,8 @@ impl Protocol for RoceCore {
         self.network.read_forwarded();
     }
 
-    fn background_turned(&mut self) {
-        self.network.counters.background_turns += 1;
+    fn background_polled(&mut self) {
+        self.network.counters.background_polls += 1;
     }
 
     /// A program that has armed a queue sleeps, or is about to, even if it has polled just now.
@@ -205,11 +205,11 @@ impl Protocol for RoceCore {
         self.put_held(io);
     }
 
-    fn sending_ends(&mut self, io: &mut RoceIo) {
+    fn note_sending_done(&mut self, io: &mut RoceIo) {
         self.settle_pending(io);
     }
 
-    fn settle(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
+    fn before_unlock(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
         let notices = &mut self.network.notices;
         while let Some(queue) = self.host.poll_notification() {
             notices.push(Notice::Completion(queue));
@@ -223,7 +223,7 @@ impl Protocol for RoceCore {
         self.network.take_notices()
     }
 
-    fn after(outside: &Outside, notices: Vec<Notice>) -> bool {
+    fn after_unlock(outside: &Outside, notices: Vec<Notice>) -> bool {
         outside.report(notices)
     }
 }

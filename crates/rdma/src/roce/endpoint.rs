@@ -153,8 +153,8 @@ impl Protocol for Mailroom {
         self.network.read_forwarded();
     }
 
-    fn background_turned(&mut self) {
-        self.network.counters.background_turns += 1;
+    fn background_polled(&mut self) {
+        self.network.counters.background_polls += 1;
     }
 
     fn fire_own_timers(&mut self, now: Instant) {
@@ -208,11 +208,11 @@ impl Protocol for Mailroom {
         true
     }
 
-    fn settle(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
+    fn before_unlock(&mut self, _io: Option<&mut RoceIo>) -> Vec<Notice> {
         self.network.take_notices()
     }
 
-    fn after(outside: &Outside, notices: Vec<Notice>) -> bool {
+    fn after_unlock(outside: &Outside, notices: Vec<Notice>) -> bool {
         outside.report(notices)
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     MANAGEMENT_Q_KEY, NetworkCounters, ProviderError, ROCE_PORT, SLOTS, roce_port, slot_of,
 };
 
-/// Most forwarded datagrams a turn takes in.
+/// Most forwarded datagrams a poll takes in.
 const LETTERS: usize = 64;
 
 /// Bytes in front of a datagram in its receive (IBTA vol 1, 11.4.1.2; annex A17.4.5.1).

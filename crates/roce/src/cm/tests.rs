@@ -116,7 +116,7 @@ impl Pair {
     }
 
     /// Carries datagrams until there is none.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         let mut moved = true;
         while moved {
             moved = false;
@@ -159,7 +159,7 @@ impl Pair {
             for manager in &mut self.managers {
                 manager.handle_timeout(self.now);
             }
-            self.settle();
+            self.run_until_idle();
         }
         self.now = end;
     }
@@ -170,7 +170,7 @@ impl Pair {
 
     fn connect(&mut self, queue_pair: u32) -> ConnectionId {
         let id = self.managers[0].connect(self.now, 1, &request(queue_pair)).unwrap();
-        self.settle();
+        self.run_until_idle();
         id
     }
 
@@ -185,12 +185,12 @@ impl Pair {
 
     fn accept(&mut self, id: ConnectionId, queue_pair: u32) {
         self.managers[1].accept(self.now, id, &reply(queue_pair)).unwrap();
-        self.settle();
+        self.run_until_idle();
     }
 
     fn confirm(&mut self, id: ConnectionId) {
         self.managers[0].confirm(self.now, id, &[3; ReadyToUse::PRIVATE_LEN]).unwrap();
-        self.settle();
+        self.run_until_idle();
     }
 
     /// A connection, both names of it.
@@ -219,7 +219,7 @@ impl Pair {
         for (manager, id) in self.managers.iter_mut().zip(ids) {
             let _ = manager.close(self.now, id);
         }
-        self.settle();
+        self.run_until_idle();
         self.pass(Duration::from_secs(200));
         assert_eq!([self.managers[0].in_use(), self.managers[1].in_use()], [0, 0]);
         assert!(self.managers.iter().all(|manager| manager.poll_timeout().is_none()));
@@ -246,7 +246,7 @@ fn three_messages_connect_and_two_end_it() {
     assert_eq!(pair.events(1), [established]);
     assert_eq!(pair.states([active, passive]), [Some(State::Established); 2]);
     pair.managers[0].disconnect(pair.now, active).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.events(0), [Event::Disconnected { connection: active }]);
     assert_eq!(pair.events(1), [Event::Disconnected { connection: passive }]);
     let said = [(0, "REQ"), (1, "REP"), (0, "RTU"), (0, "DREQ"), (1, "DREP")];
@@ -278,7 +278,7 @@ fn any_lost_message_is_repeated() {
         pair.pass(Duration::from_ms(300));
         assert_eq!(pair.states([active, passive]), [Some(State::Established); 2], "{lost}");
         pair.managers[1].disconnect(pair.now, passive).unwrap();
-        pair.settle();
+        pair.run_until_idle();
         pair.pass(Duration::from_ms(300));
         let count = |side: usize| {
             let ends = |event: &&Event| matches!(event, Event::Disconnected { .. });
@@ -299,7 +299,7 @@ fn a_repeated_message_changes_nothing() {
         let ids = pair.connected(5);
         assert_eq!(pair.states(ids), [Some(State::Established); 2], "{twice}");
         pair.managers[0].disconnect(pair.now, ids[0]).unwrap();
-        pair.settle();
+        pair.run_until_idle();
         let kinds: Vec<_> = pair.events[1].iter().map(core::mem::discriminant).collect();
         assert_eq!(kinds.len(), 3, "{twice}: requested, established, disconnected");
         assert_eq!(pair.events[0].len(), 2, "{twice}: replied, disconnected");
@@ -341,7 +341,7 @@ fn a_first_packet_may_stand_for_the_last_message() {
     let [active, passive] = pair.connected(5);
     assert_eq!(pair.managers[1].state(passive), Some(State::Accepting));
     pair.managers[1].establish(pair.now, passive).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     let zeros = Event::Established { connection: passive, private: [0; 224] };
     assert_eq!(pair.events(1).last(), Some(&zeros));
     let again = pair.managers[1].establish(pair.now, passive);
@@ -398,7 +398,7 @@ fn datagrams_find_their_process() {
         let asked = pair.managers[0].poll_transmit().unwrap();
         assert_eq!(route(&asked.bytes), Route::Service(SERVICE));
         pair.managers[1].handle_datagram(pair.now, &from(0), &asked.bytes);
-        pair.settle();
+        pair.run_until_idle();
         let passive = pair.requested();
         pair.managers[1].accept(pair.now, passive, &reply(6)).unwrap();
         let answer = pair.managers[1].poll_transmit().unwrap();

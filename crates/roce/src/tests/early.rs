@@ -30,7 +30,7 @@ fn packets_of_a_write_are_placed_in_any_order_and_counted_in_theirs() {
     assert_eq!(pair.pull(1), [], "nothing is missing, as far as one can tell, and nothing done");
     pair.deliver(1, &sent[1]);
     assert_eq!(psns(&pair.pull(1)), [4]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     let offsets: Vec<u64> = pair.placed[1].iter().map(|one| one.ranges()[0].offset).collect();
     assert_eq!(offsets, [0, 4, 2, 3, 1].map(|index| 4096 + index * u64::from(MTU)));
@@ -55,7 +55,7 @@ fn beyond_the_tolerance_the_missing_packet_alone_is_sent_again() {
     }
     pair.flow(0);
     assert_eq!(psns(&pair.pull(0)), [1]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     assert_eq!(pair.placed[1].len(), 10);
 }
@@ -75,7 +75,7 @@ fn second_gap_is_reported_once_the_first_has_closed_without_further_packets() {
     assert_eq!(psns(&answers), [5]);
     assert_eq!(syndrome(&answers[0]), Syndrome::Nak(NakCode::PsnSequence));
     pair.deliver(1, &sent[5]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
 }
 
@@ -98,7 +98,7 @@ fn packets_without_an_address_are_kept_until_their_turn() {
     assert_eq!(pair.deliver(1, &sent[3]), Verdict::Drop(DropReason::Duplicate));
     assert_eq!((pair.hosts[1].buffered(), pair.pull(1)), (4, Vec::new()));
     pair.deliver(1, &sent[0]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 3);
     let whole = (70, Status::Success, 3 * MTU);
     assert_eq!(pair.received(1), [whole, (71, Status::Success, 8)]);
@@ -119,7 +119,7 @@ fn immediate_data_waits_for_its_turn_to_take_a_receive() {
     for index in [2, 1, 0] {
         pair.deliver(1, &sent[index]);
     }
-    pair.settle();
+    pair.run_until_idle();
     let ids: Vec<u64> = pair.received(1).iter().map(|one| one.0).collect();
     assert_eq!((ids, pair.sent(0).len()), (alloc::vec![70, 71], 2));
 }
@@ -142,7 +142,7 @@ fn writes_whose_first_packet_came_are_placed_before_those_in_front_of_them() {
     assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Place(_)));
     pair.deliver(1, &sent[0]);
     assert!(matches!(pair.deliver(1, &sent[6]), Verdict::Place(_)));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 3);
     let mut offsets: Vec<u64> = pair.placed[1].iter().map(|one| one.ranges()[0].offset).collect();
     offsets.sort_unstable();
@@ -164,7 +164,7 @@ fn a_later_writes_bytes_remain_where_an_earlier_one_comes_after_it() {
     for index in [2, 3, 0, 1] {
         pair.deliver(1, &sent[index]);
     }
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 2);
     assert_eq!(pair.placed[1].len(), 2, "those of the first one came too late");
     assert_eq!(pair.hosts[0].counters().resent_packets, 0);
@@ -185,7 +185,7 @@ fn a_later_write_comes_again_that_an_earlier_one_overwrites_in_part() {
     pair.hosts[1].handle_placed(pair.now, token, 0);
     pair.hold = false;
     pair.deliver(1, &sent[0]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::Success)]);
     let lengths: Vec<u32> = pair.placed[1].iter().map(ScatterList::length).collect();
     assert_eq!(lengths, [16, MTU, 16]);
@@ -203,7 +203,7 @@ fn every_lost_packet_of_many_is_sent_again_once() {
     for index in (0..16).filter(|index| !lost.contains(index)) {
         pair.deliver(1, &sent[index]);
     }
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 4);
     let counters = pair.hosts[0].counters();
     assert_eq!((counters.resent_packets, counters.timeouts, counters.probes), (6, 0, 0));
@@ -213,7 +213,7 @@ fn every_lost_packet_of_many_is_sent_again_once() {
 fn a_lost_end_is_probed_for_long_before_the_time_out() {
     let mut pair = pair(8);
     pair.write(0, 1, 8);
-    pair.settle();
+    pair.run_until_idle();
     pair.write(0, 2, 5 * MTU);
     let sent = pair.pull(0);
     pair.wires[1].clear();
@@ -227,7 +227,7 @@ fn a_lost_end_is_probed_for_long_before_the_time_out() {
         pair.wires[1].clear();
     }
     pair.pass(Duration::from_ms(1));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::Success)]);
     let counters = pair.hosts[0].counters();
     assert_eq!((counters.timeouts, counters.probes), (0, 3));
@@ -244,7 +244,7 @@ fn a_peer_without_the_option_gets_everything_again() {
     for index in (0..12).filter(|index| *index != 1) {
         pair.deliver(1, &sent[index]);
     }
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     let counters = pair.hosts[0].counters();
     assert!(counters.resent_packets < 16 && counters.timeouts == 0, "{counters:?}");
@@ -339,9 +339,9 @@ fn packets_that_wait_for_others_leave_room_for_those_whose_turn_it_is() {
         pair.deliver(1, transmit);
     }
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)), "its turn has come");
-    pair.settle();
+    pair.run_until_idle();
     // What was dropped comes again when its time is up.
     pair.pass(Duration::from_ms(20));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
 }

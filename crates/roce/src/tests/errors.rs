@@ -11,7 +11,7 @@ fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
     let work = work(&pair);
     pair.post(0, 2, work, length);
     pair.write(0, 3, 8);
-    pair.settle();
+    pair.run_until_idle();
     let expected = [(1, Status::Success), (2, status), (3, Status::Flushed)];
     assert_eq!(pair.sent(0), expected, "{work:?}");
     assert_eq!(pair.placed[1].len(), 1, "only the first WRITE: {work:?}");
@@ -79,7 +79,7 @@ fn rights_of_the_region_the_domain_and_the_queue_pair_all_count() {
         let region = pair.hosts[1].register(&memory).unwrap();
         let remote = RemoteAddress { address: BASE, r_key: region.r_key };
         pair.post(0, 1, Work::Write { remote, immediate: None }, 8);
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!(pair.sent(0), [(1, expected)], "{rights:?} {domain} {pair_rights:?}");
         assert_eq!(pair.placed[1].len(), usize::from(expected == Status::Success));
     }
@@ -93,7 +93,7 @@ fn a_receive_fails_if_its_memory_has_moved_to_another_domain() {
         let segment = pair.regions[1].segment;
         pair.hosts[1].change_region(segment, Rights::READ, domain).unwrap();
         pair.send(0, 1, 64);
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!(pair.sent(0), [(1, expected)]);
         assert_eq!(pair.placed[1].len(), usize::from(expected == Status::Success));
     }
@@ -108,7 +108,7 @@ fn memory_that_is_gone_is_refused_in_the_middle_of_a_message() {
     pair.deliver(1, &sent[0]);
     assert_eq!(pair.hosts[1].deregister(pair.regions[1].segment), Ok(true));
     assert_eq!(pair.deliver(1, &sent[1]), Verdict::Drop(DropReason::Refused));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::RemoteAccess)]);
     assert_eq!(pair.placed[1].len(), 1);
 }
@@ -122,7 +122,7 @@ fn memory_that_is_gone_is_not_read_any_more() {
     let first = pair.hosts[1].poll_transmit(pair.now).unwrap();
     pair.wires[0].push_back(first);
     pair.hosts[1].deregister(pair.regions[1].segment).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::RemoteAccess)]);
 }
 
@@ -145,7 +145,7 @@ fn local_memory_that_is_not_ours_fails_in_its_turn() {
     let mut request = pair.request(0, 2, Work::Write { remote, immediate: None }, 8);
     request.local = pair.local(0, LENGTH - 4, 8);
     pair.hosts[0].post_send(pair.now, pair.pairs[0], &request).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::LocalProtection)]);
     assert_eq!(pair.states()[0], QueuePairState::Error);
 }

@@ -90,13 +90,13 @@ fn a_drain_lets_finish_what_was_begun() {
     pair.pull(0);
     pair.hosts[0].modify(pair.pairs[0], &Change::Drain).unwrap();
     assert_eq!(pair.hosts[0].poll_event(), None);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     let drained = Event::Drained { queue_pair: pair.pairs[0] };
     assert_eq!(pair.hosts[0].poll_event(), Some(drained));
     assert_eq!(pair.hosts[0].poll_event(), None, "once");
     pair.hosts[0].modify(pair.pairs[0], &Change::Resume).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(2, Status::Success)]);
 }
 
@@ -104,7 +104,7 @@ fn a_drain_lets_finish_what_was_begun() {
 fn a_drain_of_nothing_is_over_at_once() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 1, 8);
-    pair.settle();
+    pair.run_until_idle();
     for _ in 0..2 {
         pair.hosts[0].modify(pair.pairs[0], &Change::Drain).unwrap();
         let drained = Event::Drained { queue_pair: pair.pairs[0] };
@@ -143,7 +143,7 @@ fn a_reset_forgets_everything_and_the_queue_pair_lives_again() {
     assert_eq!(pair.received(1), []);
     pair.hosts[1].handle_placed(pair.now, pair.held[1], 0);
     assert_eq!(pair.received(1), [(3, Status::Success, 8)]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(3, Status::Success)]);
 }
 
@@ -153,7 +153,7 @@ fn unpolled_completions_go_with_their_queue_pair() {
     pair.receive(0, 9, 8);
     pair.write(0, 1, 8);
     pair.send(1, 5, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert!(pair.hosts[0].has_completions(pair.pairs[0]));
     pair.hosts[0].destroy_queue_pair(pair.pairs[0]).unwrap();
     assert!(!pair.hosts[0].has_completions(pair.pairs[0]));
@@ -197,7 +197,7 @@ fn first_packet_is_reported_as_established() {
     pair.hosts[1].modify(number, &ready).unwrap();
     pair.write(0, 1, 8);
     pair.write(0, 2, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.hosts[1].poll_event(), Some(Event::Established { queue_pair: number }));
     assert_eq!(pair.hosts[1].poll_event(), None);
     assert_eq!(pair.sent(0).len(), 2, "it answers before it is ready to send");
@@ -209,6 +209,6 @@ fn memory_in_use_is_released_when_its_operations_are_done() {
     pair.write(0, 1, 8);
     let segment = pair.regions[0].segment;
     assert_eq!(pair.hosts[0].deregister(segment), Ok(false));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.hosts[0].poll_event(), Some(Event::SegmentReleased { segment }));
 }

@@ -62,7 +62,7 @@ impl Gap {
         }
     }
 
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         for _ in 0..20_000 {
             let mut moved = false;
             for n in 0..2 {
@@ -98,7 +98,7 @@ fn run(seed: u64) -> Vec<Status> {
             _ => gap.pair.fetch_add(0, id, 1),
         }
     }
-    gap.settle();
+    gap.run_until_idle();
     let sent = gap.pair.sent(0);
     assert!(sent.iter().map(|(id, _)| *id).eq(0..12), "seed {seed}: {sent:?}");
     for n in 0..2 {

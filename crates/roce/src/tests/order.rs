@@ -56,7 +56,7 @@ fn an_operation_waits_for_the_answer_to_a_read_that_it_overlaps() {
     assert_eq!(pair.pull(0), [], "half an answer is none");
     pair.deliver(0, &answers[1]);
     assert_eq!(pair.pull(0).len(), 2);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 5);
 }
 
@@ -70,7 +70,7 @@ fn an_operation_waits_for_a_read_that_is_sent_again() {
     pair.wires[1].clear();
     pair.pass(Duration::from_ms(20));
     assert_eq!(pair.pull(0).len(), 2, "the WRITE waits still");
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 3);
     assert_eq!(pair.hosts[0].counters().timeouts, 1);
 }
@@ -97,7 +97,7 @@ fn the_answer_to_a_read_is_made_before_what_it_reads_is_changed() {
     assert!(pair.wires[0].is_empty(), "nothing is read there");
     assert!(matches!(pair.deliver(1, &sent[2]), Verdict::Place(_)));
     assert_eq!(pair.wires[0].iter().filter(|answer| is_answer(answer)).count(), 2);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 3);
     assert_eq!(pair.hosts[0].counters().resent_packets, 0);
 }
@@ -120,7 +120,7 @@ fn write_that_would_change_an_unsent_answer_is_retransmitted() {
     pair.deliver(1, &sent[0]);
     assert_eq!(pair.deliver(1, &sent[1]), Verdict::Drop(DropReason::Gap));
     pair.blocked = false;
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::Success)]);
     assert_eq!(pair.hosts[0].counters().timeouts, 0);
 }
@@ -176,7 +176,7 @@ fn a_message_into_what_a_read_reads_waits_for_the_answer() {
     assert_eq!(pair.deliver(1, &sent[1]), Verdict::Drop(DropReason::Gap));
     pair.blocked = false;
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!((pair.sent(0).len(), pair.received(1).len()), (2, 1));
 }
 
@@ -199,7 +199,7 @@ fn nothing_is_placed_before_an_atomic_in_front_of_it_is_executed() {
     pair.hosts[1].handle_placed(pair.now, token, 0);
     pair.execute(1);
     pair.hold = false;
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!((pair.executed, pair.sent(0).len()), (2, 4));
     assert_eq!(pair.hosts[0].counters().timeouts, 0);
 }
@@ -233,7 +233,7 @@ fn of_the_message_whose_turn_it_is_all_but_the_end_is_placed_early() {
     );
     assert!(matches!(pair.deliver(1, &more[2]), Verdict::Place(_)), "the middle");
     pair.deliver(1, &more[1]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 3);
     assert_eq!(pair.hosts[0].counters().resent_packets, 0);
 }
@@ -253,7 +253,7 @@ fn message_does_not_change_bytes_of_an_earlier_read() {
     pair.blocked = false;
     pair.deliver(1, &sent[2]);
     pair.deliver(1, &sent[4]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 2);
 }
 
@@ -273,6 +273,6 @@ fn taking_relaxed_ordering_from_a_region_refuses_nothing_under_way() {
     assert!(placed(pair.deliver(1, &sent[0])));
     pair.hosts[1].change_region(segment, Rights::ALL, 3).unwrap();
     assert!(!placed(pair.deliver(1, &sent[1])));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
 }

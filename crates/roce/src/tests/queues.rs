@@ -10,7 +10,7 @@ fn silent_sends_need_no_room_in_a_completion_queue() {
         let work = Work::Write { remote, immediate: None };
         let request = WorkRequest { signaled: false, ..pair.request(0, id, work, 8) };
         pair.hosts[0].post_send(pair.now, pair.pairs[0], &request).unwrap();
-        pair.settle();
+        pair.run_until_idle();
     }
     assert_eq!(pair.sent(0), []);
     assert_eq!(pair.states(), [QueuePairState::ReadyToSend; 2]);
@@ -22,7 +22,7 @@ fn a_completion_too_many_is_an_overrun_and_ends_the_queue_pair() {
     let queue = pair.queues[0][0];
     for id in 0..65 {
         pair.write(0, id, 8);
-        pair.settle();
+        pair.run_until_idle();
     }
     let queue_pair = pair.pairs[0];
     assert_eq!(pair.hosts[0].poll_event(), Some(Event::Overrun { queue }));
@@ -47,7 +47,7 @@ fn a_queue_of_receives_runs_over_likewise() {
         pair.receive(1, id, 64);
         pair.send(0, id, 8);
     }
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.hosts[1].poll_event(), Some(Event::Overrun { queue }));
     assert_eq!(pair.states()[1], QueuePairState::Error);
     assert_eq!(pair.received(1).len(), 2);
@@ -58,7 +58,7 @@ fn an_armed_queue_tells_of_one_completion() {
     let mut pair = Pair::new(Transport::Rc);
     let queue = pair.queues[0][0];
     pair.write(0, 1, 8);
-    pair.settle();
+    pair.run_until_idle();
     pair.hosts[0].arm(queue, true).unwrap();
     assert_eq!(pair.hosts[0].poll_notification(), None, "none that waits is solicited");
     pair.hosts[0].arm(queue, false).unwrap();
@@ -71,14 +71,14 @@ fn an_armed_queue_tells_of_one_completion() {
     assert_eq!(pair.hosts[0].poll_notification(), None, "what was polled does not count");
     for id in 2..4 {
         pair.write(0, id, 8);
-        pair.settle();
+        pair.run_until_idle();
     }
     assert_eq!(pair.hosts[0].poll_notification(), Some(queue));
     assert_eq!(pair.hosts[0].poll_notification(), None);
     while pair.hosts[0].poll_completion(queue).is_some() {}
     pair.hosts[0].arm(queue, false).unwrap();
     pair.write(0, 4, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.hosts[0].poll_notification(), Some(queue));
 }
 
@@ -92,7 +92,7 @@ fn queue_armed_for_solicited_completions_notifies_for_those_and_errors() {
         let work = Work::Send { tail: Tail::Nothing };
         let request = WorkRequest { solicited, ..pair.request(0, 0, work, 8) };
         pair.hosts[0].post_send(pair.now, pair.pairs[0], &request).unwrap();
-        pair.settle();
+        pair.run_until_idle();
     };
     send(&mut pair, false);
     assert_eq!(pair.hosts[1].poll_notification(), None);
@@ -111,7 +111,7 @@ fn a_queue_shrinks_only_to_what_is_in_it() {
     for id in 0..3 {
         pair.write(0, id, 8);
     }
-    pair.settle();
+    pair.run_until_idle();
     let host = &mut pair.hosts[0];
     let parameter = Err(crate::SetupError::Parameter("depth"));
     assert_eq!(host.resize_completion_queue(queue, 2), parameter);
@@ -150,7 +150,7 @@ fn a_shared_queue_that_runs_low_is_reported_once() {
     pair.hosts[1].limit_receive_queue(queue, 3).unwrap();
     for (id, event) in [None, Some(Event::ReceiveLimit { queue }), None].into_iter().enumerate() {
         pair.send(0, id as u64, 8);
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!(pair.hosts[1].poll_event(), event, "after {} sends", id + 1);
     }
     // It is low already.
@@ -206,7 +206,7 @@ fn operation_on_deregistered_memory_fails_when_its_turn_comes() {
     pair.write(0, 1, 8);
     let segment = pair.regions[0].segment;
     assert_eq!(pair.hosts[0].deregister(segment), Ok(false));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::LocalProtection)]);
     assert_eq!(pair.hosts[0].poll_event(), Some(Event::SegmentReleased { segment }));
 
@@ -214,7 +214,7 @@ fn operation_on_deregistered_memory_fails_when_its_turn_comes() {
     pair.receive(1, 5, 64);
     pair.hosts[1].deregister(pair.regions[1].segment).unwrap();
     pair.send(0, 1, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.received(1), [(5, Status::LocalProtection, 0)]);
     assert_eq!(pair.sent(0), [(1, Status::RemoteOperation)]);
     assert_eq!(pair.placed[1], [], "nothing is placed");
@@ -224,7 +224,7 @@ fn operation_on_deregistered_memory_fails_when_its_turn_comes() {
     pair.pull(0);
     pair.hosts[0].deregister(pair.regions[0].segment).unwrap();
     pair.flow(1);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::LocalProtection)]);
     assert_eq!(pair.placed[0], []);
 }

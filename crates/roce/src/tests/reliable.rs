@@ -21,7 +21,7 @@ fn a_message_is_cut_into_packets_of_an_mtu() {
     assert_eq!(psns(&sent), [0, 1, 2], "over the end of the circle");
     let asks: Vec<bool> = sent.iter().map(|one| one.packet.bth.ack_request).collect();
     assert_eq!(asks, [false, false, true]);
-    pair.settle();
+    pair.run_until_idle();
     let offsets: Vec<u64> = pair.placed[1].iter().map(|one| one.ranges()[0].offset).collect();
     assert_eq!(offsets, [4096, 4096 + u64::from(MTU), 4096 + 2 * u64::from(MTU)]);
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
@@ -37,7 +37,7 @@ fn one_acknowledgement_answers_many_messages() {
     pair.flow(1);
     let answers = pair.pull(1);
     assert_eq!(psns(&answers), [9]);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 10);
     assert_eq!(pair.hosts[0].poll_timeout().map(|at| at.is_before(pair.now)), Some(false));
 }
@@ -63,7 +63,7 @@ fn a_gap_is_refused_once_and_everything_behind_it_sent_again() {
     // A copy of the refusal changes nothing any more.
     pair.deliver(0, &answers[0]);
     assert_eq!(pair.pull(0), []);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 4);
     assert_eq!(pair.placed[1].len(), 5, "each once");
 }
@@ -80,7 +80,7 @@ fn a_lost_acknowledgement_is_asked_for_again() {
     pair.pass(timeout.saturating_sub(Duration::from_ns(1)));
     assert_eq!(pair.pull(0), [], "not before its time");
     pair.pass(Duration::from_ns(1));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     assert_eq!(pair.placed[1].len(), 1, "the copy is acknowledged, and not placed");
     assert_eq!(pair.hosts[1].counters().duplicate_requests, 1);
@@ -115,7 +115,7 @@ fn progress_gives_patience_back() {
         pair.pull(0);
         pair.wires[1].clear();
         pair.pass(reliability.timeout);
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!(pair.sent(0), [(id, Status::Success)]);
     }
 }
@@ -136,7 +136,7 @@ fn a_receiver_that_is_not_ready_is_asked_again_after_its_timer() {
     pair.pass(RNR.duration().saturating_sub(Duration::from_ns(1)));
     assert_eq!(pair.pull(0), []);
     pair.pass(Duration::from_ns(1));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::Success)]);
     assert_eq!(pair.received(1), [(70, Status::Success, 8)]);
 }
@@ -148,7 +148,7 @@ fn a_receiver_that_is_never_ready_is_given_up() {
     pair.send(0, 1, 8);
     for _ in 0..3 {
         assert_eq!(pair.states()[0], QueuePairState::ReadyToSend);
-        pair.settle();
+        pair.run_until_idle();
         pair.pass(RNR.duration());
     }
     assert_eq!(pair.sent(0), [(1, Status::RnrRetryExceeded)]);
@@ -160,11 +160,11 @@ fn seven_rnr_retries_are_without_end() {
     let mut pair = Pair::new(Transport::Rc);
     pair.send(0, 1, 8);
     for _ in 0..50 {
-        pair.settle();
+        pair.run_until_idle();
         pair.pass(RNR.duration());
     }
     pair.receive(1, 1, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
 }
 
@@ -176,7 +176,7 @@ fn credits_hold_back_messages_without_a_receive() {
     }
     // The first acknowledgement tells of two receives that are left.
     pair.send(0, 0, 8);
-    pair.settle();
+    pair.run_until_idle();
     for id in 1..6 {
         pair.send(0, id, 8);
     }
@@ -186,11 +186,11 @@ fn credits_hold_back_messages_without_a_receive() {
     for id in 3..6 {
         pair.receive(1, id, 64);
     }
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 6);
     assert_eq!(pair.hosts[1].counters().rnr_naks_sent, 0);
     pair.write(0, 9, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(9, Status::Success)], "WRITEs need none");
 }
 
@@ -198,13 +198,13 @@ fn credits_hold_back_messages_without_a_receive() {
 fn without_credits_one_packet_asks_for_some() {
     let mut pair = Pair::new(Transport::Rc);
     pair.write(0, 0, 8);
-    pair.settle();
+    pair.run_until_idle();
     pair.send(0, 1, 3 * MTU);
     pair.send(0, 2, 8);
     assert_eq!(psns(&pair.pull(0)), [1]);
     pair.receive(1, 50, 4 * MTU);
     pair.receive(1, 51, 4 * MTU);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 3);
 }
 
@@ -217,7 +217,7 @@ fn the_window_bounds_what_is_under_way() {
     assert_eq!(sent.len(), 8);
     let asks = sent.iter().filter(|one| one.packet.bth.ack_request).count();
     assert_eq!(asks, 2, "so that it moves on before it is full");
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     assert_eq!(pair.hosts[0].counters().resent_packets, 0);
 }
@@ -246,7 +246,7 @@ fn acknowledgements_grant_unlimited_credit_with_shared_receives() {
         pair.flow(1);
         let answers = pair.pull(1);
         assert_eq!(syndrome(&answers[0]), Syndrome::Ack(Credits::UNLIMITED));
-        pair.settle();
+        pair.run_until_idle();
         let completions = pair.completions(1, 1);
         assert_eq!((completions[0].id, completions[0].queue_pair), (id, number));
     }
@@ -279,7 +279,7 @@ fn messages_of_no_bytes_are_messages() {
     pair.send(0, 1, 0);
     pair.write(0, 2, 0);
     pair.read(0, 3, 0);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [1, 2, 3].map(|id| (id, Status::Success)));
     assert_eq!(pair.received(1), [(7, Status::Success, 0)]);
     assert!(pair.placed[0].is_empty() && pair.placed[1].is_empty());
@@ -295,7 +295,7 @@ fn every_gap_is_refused() {
         pair.wires[1].clear();
         pair.deliver(1, &sent[1]);
         assert_eq!(syndrome(&pair.pull(1)[0]), Syndrome::Nak(NakCode::PsnSequence));
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!(pair.sent(0).len(), 2);
     }
     assert_eq!(pair.hosts[0].counters().timeouts, 0);

@@ -42,7 +42,7 @@ fn the_rest_of_a_read_is_asked_for_again() {
     let Operation::ReadRequest(reth) = again[0].packet.operation else { panic!("{again:?}") };
     assert_eq!((reth.address, reth.length), (BASE + 8192 + u64::from(MTU), 3 * MTU));
     assert_eq!(psns(&again)[0], 1);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 2);
     let offsets: Vec<u64> = pair.placed[0].iter().map(|one| one.ranges()[0].offset).collect();
     assert_eq!(offsets, [0, 1024, 2048, 3072], "each once");
@@ -70,7 +70,7 @@ fn after_a_loss_fewer_answers_are_asked_for_at_once() {
     pair.deliver(0, &answers[1]);
     let again = pair.pull(0);
     assert_eq!(psns(&again), [0, 64]);
-    pair.settle();
+    pair.run_until_idle();
     let expected: Vec<_> = (0..4).map(|id| (id, Status::Success)).collect();
     assert_eq!(pair.sent(0), expected);
 }
@@ -88,7 +88,7 @@ fn a_peer_that_is_still_at_earlier_requests_is_waited_for() {
     assert_eq!(pair.sent(0), []);
     assert_eq!((pair.hosts[0].counters().timeouts, pair.hosts[0].counters().implied_naks), (1, 0));
     // What it was asked for again comes behind.
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 4);
     // Silence is not waited for.
     pair.read(0, 99, MTU);
@@ -116,7 +116,7 @@ fn long_read_is_several_requests_that_fill_the_window() {
     let whole = 8 * MTU;
     let expected = [(0, whole), (8 * 1024, whole), (16 * 1024, whole), (24 * 1024, 6 * MTU + 1)];
     assert_eq!(lengths.collect::<Vec<_>>(), expected);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);
     assert_eq!(pair.hosts[0].counters().resent_packets, 0);
 }
@@ -140,7 +140,7 @@ fn rest_of_a_request_of_a_long_read_ends_where_the_request_ended() {
     assert_eq!(psns(&again), [1, 8]);
     let Operation::ReadRequest(reth) = again[0].packet.operation else { panic!("{again:?}") };
     assert_eq!(reth.length, 7 * MTU);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success), (2, Status::Success)]);
     let offsets: Vec<u64> = pair.placed[0].iter().map(|one| one.ranges()[0].offset).collect();
     assert_eq!(offsets, (0..16).map(|packet| packet * 1024).collect::<Vec<_>>(), "each once");
@@ -153,14 +153,14 @@ fn requests_of_a_long_read_count_as_messages() {
     (0..3).for_each(|id| pair.receive(1, id, 64));
     pair.send(0, 0, 8);
     pair.read(0, 1, 40 * MTU);
-    pair.settle();
+    pair.run_until_idle();
     for id in 2..6 {
         pair.send(0, id, 8);
     }
     assert_eq!(psns(&pair.pull(0)), [41, 42], "two credits are left");
     pair.flow(1);
     (3..6).for_each(|id| pair.receive(1, id, 64));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 6);
     assert_eq!(pair.hosts[1].counters().rnr_naks_sent, 0);
 }
@@ -210,7 +210,7 @@ fn an_atomic_that_is_asked_for_again_is_answered_and_not_executed() {
     pair.deliver(1, &request[0]);
     let again = pair.pull(1);
     assert_eq!(operations(&again), operations(&answer));
-    pair.settle();
+    pair.run_until_idle();
     let completion = pair.completions(0, 0)[0];
     assert_eq!((completion.value, completion.bytes), (100, 8));
     assert_eq!((pair.word, pair.executed), (105, 1));
@@ -223,7 +223,7 @@ fn a_compare_and_swap_swaps_if_it_is_equal() {
     let remote = pair.remote(0, 0);
     for (id, compare) in [(1, 8), (2, 7)] {
         pair.post(0, id, Work::CompareSwap { remote, compare, swap: 40 + id }, 8);
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!(pair.completions(0, 0)[0].value, 7);
     }
     assert_eq!(pair.word, 42);
@@ -236,7 +236,7 @@ fn no_more_reads_are_under_way_than_agreed() {
         pair.read(0, id, 8);
     }
     assert_eq!(pair.pull(0).len(), 4);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 9);
 }
 
@@ -312,7 +312,7 @@ fn a_send_that_comes_twice_takes_one_receive() {
     let sent = pair.pull(0);
     pair.flow(1);
     assert_eq!(pair.deliver(1, &sent[0]), Verdict::Drop(DropReason::Duplicate));
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.received(1), [(1, Status::Success, 8)]);
 }
 
@@ -328,7 +328,7 @@ fn an_acknowledgement_never_jumps_over_an_answer_that_was_lost() {
     pair.deliver(0, &answers[1]);
     assert_eq!(pair.sent(0), []);
     assert_eq!(pair.hosts[0].counters().implied_naks, 1);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 2);
     assert_eq!(pair.executed, 1);
 }

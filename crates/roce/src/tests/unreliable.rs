@@ -40,7 +40,7 @@ fn accesses_without_rights_of_an_unreliable_peer_are_dropped_silently() {
     let remote = RemoteAddress { r_key: 5, ..pair.remote(0, 0) };
     pair.post(0, 1, Work::Write { remote, immediate: None }, 8);
     pair.write(0, 2, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.placed[1].len(), 1);
     assert_eq!(pair.states(), [QueuePairState::ReadyToSend; 2]);
 }
@@ -78,13 +78,13 @@ fn a_send_queue_error_flushes_and_can_be_left() {
     request.local = pair.local(0, LENGTH, 8);
     pair.hosts[0].post_send(pair.now, pair.pairs[0], &request).unwrap();
     pair.send(0, 2, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::LocalProtection), (2, Status::Flushed)]);
     assert_eq!(pair.states()[0], QueuePairState::SendError);
     pair.hosts[0].modify(pair.pairs[0], &Change::Resume).unwrap();
     pair.receive(1, 7, 8);
     pair.send(0, 3, 8);
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.sent(0), [(3, Status::Success)]);
     assert_eq!(pair.received(1), [(7, Status::Success, 8)]);
 }
@@ -146,7 +146,7 @@ fn a_receive_whose_memory_is_gone_ends_the_queue_pair_and_does_not_swallow_every
     pair.receive(1, 2, 4096);
     pair.hosts[1].deregister(region.segment).unwrap();
     pair.send(0, 1, 8);
-    pair.settle();
+    pair.run_until_idle();
     let ends = [(1, Status::LocalProtection, 0), (2, Status::Flushed, 0)];
     assert_eq!(pair.received(1), ends);
     assert_eq!(pair.states()[1], QueuePairState::Error);

@@ -26,7 +26,7 @@ impl Partition {
             let headers = &self.packets.headers[index as usize];
             let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
             host.nic.receive_trimmed(Instant::from_ps(now), headers);
-            self.packets.give_back(index);
+            self.packets.free(index);
             return self.turn(now, node);
         }
         self.totals.delivered += 1;
@@ -34,7 +34,7 @@ impl Partition {
         let headers = &mut self.packets.headers[index as usize];
         let at = Instant::from_ps(now);
         let placed = host.nic.receive(at, headers, meta.marked);
-        self.packets.give_back(index);
+        self.packets.free(index);
         if let Some(place) = placed {
             self.place(now, node, &place);
         }

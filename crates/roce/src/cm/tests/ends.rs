@@ -31,7 +31,7 @@ fn refusal_arrives_with_its_reason_although_packets_are_lost() {
     let passive = pair.requested();
     pair.managers[1].reject(pair.now, passive, Reason::CONSUMER, &[4; 148]).unwrap();
     pair.managers[1].close(pair.now, passive).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.events(0), []);
     pair.pass(Duration::from_ms(300));
     let events = pair.events(0);
@@ -50,7 +50,7 @@ fn a_reply_may_be_refused() {
     pair.accept(passive, 6);
     pair.lose.push(("REJ", 1));
     pair.managers[0].reject(pair.now, active, Reason::CONSUMER, &[0; 148]).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     pair.pass(Duration::from_ms(300));
     assert_eq!(rejects(&pair.events(1)), [(passive, 28)]);
     pair.finish([active, passive]);
@@ -79,7 +79,7 @@ fn withdrawn_request_is_reported() {
     let active = pair.connect(5);
     let passive = pair.requested();
     pair.managers[0].close(pair.now, active).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(rejects(&pair.events(1)), [(passive, Reason::TIMEOUT.0)]);
     let late = pair.managers[1].accept(pair.now, passive, &reply(6));
     assert_eq!(late, Err(CommandError::State(State::Ended)));
@@ -95,7 +95,7 @@ fn a_withdrawal_that_is_lost_makes_no_half_connection() {
     let passive = pair.requested();
     pair.lose.push(("REJ", 1));
     pair.managers[0].close(pair.now, active).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     pair.accept(passive, 6);
     // REP finds no record, and is refused.
     assert_eq!(rejects(&pair.events(1)), [(passive, Reason::INVALID_ID.0)]);
@@ -127,7 +127,7 @@ fn a_peer_that_is_gone_does_not_keep_us() {
     pair.managers[0].disconnect(pair.now, ids[0]).unwrap();
     let again = pair.managers[0].disconnect(pair.now, ids[0]);
     assert_eq!(again, Err(CommandError::State(State::Disconnecting)));
-    pair.settle();
+    pair.run_until_idle();
     pair.pass(Duration::from_secs(80));
     let end = Event::Disconnected { connection: ids[0] };
     assert_eq!(pair.events(0).iter().filter(|event| **event == end).count(), 1);
@@ -144,7 +144,7 @@ fn both_may_end_it_at_once() {
         pair.events(side);
         pair.managers[side].disconnect(pair.now, id).unwrap();
     }
-    pair.settle();
+    pair.run_until_idle();
     for (side, connection) in ids.into_iter().enumerate() {
         assert_eq!(pair.events(side), [Event::Disconnected { connection }]);
     }
@@ -180,7 +180,7 @@ fn ending_a_listener_refuses_waiting_requests() {
     pair.events(0);
     let active = pair.connect(8);
     pair.managers[1].unlisten(pair.now, listener).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(rejects(&pair.events(0)), [(active, 28)]);
     assert_eq!(pair.states(kept), [Some(State::Established); 2]);
     let missing = pair.managers[1].unlisten(pair.now, listener);
@@ -202,7 +202,7 @@ fn a_full_backlog_makes_wait_and_a_full_table_refuses() {
     for (number, expected) in [(8, 0), (9, 1)] {
         let other = Request { service: SERVICE + 1, ..request(number) };
         pair.managers[0].connect(pair.now, 1, &other).unwrap();
-        pair.settle();
+        pair.run_until_idle();
         assert_eq!(rejects(&pair.events(0)).len(), expected);
     }
     assert_ne!(ids[0], ids[1]);
@@ -217,7 +217,7 @@ fn late_refusal_of_a_request_ends_no_connection_that_its_copy_has_made() {
     let asked = pair.managers[0].poll_transmit().unwrap();
     let refused = refuse(&asked.bytes).unwrap();
     pair.managers[1].handle_datagram(pair.now, &from(0), &asked.bytes);
-    pair.settle();
+    pair.run_until_idle();
     let passive = pair.requested();
     pair.accept(passive, 6);
     for is_confirmed in [false, true] {

@@ -86,7 +86,7 @@ fn peer_that_confirms_is_notified_of_the_end() {
     pair.lose.push(("RTU", 1));
     let [active, passive] = pair.connected(5);
     pair.managers[1].disconnect(pair.now, passive).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     assert_eq!(pair.states([active, passive])[0], Some(State::Established), "DREQ was withheld");
     // Its RTU comes again.
     pair.pass(Duration::from_ms(300));

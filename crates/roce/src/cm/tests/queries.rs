@@ -12,7 +12,7 @@ fn query() -> ServiceRequest {
 
 fn ask(pair: &mut Pair) -> ConnectionId {
     let id = pair.managers[0].query(pair.now, 1, 3, &query()).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     id
 }
 
@@ -35,7 +35,7 @@ fn a_query_is_answered_once_however_often_it_is_asked() {
             ..no_service(ServiceStatus::SUCCESS)
         };
         pair.managers[1].answer(pair.now, connection, &answer).unwrap();
-        pair.settle();
+        pair.run_until_idle();
         pair.pass(Duration::from_secs(1));
         let reply = ServiceReply { id, ..answer };
         assert_eq!(pair.events(0), [Event::Answered { connection: id, reply }], "{lost}");
@@ -57,7 +57,7 @@ fn queries_are_refused_and_time_out() {
     let id = ask(&mut pair);
     let [Event::Queried { connection, .. }] = pair.events(1)[..] else { panic!() };
     pair.managers[1].close(pair.now, connection).unwrap();
-    pair.settle();
+    pair.run_until_idle();
     let [Event::Answered { reply, .. }] = pair.events(0)[..] else { panic!() };
     assert_eq!(reply.status, ServiceStatus::REJECTED);
     pair.managers[0].close(pair.now, id).unwrap();

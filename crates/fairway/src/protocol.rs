@@ -22,10 +22,10 @@ use crate::setup::Padded;
 pub(crate) use receive::DeferredCopy;
 use transmit::{Held, Pending};
 
-/// Every so many turns all sockets are looked at, although nothing is known to wait.
+/// Every so many polls all sockets are looked at, although nothing is known to wait.
 const TURNS_PER_LOOK: u32 = 4;
 
-/// Set-up messages that a turn takes in.
+/// Set-up messages that a poll takes in.
 const SETUPS_MAX: usize = 64;
 
 /// The sockets and outgoing packets of one engine.
@@ -36,7 +36,7 @@ pub struct Extras {
     /// Payloads of the arrival at hand that are to be copied without the lock. Has room for some if
     /// there are several engines.
     pub(crate) deferred_copies: Vec<DeferredCopy>,
-    /// Set-up messages of this turn: the socket, the sender, the message.
+    /// Set-up messages of this poll: the socket, the sender, the message.
     setups: Vec<(usize, Address, Padded)>,
     /// Payloads of unreliable packets, whose memory is the application's again as soon as the
     /// engine has handed them out: room, and how much of it is taken by packets that have not left.
@@ -69,7 +69,7 @@ impl Extras {
         !self.setups.is_empty()
     }
 
-    /// From now on the turns are those of one of several engines.
+    /// From now on the polls are those of one of several engines.
     pub(crate) fn share(&mut self) {
         self.deferred_copies.reserve_exact(fairway_port::SEGMENTS_MAX + 1);
     }
@@ -141,9 +141,9 @@ impl Protocol for Core {
         &mut self.delayed_ack
     }
 
-    fn turn_begins(&mut self) -> bool {
+    fn poll_begins(&mut self) -> bool {
         let runs = !self.has_vanished();
-        self.counters.turns += u64::from(runs);
+        self.counters.polls += u64::from(runs);
         runs
     }
 
@@ -170,12 +170,12 @@ impl Protocol for Core {
         }
     }
 
-    fn turn_ends(&mut self) {
-        self.end_turn();
+    fn poll_ends(&mut self) {
+        self.end_poll();
     }
 
-    fn background_turned(&mut self) {
-        self.counters.background_turns += 1;
+    fn background_polled(&mut self) {
+        self.counters.background_polls += 1;
     }
 
     /// Timers are the first engine's business.
@@ -212,7 +212,7 @@ impl Protocol for Core {
     }
 
     fn admit(&mut self, _io: &mut Io, now: Instant, received: &Received) -> bool {
-        !self.closes(received) || self.may_close(now)
+        !self.closes(received) || self.can_close(now)
     }
 
     fn placing(
@@ -274,20 +274,20 @@ impl Protocol for Core {
         self.append_held(io, now, held)
     }
 
-    fn sending_ends(&mut self, io: &mut Io) {
+    fn note_sending_done(&mut self, io: &mut Io) {
         self.note(io);
     }
 
-    fn settle(&mut self, mut io: Option<&mut Io>) -> After {
-        self.digest(&mut io);
+    fn before_unlock(&mut self, mut io: Option<&mut Io>) -> After {
+        self.process_completions(&mut io);
         self.send_posted(&mut io);
-        self.settle_interests();
+        self.collect_due_waiters();
         let due = self.interests.take_due();
         let calls = self.tenant.as_mut().and_then(|tenant| tenant.take_calls());
         After { due, calls }
     }
 
-    fn after(_outside: &Outside, after: After) -> bool {
+    fn after_unlock(_outside: &Outside, after: After) -> bool {
         let more = after.due.last().is_some_and(Option::is_some);
         after.due.into_iter().flatten().for_each(WakeTarget::wake);
         if let Some(calls) = after.calls {
@@ -305,13 +305,13 @@ pub struct Header {
 }
 
 impl Core {
-    /// Have timers been due for longer than this?
+    /// True if a timer has been due for longer than `by`.
     pub(crate) fn is_overdue(&self, now: Instant, by: Duration) -> bool {
         self.nic.poll_timeout().is_some_and(|due| now.is_at_or_after(due + by))
     }
 
-    /// After a turn: processes what it brought, and drops what is not needed any more.
-    pub(crate) fn end_turn(&mut self) {
+    /// Called after each poll: processes its events and frees what is no longer needed.
+    pub(crate) fn end_poll(&mut self) {
         self.drain_events();
         if let Some(control) = &self.control {
             control.nudge();
@@ -320,16 +320,16 @@ impl Core {
         if self.has_dying_jetties() {
             self.reap_jetties();
         }
-        self.bury();
+        self.free_released_memory();
     }
 
-    /// Finds the sleepers that are to be woken.
-    pub(crate) fn settle_interests(&mut self) {
+    /// Collects the sleepers whose condition has become true.
+    pub(crate) fn collect_due_waiters(&mut self) {
         if self.interests.is_empty() {
             return;
         }
         let mut interests = std::mem::take(&mut self.interests);
-        interests.settle(|what| match what {
+        interests.collect_due(|what| match what {
             WaitCondition::Completion(jetty) => self.has_completion(jetty),
             WaitCondition::Epoch(mailbox) => self.has_epoch(mailbox),
             WaitCondition::Change(seen) => self.changes != seen,
@@ -337,18 +337,18 @@ impl Core {
         self.interests = interests;
     }
 
-    /// Lets the tenant take in what has happened. (Sending may end operations, which may let others
-    /// begin.)
-    fn digest(&mut self, io: &mut Option<&mut Io>) {
+    /// Has the tenant process completions, twice: sending may end operations, and their end may
+    /// start others.
+    fn process_completions(&mut self, io: &mut Option<&mut Io>) {
         for _ in 0..2 {
             let Some(mut tenant) = self.tenant.take() else { return };
-            tenant.digest(self);
+            tenant.process_completions(self);
             self.tenant = Some(tenant);
             self.send_posted(io);
         }
     }
 
-    /// Sends what commands have left to be sent, if that is not up to others.
+    /// Sends what calls of the application have posted. Does nothing if engines send on their own.
     fn send_posted(&mut self, io: &mut Option<&mut Io>) {
         let Some(io) = io else { return };
         if self.wants_send {

@@ -15,7 +15,7 @@ use crate::core::{Channels, Core};
 static ZEROS: [u8; 32 * 1024] = [0; 32 * 1024];
 
 /// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a
-/// turn.
+/// poll.
 const COPIES_BYTES: usize = 1 << 20;
 
 /// After the kernel could not read a payload, payloads are copied before they are sent for so long:
@@ -103,7 +103,7 @@ impl Core {
         let ends = self.channels.get(transmit.channel);
         let ends = ends.and_then(|channel| channel.path(transmit.route.path));
         let (Some(ends), Some(payload)) = (ends, self.memories.gather(&transmit.gather)) else {
-            // A channel that ended in this very turn. To the protocol it is a lost packet.
+            // A channel that ended in this very poll. To the protocol it is a lost packet.
             self.counters.unsendable += 1;
             return true;
         };

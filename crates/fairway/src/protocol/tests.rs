@@ -94,7 +94,7 @@ impl Datapath for Slow {
     }
 }
 
-/// Round trips of one-packet WRITEs. When the time of arrival was that of the turn's begin, the
+/// Round trips of one-packet WRITEs. When the time of arrival was that of the poll's begin, the
 /// server said that it had kept each packet for longer than the packet had been sent.
 #[test]
 fn a_round_trip_is_never_shorter_than_the_call_that_received_its_echo() {

@@ -1,4 +1,4 @@
-//! One turn of a device: what has arrived goes in, timers fire, and what is to be sent goes out.
+//! One poll of a device: what has arrived goes in, timers fire, and what is to be sent goes out.
 
 use fairway_device::Device;
 use fairway_wire::Instant;
@@ -8,15 +8,15 @@ use crate::io::Io;
 use crate::protocol::{Eagerness, Protocol};
 use crate::{receiving, sending};
 
-/// Runs one turn. `may_wait`: a lone acknowledgement may wait for an application that answers at
+/// Runs one poll. `may_wait`: a lone acknowledgement may wait for an application that answers at
 /// once. True if there is more to do at once.
-pub fn turn<P: Protocol>(
+pub fn poll<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
     eagerness: Eagerness,
     may_wait: bool,
 ) -> bool {
-    if !protocol.turn_begins() {
+    if !protocol.poll_begins() {
         return false;
     }
     let mut now = clock::now();
@@ -41,7 +41,7 @@ pub fn turn<P: Protocol>(
         may_wait && protocol.delayed_ack().may_delay_ack(now, received, ack_deadline);
     sending::transmit(protocol, io, now);
     io.outbox.patient = false;
-    protocol.turn_ends();
+    protocol.poll_ends();
     let asks_again = eagerness != Eagerness::OnceEach && io.sockets.any_waits();
     io.outbox.unfinished || asks_again
 }

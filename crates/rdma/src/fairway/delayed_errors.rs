@@ -1,18 +1,18 @@
-//! Sends to queue pairs that are gone.
+//! Errors of SENDs to missing queue pairs, reported after the delay that an adapter would take.
 
 use fairway::embed::Core;
 use fairway_engine::wire::JettyId;
 use fairway_roce::Transport;
 use fairway_runtime::clock;
 
-use super::tables::{Unanswered, Verbs};
+use super::tables::{DelayedError, Verbs};
 
 impl Verbs {
-    /// An operation of the engine's has ended.
+    /// Processes the end of an operation of the engine.
     ///
-    /// Adapters hear nothing from a queue pair that is gone, and try again for as long as the
-    /// program said: programs count on that time to end a connection in good order, though the peer
-    /// was faster. Here that is known at once, and told when it would have been.
+    /// An adapter gets no answer from a missing queue pair, and retries for as long as the program
+    /// configured. Programs rely on that time to end a connection in good order although the peer
+    /// was faster. The engine is told at once, so the error is held back for that time.
     pub(super) fn sent(
         &mut self,
         core: &mut Core,
@@ -24,17 +24,17 @@ impl Verbs {
         match pair.filter(|_| matches!(ended.status, PeerClosed | RemoteNoJetty)) {
             Some(pair) if pair.config.transport == Transport::Rc => {
                 let at = clock::now() + pair.patience;
-                self.unanswered.push(Unanswered { at, jetty, ended: *ended });
+                self.delayed_errors.push(DelayedError { at, jetty, ended: *ended });
             }
             _ => self.finish(core, jetty, ended),
         }
     }
 
-    /// Gives up on what has not been answered for long enough.
-    pub(super) fn look_at_unanswered(&mut self, core: &mut Core) {
+    /// Reports the errors whose delay is over.
+    pub(super) fn report_delayed_errors(&mut self, core: &mut Core) {
         let now = clock::now();
-        let due: Vec<Unanswered> =
-            self.unanswered.extract_if(.., |one| now.is_at_or_after(one.at)).collect();
+        let due: Vec<DelayedError> =
+            self.delayed_errors.extract_if(.., |one| now.is_at_or_after(one.at)).collect();
         due.iter().for_each(|one| self.finish(core, one.jetty, &one.ended));
     }
 }

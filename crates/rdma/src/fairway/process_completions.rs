@@ -1,4 +1,4 @@
-//! What the engine has done becomes what the program is told.
+//! Turns completions of the engine into completions of queue pairs.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use fairway_engine::wire::Instant;
 use super::tables::Verbs;
 
 impl Tenant for Verbs {
-    fn digest(&mut self, core: &mut Core) {
+    fn process_completions(&mut self, core: &mut Core) {
         while let Some(ended) = core.nic.poll_completion(self.engine_queue) {
             match ended.kind {
                 CompletionKind::Receive | CompletionKind::ReceiveWrite => {
@@ -19,17 +19,17 @@ impl Tenant for Verbs {
             }
         }
         if !self.connecting.is_empty() || core.has_events() {
-            self.look_at_links(core);
+            self.poll_links(core);
         }
-        if !self.unanswered.is_empty() {
-            self.look_at_unanswered(core);
+        if !self.delayed_errors.is_empty() {
+            self.report_delayed_errors(core);
         }
         // Each queue pair is looked at once: one that has to wait again is in line for the next
         // time.
         for _ in 0..self.waiting.len() {
             let Some(local) = self.waiting.pop() else { break };
             self.set(local, |pair| pair.is_waiting = false);
-            self.go_on(core, local);
+            self.advance(core, local);
         }
     }
 
