@@ -46,7 +46,7 @@ pub(crate) struct DoctorOptions {
 /// Runs the command.
 pub(crate) fn run(options: &DoctorOptions) -> Result<(), Failure> {
     let host = options.host.as_deref();
-    let peer = host.map(|host| gather::peer::look(host, options.connect_timeout)).transpose()?;
+    let peer = host.map(|host| gather::peer::probe(host, options.connect_timeout)).transpose()?;
     let readings = gather::gather(peer);
     let findings = judge::judge(&readings);
     let version = env!("CARGO_PKG_VERSION");

@@ -195,7 +195,7 @@ impl NetOptions {
     }
 
     /// Says on standard error how what this program reports can be seen.
-    fn say_where_to_look(&self) {
+    fn print_where_to_look(&self) {
         if self.stats {
             let process = std::process::id();
             eprintln!("fairway: statistics are reported: `fairway top {process}` shows them");
@@ -234,7 +234,7 @@ impl NetOptions {
                     if let Some(text) = self.mtu.and_then(|asked| shorter(asked, peer.mtu())) {
                         eprintln!("fairway: {text}");
                     }
-                    self.say_where_to_look();
+                    self.print_where_to_look();
                     return Ok((context, peer));
                 }
                 Err(error @ Error::NoListener { .. }) => refused = refused.or(Some(error)),

@@ -224,7 +224,7 @@ impl Core {
             self.nic.reserve_channel().map_err(|error| Error::setup(error, "channel", None))?;
         let question = Question {
             server,
-            tpn: self.channels.told(channel),
+            tpn: self.channels.peer_number(channel),
             first_psn,
             nonce,
             joins: joins.map(|(_, joins)| joins),
@@ -311,7 +311,7 @@ impl Core {
             if pending.result.is_some() {
                 continue;
             }
-            pending.look(now);
+            pending.receive_answers(now);
             if pending.attempt.is_unanswered() && pending.listening.is_refused(now) {
                 pending.attempt.handle_no_listener();
             }
@@ -466,7 +466,8 @@ impl Core {
     ) -> Result<(), Error> {
         let Some(pending) = &mut self.connecting.attempts[index] else { return Ok(()) };
         pending.members = members;
-        let (leader, server) = (self.channels.told(pending.channel), pending.attempt.server());
+        let (leader, server) =
+            (self.channels.peer_number(pending.channel), pending.attempt.server());
         let socket = pending.socket;
         let limits = (pending.attempt.deadline(), pending.timeout);
         let Some(mtu) = pending.peer.as_ref().map(|peer| peer.mtu) else { return Ok(()) };

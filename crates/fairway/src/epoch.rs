@@ -47,7 +47,7 @@ pub struct EpochNote {
 
 /// How the end of an epoch is told.
 #[derive(Clone, Debug)]
-pub(crate) enum Telling {
+pub(crate) enum Notification {
     /// By [`Mailbox::poll`] and [`Mailbox::wait`].
     Queue,
     Record(Arc<EpochRecord>),

@@ -1,6 +1,6 @@
 //! Mailboxes: memory whose buffers the receiver chooses (RVMA).
 
-use crate::epoch::{Epoch, EpochNote, Telling};
+use crate::epoch::{Epoch, EpochNote, Notification};
 use crate::options::MailboxOptions;
 use std::fmt;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Mailbox {
         buffer: impl Into<LocalSlice<'a>>,
         id: impl Into<WrId>,
     ) -> Result<(), Error> {
-        self.post_telling(buffer.into(), id, Telling::Queue)
+        self.post_notifying(buffer.into(), id, Notification::Queue)
     }
 
     /// As [`Mailbox::post`], and the end of the epoch is stored in `record` instead of being told.
@@ -84,7 +84,7 @@ impl Mailbox {
         id: impl Into<WrId>,
         record: &Arc<EpochRecord>,
     ) -> Result<(), Error> {
-        self.post_telling(buffer.into(), id, Telling::Record(record.clone()))
+        self.post_notifying(buffer.into(), id, Notification::Record(record.clone()))
     }
 
     /// As [`Mailbox::post_recorded`], for memory that the caller manages.
@@ -101,17 +101,17 @@ impl Mailbox {
         id: impl Into<WrId>,
         note: EpochNote,
     ) -> Result<(), Error> {
-        self.post_telling(buffer.into(), id, Telling::Note(note))
+        self.post_notifying(buffer.into(), id, Notification::Note(note))
     }
 
-    fn post_telling(
+    fn post_notifying(
         &self,
         buffer: LocalSlice<'_>,
         id: impl Into<WrId>,
-        telling: Telling,
+        notification: Notification,
     ) -> Result<(), Error> {
         let (id, range) = (id.into().value(), buffer.range(&self.handle, true)?);
-        self.handle.shared.with(|core| core.post_buffer(self.id, id, range, telling))
+        self.handle.shared.with(|core| core.post_buffer(self.id, id, range, notification))
     }
 
     /// Runs a poll of the NIC, then appends the epochs that are over to `out`, and returns how many

@@ -23,7 +23,7 @@ pub(crate) use receive::DeferredCopy;
 use transmit::{Held, Pending};
 
 /// Every so many polls all sockets are looked at, although nothing is known to wait.
-const TURNS_PER_LOOK: u32 = 4;
+const POLLS_PER_CHECK: u32 = 4;
 
 /// Set-up messages that a poll takes in.
 const SETUPS_MAX: usize = 64;
@@ -60,7 +60,7 @@ pub(crate) fn open_io(engine: u32, datapath: Box<dyn Datapath>) -> Io {
         teardown_epoch: 0,
         meter: None,
     };
-    Io::new(engine, Sockets::new(datapath, look, TURNS_PER_LOOK), extras)
+    Io::new(engine, Sockets::new(datapath, look, POLLS_PER_CHECK), extras)
 }
 
 impl Extras {
@@ -163,7 +163,7 @@ impl Protocol for Core {
     }
 
     fn fire_own_timers(&mut self, now: Instant) {
-        self.look_for_stalls(now);
+        self.probe_stalled_channels(now);
         if is_due(self.connecting.poll_timeout(), now) {
             self.changes += 1;
             self.speak(now);

@@ -59,7 +59,7 @@ pub struct Receipt {
 /// data that is not acknowledged.
 #[derive(Debug, Default)]
 struct Waiting {
-    told: VecDeque<Receipt>,
+    handled: VecDeque<Receipt>,
     decided: VecDeque<u64>,
     data: Vec<Receipt>,
 }
@@ -116,12 +116,12 @@ impl Probe {
     }
 
     /// A congestion control elsewhere is told of an acknowledgement.
-    fn told(&self, channel: usize, receipt: Receipt) {
+    fn note_handled(&self, channel: usize, receipt: Receipt) {
         let mut state = self.state();
         let Some(waiting) = state.channels.get_mut(channel) else { return };
         match waiting.decided.pop_front() {
             Some(at) => state.decision(receipt, at),
-            None => waiting.told.push_back(receipt),
+            None => waiting.handled.push_back(receipt),
         }
     }
 
@@ -131,7 +131,7 @@ impl Probe {
         let mut state = self.state();
         for _ in 0..count {
             let Some(waiting) = state.channels.get_mut(channel) else { return };
-            match waiting.told.pop_front() {
+            match waiting.handled.pop_front() {
                 Some(receipt) => state.decision(receipt, at),
                 None => waiting.decided.push_back(at),
             }
@@ -146,7 +146,7 @@ impl State {
         keep(&mut found.decisions, delay, self.room, &mut found.dropped);
     }
 
-    fn turn_round(&mut self, receipt: Receipt, at: u64) {
+    fn note_reply(&mut self, receipt: Receipt, at: u64) {
         let found = &mut self.found;
         let delay = delay(&mut found.unstamped, receipt, at);
         keep(&mut found.turn_rounds, delay, self.room, &mut found.dropped);
@@ -206,11 +206,11 @@ impl Meter {
     }
 
     /// The engine has handled an acknowledgement, and told the congestion control of it.
-    pub fn told(&mut self, channel: usize) {
+    pub fn note_handled(&mut self, channel: usize) {
         if self.in_line {
             self.probe.decided_about(self.receipt, clock::real_ns());
         } else {
-            self.probe.told(channel, self.receipt);
+            self.probe.note_handled(channel, self.receipt);
         }
     }
 
@@ -245,7 +245,7 @@ impl Meter {
             return;
         }
         let mut state = self.probe.state();
-        self.leaving.drain(..).for_each(|receipt| state.turn_round(receipt, at));
+        self.leaving.drain(..).for_each(|receipt| state.note_reply(receipt, at));
     }
 
     /// What waited to be sent is dropped.

@@ -57,7 +57,7 @@ impl PressureWatch {
                     continue;
                 }
                 gauges.looked_at += elapsed;
-                tell(gauges.look(elapsed));
+                tell(gauges.assess(elapsed));
             }
         };
         let thread = Builder::new()

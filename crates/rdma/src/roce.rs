@@ -53,7 +53,7 @@ use super::{
 };
 
 /// Every so many polls all sockets are looked at, although nothing is known to wait.
-const TURNS_PER_LOOK: u32 = 8;
+const POLLS_PER_CHECK: u32 = 8;
 
 /// Queue pairs of a provider: two of the bits of their numbers tell their uses apart.
 const QUEUE_PAIRS: u32 = 1 << (LOCAL_BITS - 2);
@@ -125,7 +125,7 @@ fn assemble(opened: sockets::Opened) -> Result<Parts, ProviderError> {
     background.watch(slot.fd(), OTHERS).map_err(failed)?;
     let slot = Arc::new(slot);
     let network = Network::new(slot.clone(), locals, port.local_addrs().to_vec());
-    let mut sockets = Sockets::new(datapath, Some(look), TURNS_PER_LOOK);
+    let mut sockets = Sockets::new(datapath, Some(look), POLLS_PER_CHECK);
     sockets.watch_other(slot.fd()).map_err(failed)?;
     let io = Io::new(0, sockets, Packets::new(segmentation));
     Ok(Parts { network, io, background, slot })

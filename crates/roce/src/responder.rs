@@ -41,7 +41,7 @@ pub(crate) struct Responder {
     /// A receive that was taken by a message that broke off (UC): the next message gets it.
     pub(crate) spare: Option<Index<Receive>>,
     /// The peer was told that a packet is missing, or that it has to wait: not again until it came.
-    pub(crate) told: bool,
+    pub(crate) reported_missing: bool,
     /// A refusal to be sent.
     pub(crate) nak: Option<(Psn, Syndrome)>,
     /// It ends the queue pair: with this status.
@@ -127,7 +127,7 @@ impl Responder {
             incoming: Incoming::Nothing,
             pending: List::default(),
             spare: None,
-            told: false,
+            reported_missing: false,
             nak: None,
             fatal: None,
             broken: false,
@@ -151,7 +151,7 @@ impl Responder {
 
     /// Nothing is under way any more.
     pub(crate) fn forget(&mut self) {
-        (self.told, self.nak, self.fatal, self.ack_due) = (false, None, None, None);
+        (self.reported_missing, self.nak, self.fatal, self.ack_due) = (false, None, None, None);
         (self.cnp_due, self.cnp_not_before, self.broken) = (false, None, false);
         self.resources.reset(0);
     }
@@ -179,14 +179,14 @@ impl QueuePair {
         }
         if self.must_wait(shared, packet, payload) {
             // The peer is asked for it when what it has to wait for is done.
-            self.responder.told = false;
+            self.responder.reported_missing = false;
             return self.handle_gap(shared);
         }
         match self.judge(shared, packet, payload) {
             Ok(taken) => self.take(shared, &packet.bth, &taken),
             Err(Refusal::NotReady) => {
                 shared.counters.rnr_naks_sent += 1;
-                self.responder.told = true;
+                self.responder.reported_missing = true;
                 self.responder.nak = Some((psn, Syndrome::RnrNak(self.responder.rnr_timer)));
                 self.mark_ready(shared);
                 shared.drop(DropReason::NotReady)
@@ -214,8 +214,8 @@ impl QueuePair {
     /// Something before it is missing (9.7.5.2.1): the peer is told once.
     fn handle_gap(&mut self, shared: &mut Shared) -> Verdict {
         shared.counters.out_of_sequence += 1;
-        if !self.responder.told {
-            self.responder.told = true;
+        if !self.responder.reported_missing {
+            self.responder.reported_missing = true;
             let missing = self.responder.expected;
             self.responder.nak = Some((missing, Syndrome::Nak(NakCode::PsnSequence)));
             self.mark_ready(shared);
@@ -297,7 +297,7 @@ impl QueuePair {
         }
         responder.reorder_buffer.release(shared, bth.psn);
         responder.expected = psn.next();
-        responder.told = false;
+        responder.reported_missing = false;
         // A refusal that has not left yet was for this packet, which has come after all.
         responder.nak = None;
         let placed = taken.target.length() == 0 && taken.header.length() == 0;

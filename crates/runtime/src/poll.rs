@@ -58,7 +58,7 @@ pub fn fire_timers<P: Protocol>(protocol: &mut P, now: Instant) {
 
 /// Takes in all that has arrived, within reason; the time after that.
 fn catch_up<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> Instant {
-    io.sockets.look_at_all();
+    io.sockets.check_all();
     if !io.sockets.any_waits() {
         return now;
     }

@@ -212,7 +212,7 @@ impl<P: Protocol> Shared<P> {
             let mut locked = self.lock();
             // It may have come to any socket.
             if let Some(io) = &mut locked.io {
-                io.sockets.look_next();
+                io.sockets.check_all_next();
             }
             locked.poll_as(Eagerness::TakeAll, false);
             self.unlock(locked);

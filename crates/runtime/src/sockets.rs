@@ -39,8 +39,8 @@ pub struct Sockets {
     hot_worth: u32,
     /// While nothing is known to wait, the hot socket is tried, and all sockets are looked at only
     /// every so many polls, because that costs a system call more.
-    turns_per_look: u32,
-    turns_until_look: u32,
+    polls_per_check: u32,
+    polls_until_check: u32,
     /// The kernel could not read what was to be sent.
     unreadable: bool,
     /// Errors that were no ordinary packet loss.
@@ -51,7 +51,7 @@ pub struct Sockets {
 
 impl Sockets {
     /// The sockets of `datapath`, of which `look` watches each.
-    pub fn new(datapath: Box<dyn Datapath>, look: Option<Waiter>, turns_per_look: u32) -> Sockets {
+    pub fn new(datapath: Box<dyn Datapath>, look: Option<Waiter>, polls_per_check: u32) -> Sockets {
         let count = datapath.port().socket_count();
         Sockets {
             buffer: Some(ReceiveBuffer::new()),
@@ -63,8 +63,8 @@ impl Sockets {
             waiting: all(count),
             hot: 0,
             hot_worth: 0,
-            turns_per_look,
-            turns_until_look: 0,
+            polls_per_check,
+            polls_until_check: 0,
             unreadable: false,
             errors: 0,
             last_error: None,
@@ -140,24 +140,24 @@ impl Sockets {
         if known && !self.watches_others {
             return;
         }
-        if self.turns_until_look > 0 && (known || self.hot_worth > 0) {
-            self.turns_until_look -= 1;
+        if self.polls_until_check > 0 && (known || self.hot_worth > 0) {
+            self.polls_until_check -= 1;
             if !known {
                 self.waiting = 1 << self.hot;
             }
             return;
         }
-        self.turns_until_look = self.turns_per_look - 1;
-        self.look_at_all();
+        self.polls_until_check = self.polls_per_check - 1;
+        self.check_all();
     }
 
     /// Has the next poll look at all sockets.
-    pub fn look_next(&mut self) {
-        (self.turns_until_look, self.waiting) = (0, 0);
+    pub fn check_all_next(&mut self) {
+        (self.polls_until_check, self.waiting) = (0, 0);
     }
 
     /// Finds out which sockets have something to receive.
-    pub(crate) fn look_at_all(&mut self) {
+    pub(crate) fn check_all(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         match self.look.as_ref().map(|look| look.ready_now(&mut ready)) {
             Some(Ok(_)) => self.mark_ready(&ready),

@@ -374,7 +374,7 @@ impl<'a> Session<'a> {
         let uses = self.uses[slot as usize];
         // A word counts what was done to it; a payload, what was done before.
         let generation = if self.run.operation.is_atomic() { uses } else { uses.wrapping_sub(1) };
-        tell(self.link, &Message::Check(self.run.session, Payload { slot, generation }))
+        send_message(self.link, &Message::Check(self.run.session, Payload { slot, generation }))
     }
 
     /// The answer to [`Session::ask_check`], if it is there: how long the target took.
@@ -408,12 +408,12 @@ impl<'a> Session<'a> {
     }
 }
 
-fn tell(link: &Link, message: &Message) -> Result<(), Failure> {
+fn send_message(link: &Link, message: &Message) -> Result<(), Failure> {
     link.mailbox.send(&link.peer, super::message::JETTY, &message.encode())
 }
 
 fn ask(link: &Link, message: &Message, awaited: &str) -> Result<Message, Failure> {
-    tell(link, message)?;
+    send_message(link, message)?;
     let bytes = link.mailbox.answer(&link.peer, awaited, PATIENCE)?;
     Message::decode(&bytes).map_err(Failure::failed)
 }

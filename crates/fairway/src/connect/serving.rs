@@ -45,8 +45,8 @@ impl Core {
         let keys = KeyPair::new(secret);
         let Ok(id) = self.nic.reserve_channel() else { return Err(RejectReason::NoResources) };
         let engine = self.connecting.identity.engine_for(hello.joins);
-        let told = self.channels.told(id);
-        let terms = self.connecting.listener.terms(opening, told, keys.public());
+        let peer_number = self.channels.peer_number(id);
+        let terms = self.connecting.listener.terms(opening, peer_number, keys.public());
         let Some(key) = keys.agree(&opening.confirm.key, &terms) else {
             self.nic.release_channel(id);
             return Err(RejectReason::Parameters);
@@ -68,7 +68,7 @@ impl Core {
                     (Some(joins), Some(members)) => members.join(joins.number),
                     _ => self.notice(Notice::Connected(peer)),
                 }
-                Ok(((told, first_psn), keys.public()))
+                Ok(((peer_number, first_psn), keys.public()))
             }
             Err(_) => {
                 self.nic.release_channel(id);

@@ -6,20 +6,20 @@ use fairway_engine::wire::Instant;
 
 use crate::core::{Core, Notice};
 use crate::peer_state::PeerState;
-use crate::setup::shortened::LOOK_EVERY;
+use crate::setup::shortened::CHECK_PERIOD;
 
 impl Core {
     /// Has the peers of channels that have stalled probed with packets of full size.
-    pub(crate) fn look_for_stalls(&mut self, now: Instant) {
+    pub(crate) fn probe_stalled_channels(&mut self, now: Instant) {
         if now.is_before(self.connecting.stalls_at) {
             return;
         }
-        self.connecting.stalls_at = now + LOOK_EVERY;
+        self.connecting.stalls_at = now + CHECK_PERIOD;
         let mut stalled = Vec::new();
         for channel in self.channels.iter_mut() {
             let oldest = self.nic.oldest_unacknowledged(channel.id);
             let Some(watch) = &mut channel.watch else { continue };
-            if watch.look(now, oldest) {
+            if watch.note_oldest(now, oldest) {
                 stalled.push((channel.peer.clone(), *watch.agreed(), channel.id));
             }
         }

@@ -51,9 +51,9 @@ impl Pending {
     }
 
     /// Takes what came to the sockets that were opened for it.
-    pub(super) fn look(&mut self, now: Instant) {
+    pub(super) fn receive_answers(&mut self, now: Instant) {
         let mut answers = Vec::new();
-        self.listening.look(now, |number, setup| answers.push((number, *setup)));
+        self.listening.poll_answers(now, |number, setup| answers.push((number, *setup)));
         let server = self.attempt.server();
         for (number, setup) in answers {
             self.take_in(now, server, Way::Detour(number), &setup);

@@ -39,7 +39,7 @@ pub(crate) struct Channel {
     /// The peer's number for it.
     pub(crate) remote_tpn: Tpn,
     /// Our number for it, as the peer is told it ([`Channels::insert`] looks it up).
-    told: Tpn,
+    peer_number: Tpn,
     /// Of the first channel: which others of its group have joined (at the server).
     pub(crate) members: Option<Members>,
     /// How long it has waited for an acknowledgement; `None` until it is open.
@@ -85,7 +85,7 @@ impl Channel {
             engine,
             role,
             remote_tpn,
-            told: id.tpn(),
+            peer_number: id.tpn(),
             members: None,
             watch: None,
             is_closing: false,
@@ -123,8 +123,8 @@ impl Channels {
     }
 
     /// The number that a peer is told for a channel.
-    pub(crate) fn told(&self, id: ChannelId) -> Tpn {
-        self.numbers.told(id.tpn())
+    pub(crate) fn peer_number(&self, id: ChannelId) -> Tpn {
+        self.numbers.peer_number(id.tpn())
     }
 
     /// Writes the headers of a packet of `channel`, in front of `payload_len` bytes of payload, to
@@ -138,7 +138,7 @@ impl Channels {
     ) -> Option<usize> {
         let channel = self.get(channel)?;
         debug_assert_eq!(route.source_tpn, channel.id.tpn(), "a packet of another channel");
-        let route = Route { source_tpn: channel.told, ..*route };
+        let route = Route { source_tpn: channel.peer_number, ..*route };
         Some(encode_keyed(&channel.key, &route, packet, payload_len, out))
     }
 
@@ -147,8 +147,8 @@ impl Channels {
     pub(crate) fn decode(&self, header: &[u8], length: usize) -> Result<Decoded, DecodeError> {
         let mut own = None;
         // The value is changed where it lies, because it is large: a set-up message may be in it.
-        let mut decoded = decode_keyed(header, length, |told| {
-            let channel = self.by_told(told)?;
+        let mut decoded = decode_keyed(header, length, |peer_number| {
+            let channel = self.by_peer_number(peer_number)?;
             own = Some(channel.id.tpn());
             Some(&*channel.key)
         });
@@ -162,20 +162,20 @@ impl Channels {
 
     /// The channel that a peer has been told by this number. That of the last packet is looked at
     /// before the number is deciphered.
-    fn by_told(&self, told: Tpn) -> Option<&Channel> {
+    fn by_peer_number(&self, peer_number: Tpn) -> Option<&Channel> {
         let recent = self.records.get(self.recent.get()).and_then(Option::as_ref);
-        if let Some(channel) = recent.filter(|channel| channel.told == told) {
+        if let Some(channel) = recent.filter(|channel| channel.peer_number == peer_number) {
             return Some(channel);
         }
-        let channel = self.by_number(self.numbers.own(told).value())?;
+        let channel = self.by_number(self.numbers.own(peer_number).value())?;
         self.recent.set(channel.id.index());
         Some(channel)
     }
 
     pub(crate) fn insert(&mut self, channel: Channel) {
         let index = channel.id.index();
-        let told = self.numbers.told(channel.id.tpn());
-        self.records[index] = Some(Channel { told, ..channel });
+        let peer_number = self.numbers.peer_number(channel.id.tpn());
+        self.records[index] = Some(Channel { peer_number, ..channel });
     }
 
     pub(crate) fn get(&self, id: ChannelId) -> Option<&Channel> {

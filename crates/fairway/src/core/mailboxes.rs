@@ -1,6 +1,6 @@
 //! Mailboxes behind the lock.
 
-use crate::epoch::{Epoch, EpochNote, Telling};
+use crate::epoch::{Epoch, EpochNote, Notification};
 use crate::options::MailboxOptions;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -32,7 +32,7 @@ struct Record {
 struct Posted {
     /// The application's number.
     id: u64,
-    telling: Telling,
+    notification: Notification,
 }
 
 impl Mailboxes {
@@ -73,14 +73,14 @@ impl Core {
         mailbox: MailboxId,
         id: u64,
         range: LocalRange,
-        telling: Telling,
+        notification: Notification,
     ) -> Result<(), Error> {
         self.check_running()?;
         let record = self.mailboxes.get(mailbox).ok_or(Error::MailboxClosed)?;
         let number = record.next;
         self.nic.post_buffer(mailbox, number, range).map_err(|error| Error::post(error, None))?;
         record.next += 1;
-        record.posted.insert(number, Posted { id, telling });
+        record.posted.insert(number, Posted { id, notification });
         Ok(())
     }
 
@@ -146,10 +146,10 @@ impl Core {
             while record.kept.len() > record.retired {
                 record.kept.pop_front();
             }
-            match posted.telling {
-                Telling::Queue => record.done.push_back((done.id, epoch)),
-                Telling::Record(cell) => cell.store(&epoch),
-                Telling::Note(note) => store(&note, &epoch),
+            match posted.notification {
+                Notification::Queue => record.done.push_back((done.id, epoch)),
+                Notification::Record(cell) => cell.store(&epoch),
+                Notification::Note(note) => store(&note, &epoch),
             }
         }
     }

@@ -30,14 +30,15 @@ impl DeferredCopy {
 }
 
 impl Core {
-    /// A packet was handled; before, congestion controls had been told of `told` acknowledgements.
-    pub(super) fn measure(&self, meter: &mut Meter, received: &Received, told: u64) {
+    /// Reports a handled packet to the meter. `reported`: acknowledgements that congestion controls
+    /// had received before it.
+    pub(super) fn measure(&self, meter: &mut Meter, received: &Received, reported: u64) {
         let number = received.route.destination_tpn.value();
         let Some(channel) = self.channels.by_number(number) else { return };
         match received.packet {
             Packet::Data(_) => meter.data(channel.id.index()),
-            Packet::Ack(_) if self.nic.counters().acks_told != told => {
-                meter.told(channel.id.index());
+            Packet::Ack(_) if self.nic.counters().acks_told != reported => {
+                meter.note_handled(channel.id.index());
             }
             _ => {}
         }

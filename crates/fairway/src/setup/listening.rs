@@ -22,7 +22,7 @@ const DETOURS: usize = 4;
 /// Sockets of an attempt that are kept at most, for answers that take their time.
 const DETOURS_MAX: usize = 16;
 /// Answers to them are looked for so often.
-const LOOK_EVERY: Duration = Duration::from_ms(2);
+const CHECK_PERIOD: Duration = Duration::from_ms(2);
 /// Answers and reports of a socket that are taken at once, at most.
 const ANSWERS_MAX: usize = 4;
 
@@ -83,7 +83,7 @@ impl Listening {
         if self.asked < 2 {
             return;
         }
-        self.look_at = now + LOOK_EVERY;
+        self.look_at = now + CHECK_PERIOD;
         if self.detours {
             let spare = (self.knocks.len() + DETOURS).saturating_sub(DETOURS_MAX);
             self.knocks.drain(..spare);
@@ -99,28 +99,28 @@ impl Listening {
         }
         let first = if self.detours { first } else { 0 };
         for (_, knock) in &self.knocks[first..] {
-            questions.iter().for_each(|question| say(knock, question));
+            questions.iter().for_each(|question| send_probe(knock, question));
         }
     }
 
     /// Sends a message by a socket of number `detour`. What is lost is repeated.
     pub(crate) fn confirms(&mut self, now: Instant, detour: u32, message: &Padded) {
-        self.look_at = now + LOOK_EVERY;
+        self.look_at = now + CHECK_PERIOD;
         let knock = self.knocks.iter().find(|(number, _)| *number == detour);
-        knock.into_iter().for_each(|(_, knock)| say(knock, message));
+        knock.into_iter().for_each(|(_, knock)| send_probe(knock, message));
     }
 
-    /// When [`Listening::look`] is due.
+    /// When [`Listening::poll_answers`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         (self.detours && !self.knocks.is_empty()).then_some(self.look_at)
     }
 
     /// Takes answers and reports; `take` gets each answer, and the number of its socket.
-    pub(crate) fn look(&mut self, now: Instant, mut take: impl FnMut(u32, &Setup)) {
+    pub(crate) fn poll_answers(&mut self, now: Instant, mut take: impl FnMut(u32, &Setup)) {
         if !self.detours || now.is_before(self.look_at) {
             return;
         }
-        self.look_at = now + LOOK_EVERY;
+        self.look_at = now + CHECK_PERIOD;
         let mut bytes = [0; SETUP_LEN];
         for (number, knock) in &self.knocks {
             for _ in 0..ANSWERS_MAX {
@@ -165,7 +165,7 @@ fn long_knock(local: SocketAddr, server: SocketAddr) -> io::Result<Knock> {
     Ok(knock)
 }
 
-fn say(knock: &Knock, message: &Padded) {
+fn send_probe(knock: &Knock, message: &Padded) {
     let mut bytes = vec![0; message.length.max(SETUP_LEN)];
     encode_setup(&message.setup, &mut bytes);
     knock.send(&bytes);

@@ -23,8 +23,8 @@ impl Numbers {
         Numbers { keys: [0, 1, 2, 3].map(|at| u32::from_le_bytes(key(at))) }
     }
 
-    /// The number that the peer is told for one of ours.
-    pub(crate) fn told(&self, own: Tpn) -> Tpn {
+    /// The number by which the peer names one of our channels.
+    pub(crate) fn peer_number(&self, own: Tpn) -> Tpn {
         let (mut high, mut low) = (own.value() >> HALF_BITS, own.value() & HALF);
         for key in self.keys {
             (high, low) = (low, high ^ scramble(low, key));
@@ -32,9 +32,9 @@ impl Numbers {
         Tpn::new(high << HALF_BITS | low)
     }
 
-    /// Ours that the peer was told as `told`.
-    pub(crate) fn own(&self, told: Tpn) -> Tpn {
-        let (mut high, mut low) = (told.value() >> HALF_BITS, told.value() & HALF);
+    /// The own number of the channel that the peer names by `peer_number`.
+    pub(crate) fn own(&self, peer_number: Tpn) -> Tpn {
+        let (mut high, mut low) = (peer_number.value() >> HALF_BITS, peer_number.value() & HALF);
         for key in self.keys.into_iter().rev() {
             (high, low) = (low ^ scramble(high, key), high);
         }
@@ -66,17 +66,17 @@ mod tests {
         let numbers = Numbers::new(*b"sixteen bytes of");
         let mut seen = vec![false; 1 << 24];
         for own in (0..1 << 24).map(Tpn::new) {
-            let told = numbers.told(own);
-            assert_eq!(numbers.own(told), own);
-            let seen = &mut seen[told.value() as usize];
-            assert!(!*seen, "{told:?} is told twice");
+            let peer_number = numbers.peer_number(own);
+            assert_eq!(numbers.own(peer_number), own);
+            let seen = &mut seen[peer_number.value() as usize];
+            assert!(!*seen, "{peer_number:?} is given twice");
             *seen = true;
         }
     }
 
     #[test]
     fn first_channels_of_two_nodes_have_unlike_numbers() {
-        let first = |byte: u8| Numbers::new([byte; 16]).told(Tpn::new(0x01_0000)).value();
+        let first = |byte: u8| Numbers::new([byte; 16]).peer_number(Tpn::new(0x01_0000)).value();
         let numbers: std::collections::BTreeSet<u32> = (0..64).map(first).collect();
         assert!(numbers.len() > 60, "{numbers:?}");
     }

@@ -9,7 +9,7 @@
 use fairway_engine::wire::{Duration, Instant, Parameters, Psn};
 
 /// Channels are looked at so often, while something happens in their context.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_ms(250);
+pub(crate) const CHECK_PERIOD: Duration = Duration::from_ms(250);
 /// A channel whose oldest packet has not been acknowledged for so long is probed.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// A connection is closed only if one of its channels has stalled for so long.
@@ -36,7 +36,7 @@ impl Watch {
 
     /// Takes in which packet is the oldest that was sent and not acknowledged. True if that has
     /// been the same one for so long that the channel is to be probed.
-    pub(crate) fn look(&mut self, now: Instant, oldest: Option<Psn>) -> bool {
+    pub(crate) fn note_oldest(&mut self, now: Instant, oldest: Option<Psn>) -> bool {
         if self.oldest.map(|(psn, _)| psn) != oldest {
             self.oldest = oldest.map(|psn| (psn, now));
         }
@@ -82,9 +82,9 @@ mod tests {
     fn channel_stalls_when_its_oldest_packet_stays_the_same() {
         let mut watch = watch();
         let psn = Some(Psn::new(7));
-        assert!(!watch.look(at(0), psn));
-        assert!(!watch.look(at(999), psn));
-        assert!(watch.look(at(1000), psn) && !watch.is_hopeless(at(2999)));
+        assert!(!watch.note_oldest(at(0), psn));
+        assert!(!watch.note_oldest(at(999), psn));
+        assert!(watch.note_oldest(at(1000), psn) && !watch.is_hopeless(at(2999)));
         assert!(watch.is_hopeless(at(3000)));
     }
 
@@ -92,10 +92,13 @@ mod tests {
     fn channel_that_progresses_or_has_nothing_to_send_does_not_stall() {
         let mut watch = watch();
         for step in 0..20 {
-            assert!(!watch.look(at(900 * step), Some(Psn::new(step as u32))));
+            assert!(!watch.note_oldest(at(900 * step), Some(Psn::new(step as u32))));
         }
-        assert!(!watch.look(at(20_000), None));
-        assert!(!watch.look(at(60_000), None) && !watch.is_hopeless(at(60_000)));
-        assert!(!watch.look(at(60_001), Some(Psn::new(19))), "the time before does not count");
+        assert!(!watch.note_oldest(at(20_000), None));
+        assert!(!watch.note_oldest(at(60_000), None) && !watch.is_hopeless(at(60_000)));
+        assert!(
+            !watch.note_oldest(at(60_001), Some(Psn::new(19))),
+            "the time before does not count"
+        );
     }
 }

@@ -16,7 +16,7 @@ use fairway_engine::wire::{
 use fairway_port::Knock;
 
 /// Answers are looked for so often.
-const LOOK_EVERY: Duration = Duration::from_ms(10);
+const CHECK_PERIOD: Duration = Duration::from_ms(10);
 /// When so many short questions were answered, and no long one, the path is short.
 const SHORT_ANSWERS: u32 = 4;
 
@@ -87,8 +87,8 @@ impl SizeProbe {
         if !self.peer.alive.load(Ordering::Acquire) {
             return true;
         }
-        self.look();
-        self.look_at = now + LOOK_EVERY;
+        self.receive_answers();
+        self.look_at = now + CHECK_PERIOD;
         // Without a socket nothing is learnt.
         if let Some(question) = self.probe.poll_transmit(now)
             && self.ask(&question).is_err()
@@ -123,7 +123,7 @@ impl SizeProbe {
     }
 
     /// Takes an answer to each question, if there is one.
-    fn look(&mut self) {
+    fn receive_answers(&mut self) {
         let mut bytes = [0; SETUP_LEN];
         for knock in &self.knocks {
             for _ in 0..ANSWERS_EACH {

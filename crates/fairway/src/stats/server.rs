@@ -90,7 +90,7 @@ impl Server {
         let (shared, begun) = (shared.clone(), Instant::now());
         let accept = move || listener.accept().map(|(stream, _)| stream);
         // A reader that closes early has no further use for it.
-        let serve = move |stream| _ = tell(&shared, stream, begun);
+        let serve = move |stream| _ = send_statistics(&shared, stream, begun);
         Ok(Server { name, visitors: Visitors::start("fairway-stats", accept, serve)? })
     }
 }
@@ -101,7 +101,7 @@ impl Drop for Server {
     }
 }
 
-fn tell(shared: &Shared, mut stream: UnixStream, begun: Instant) -> io::Result<()> {
+fn send_statistics(shared: &Shared, mut stream: UnixStream, begun: Instant) -> io::Result<()> {
     if !is_ours(&stream) {
         return Ok(());
     }

@@ -19,9 +19,9 @@ fn decisions_match_their_acknowledgements_in_either_order() {
     let probe = Probe::new(16, 2);
     let later = clock::real_ns() + 1_000_000_000;
     // Two of one channel and one of another are told of, then decided about, together.
-    probe.told(0, receipt(later - 2000));
-    probe.told(1, receipt(later));
-    probe.told(0, receipt(later - 1000));
+    probe.note_handled(0, receipt(later - 2000));
+    probe.note_handled(1, receipt(later));
+    probe.note_handled(0, receipt(later - 1000));
     probe.decided(0, 2);
     let found = taken(&probe);
     // They seem to come from the future: that counts as no time at all.
@@ -30,7 +30,7 @@ fn decisions_match_their_acknowledgements_in_either_order() {
     probe.decided(0, 1);
     assert!(taken(&probe).decisions.is_empty());
     let early = receipt(clock::real_ns() - 1_000_000);
-    probe.told(0, early);
+    probe.note_handled(0, early);
     let found = taken(&probe);
     let [delay] = found.decisions[..] else { panic!("{found:?}") };
     assert_eq!(delay.since_kernel_ns, delay.since_call_ns + 5);

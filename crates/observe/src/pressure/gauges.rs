@@ -127,7 +127,7 @@ impl Gauges {
     /// The fullest receive queue and the fullest transmit queue, and what all have dropped.
     fn fullest(&self) -> io::Result<QueueUse> {
         let mut fullest = QueueUse::default();
-        for queue in self.queues.iter().flat_map(QueueWatch::look) {
+        for queue in self.queues.iter().flat_map(QueueWatch::read) {
             let queue = queue?;
             if queue.receive_percent() >= fullest.receive_percent() {
                 fullest.receive_bytes = queue.receive_bytes;
@@ -157,7 +157,7 @@ impl Gauges {
     }
 
     /// Judges a period that took `elapsed`. What cannot be read now counts as enough of it.
-    pub(super) fn look(&mut self, elapsed: Duration) -> HostSignals {
+    pub(super) fn assess(&mut self, elapsed: Duration) -> HostSignals {
         let overflowed = std::mem::take(&mut self.overflowed);
         let mut signals = HostSignals::default();
         for gauge in &mut self.gauges {

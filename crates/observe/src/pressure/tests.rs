@@ -82,7 +82,7 @@ fn pressure_begins_at_the_threshold_and_ends_below_half_of_it() {
         memory += memory_percent * 10_000;
         host.wait("cpu", cpu);
         host.wait("memory", memory);
-        let signals = gauges.look(second);
+        let signals = gauges.assess(second);
         let both = [HostResource::Cpu, HostResource::Memory];
         let short = both.map(|resource| signals.get(resource).unwrap().is_short);
         assert_eq!(short, expected, "{cpu_percent} {memory_percent}");
@@ -92,7 +92,7 @@ fn pressure_begins_at_the_threshold_and_ends_below_half_of_it() {
     }
     // What is not there any more is no pressure.
     fs::remove_dir_all(host.0.join("pressure")).unwrap();
-    assert!(!gauges.look(second).concerns_peers());
+    assert!(!gauges.assess(second).concerns_peers());
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn without_stall_information_busy_cpus_tell_and_nothing_is_an_error() {
     let mut gauges = Gauges::new(&host.0, Vec::new(), &only_cpu).unwrap();
     fs::write(host.0.join("stat"), STAT.replacen("cpu  400", "cpu  520", 1)).unwrap();
     // 120 more of 200 hundredths in a second of two CPUs.
-    let signals = gauges.look(Duration::from_secs(1));
+    let signals = gauges.assess(Duration::from_secs(1));
     assert_eq!(percent(&signals, HostResource::Cpu), 60);
     assert!(signals.concerns_peers());
     let error = Gauges::new(&host.0, Vec::new(), &time_only(None, Some(1))).unwrap_err();
@@ -133,7 +133,7 @@ fn socket(port: &UdpPort) -> UdpSocket {
 
 fn sampled(gauges: &mut Gauges, samples: u32) -> HostSignals {
     (0..samples).for_each(|_| gauges.sample());
-    gauges.look(Duration::from_millis(100))
+    gauges.assess(Duration::from_millis(100))
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_receive_queue_that_fills_is_pressure_until_it_is_drained() {
     assert_eq!(percent(&none, HostResource::ReceiveQueue), 0);
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let queue = port.queue_watch().unwrap();
-    let fill = || queue.look().next().unwrap().unwrap();
+    let fill = || queue.read().next().unwrap().unwrap();
     while fill().receive_percent() < 80 {
         sender.send_to(&[1; 1000], port.local_addrs()[0]).unwrap();
     }

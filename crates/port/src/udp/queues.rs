@@ -69,7 +69,7 @@ impl QueueWatch {
     ///
     /// # Errors
     /// The kernel does not tell: Linux does since 4.12.
-    pub fn look(&self) -> impl Iterator<Item = io::Result<QueueUse>> {
+    pub fn read(&self) -> impl Iterator<Item = io::Result<QueueUse>> {
         self.sockets.iter().map(accounts)
     }
 }
@@ -110,15 +110,15 @@ mod tests {
         UdpPort::bind_one((Ipv4Addr::LOCALHOST, 0).into(), 64 * 1024).expect("a port")
     }
 
-    fn look(watch: &QueueWatch) -> QueueUse {
-        watch.look().next().expect("a socket").expect("the kernel tells")
+    fn read(watch: &QueueWatch) -> QueueUse {
+        watch.read().next().expect("a socket").expect("the kernel tells")
     }
 
     #[test]
     fn receive_queue_fills_and_overflows_until_it_is_read() {
         let port = port();
         let watch = port.queue_watch().unwrap();
-        let empty = look(&watch);
+        let empty = read(&watch);
         assert_eq!((empty.receive_percent(), empty.dropped), (0, 0), "{empty:?}");
         assert_eq!(empty.receive_limit as usize, port.granted().receive_bytes);
         let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -126,12 +126,12 @@ mod tests {
             sender.send_to(&[1; 1000], port.local_addrs()[0]).unwrap();
         }
         // On the loopback interface a packet has arrived, or was dropped, when the call returns.
-        let full = look(&watch);
+        let full = read(&watch);
         assert!(full.receive_percent() > 90 && full.dropped > 0, "{full:?}");
         let mut buffer = [0_u8; 2048];
         let receiver = UdpSocket::from(port.sockets[0].try_clone().unwrap());
         while receiver.recv(&mut buffer).is_ok() {}
-        let drained = look(&watch);
+        let drained = read(&watch);
         assert_eq!(drained.dropped, full.dropped);
         assert!(drained.receive_percent() <= 25, "{drained:?}");
     }
@@ -140,9 +140,9 @@ mod tests {
     fn a_transmit_queue_counts_what_has_not_left() {
         let port = port();
         let watch = port.queue_watch().unwrap();
-        assert_eq!(look(&watch).transmit_percent(), 0);
+        assert_eq!(read(&watch).transmit_percent(), 0);
         corked(&port, 60_000);
-        let waiting = look(&watch);
+        let waiting = read(&watch);
         assert!(waiting.transmit_bytes >= 60_000, "{waiting:?}");
         assert!(waiting.transmit_percent() > 40, "{waiting:?}");
     }

@@ -57,7 +57,7 @@ impl RoceCore {
     /// What has arrived at any socket goes to the protocol, what that has to send goes out, and no
     /// acknowledgement waits.
     pub(super) fn finish_arrivals(&mut self, io: &mut RoceIo) {
-        io.sockets.look_next();
+        io.sockets.check_all_next();
         runtime::poll(self, io, Eagerness::TakeAll, false);
     }
 

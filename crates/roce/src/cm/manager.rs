@@ -360,7 +360,7 @@ impl Manager {
         self.records.remove(index);
     }
 
-    pub(super) fn tell(&mut self, index: Index<Record>, event: Event) {
+    pub(super) fn push_event(&mut self, index: Index<Record>, event: Event) {
         if !self.records[index].is_orphan {
             self.events.push_back(event);
         }
@@ -465,7 +465,7 @@ impl Manager {
             State::Accepting => self.give_up(index, Refused::Reply),
             _ => {}
         }
-        self.tell(index, Event::TimedOut { connection });
+        self.push_event(index, Event::TimedOut { connection });
         self.ended(index);
     }
 
@@ -496,7 +496,7 @@ impl Manager {
     /// It was established, and no longer is.
     pub(super) fn disconnected(&mut self, now: Instant, index: Index<Record>) {
         let connection = self.records[index].id;
-        self.tell(index, Event::Disconnected { connection });
+        self.push_event(index, Event::Disconnected { connection });
         self.wait(now, index);
     }
 
@@ -509,7 +509,7 @@ impl Manager {
         record.state = State::Established;
         record.deadline = None;
         let connection = record.id;
-        self.tell(index, Event::Established { connection, private });
+        self.push_event(index, Event::Established { connection, private });
     }
 
     /// It is over, and remembered for a while.
@@ -537,7 +537,7 @@ impl Manager {
         }
         if record.was_connected {
             let connection = record.id;
-            self.tell(index, Event::Released { connection });
+            self.push_event(index, Event::Released { connection });
         }
         self.ended(index);
     }

@@ -105,7 +105,7 @@ impl Manager {
         };
         let connection = self.records[index].id;
         let (from, request) = (from.number, *request);
-        self.tell(index, Event::Requested { listener, connection, from, request });
+        self.push_event(index, Event::Requested { listener, connection, from, request });
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Manager {
             true => self.disconnected(now, index),
             false => {
                 let connection = self.records[index].id;
-                self.tell(index, Event::TimedOut { connection });
+                self.push_event(index, Event::TimedOut { connection });
                 self.wait(now, index);
             }
         }
@@ -201,7 +201,7 @@ impl Manager {
         let connection = record.id;
         match record.state {
             State::Requesting | State::Replied | State::Requested | State::Accepting => {
-                self.tell(index, Event::Rejected { connection, reject: *reject });
+                self.push_event(index, Event::Rejected { connection, reject: *reject });
                 self.ended(index);
             }
             State::Established | State::Disconnecting => self.disconnected(now, index),
@@ -223,7 +223,7 @@ impl Manager {
                 record.state = State::Replied;
                 record.deadline = None;
                 let connection = record.id;
-                self.tell(index, Event::Replied { connection, reply: *reply });
+                self.push_event(index, Event::Replied { connection, reply: *reply });
             }
             State::Replied if is_known => self.ask_for_time(index, Refused::Reply),
             // RTU, or REJ, was lost.
@@ -293,7 +293,7 @@ impl Manager {
         }
         let connection = record.id;
         if let Message::Reject(reject) = rejection(names, Refused::Request, Reason::CONSUMER) {
-            self.tell(index, Event::Rejected { connection, reject });
+            self.push_event(index, Event::Rejected { connection, reject });
         }
         self.ended(index);
     }
@@ -340,7 +340,7 @@ impl Manager {
         let index = self.open(record).map_err(|_| DropReason::NoRoom)?;
         let connection = self.records[index].id;
         let (from, request) = (from.number, *request);
-        self.tell(index, Event::Queried { listener, connection, from, request });
+        self.push_event(index, Event::Queried { listener, connection, from, request });
         Ok(())
     }
 
@@ -351,7 +351,7 @@ impl Manager {
             return Err(DropReason::State);
         }
         let connection = record.id;
-        self.tell(index, Event::Answered { connection, reply: *reply });
+        self.push_event(index, Event::Answered { connection, reply: *reply });
         self.ended(index);
         Ok(())
     }

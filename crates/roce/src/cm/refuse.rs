@@ -80,14 +80,16 @@ pub(super) fn refuse(bytes: &[u8]) -> Option<[u8; cm::MAD_LEN]> {
             information: [0; ServiceReply::INFORMATION_LEN],
             private: [0; ServiceReply::PRIVATE_LEN],
         }),
-        Message::Reply(reply) => rejection(turned(reply.names), Refused::Reply, Reason::INVALID_ID),
+        Message::Reply(reply) => {
+            rejection(swapped(reply.names), Refused::Reply, Reason::INVALID_ID)
+        }
         // The peer believes in a connection that is no more.
         Message::ReadyToUse(ready) => {
-            rejection(turned(ready.names), Refused::Other, Reason::INVALID_ID)
+            rejection(swapped(ready.names), Refused::Other, Reason::INVALID_ID)
         }
         // Whatever connection it was, it is no more: DREQ need not be repeated.
         Message::Disconnect(disconnect) => Message::Disconnected(Disconnected {
-            names: turned(disconnect.names),
+            names: swapped(disconnect.names),
             private: [0; Disconnected::PRIVATE_LEN],
         }),
         Message::Acknowledgement(_)
@@ -99,7 +101,7 @@ pub(super) fn refuse(bytes: &[u8]) -> Option<[u8; cm::MAD_LEN]> {
     Some(cm::emit(&Datagram { transaction, message }))
 }
 
-fn turned(names: Names) -> Names {
+fn swapped(names: Names) -> Names {
     Names { local: names.remote, remote: names.local }
 }
 

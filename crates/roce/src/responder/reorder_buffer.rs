@@ -149,7 +149,7 @@ impl QueuePair {
             }
         };
         if gap > option.tolerance {
-            self.tell_missing(shared);
+            self.report_missing(shared);
         }
         verdict
     }
@@ -332,9 +332,9 @@ impl QueuePair {
     }
 
     /// The peer is told once that a packet is missing.
-    fn tell_missing(&mut self, shared: &mut Shared) {
-        if !self.responder.told {
-            self.responder.told = true;
+    fn report_missing(&mut self, shared: &mut Shared) {
+        if !self.responder.reported_missing {
+            self.responder.reported_missing = true;
             let missing = self.responder.expected;
             self.responder.nak = Some((missing, Syndrome::Nak(NakCode::PsnSequence)));
             shared.counters.out_of_sequence += 1;
@@ -415,7 +415,7 @@ impl QueuePair {
         let late =
             buffer.count > 0 && buffer.highest.distance_from(expected) > option.tolerance as i32;
         if dropped || late {
-            self.tell_missing(shared);
+            self.report_missing(shared);
         }
     }
 

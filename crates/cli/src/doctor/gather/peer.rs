@@ -30,7 +30,7 @@ const MESSAGE_BYTES: u64 = 8;
 
 /// Connects to `host` and looks at what comes of it. Without a port in its name both servers'
 /// ports are tried.
-pub(in crate::doctor) fn look(host: &str, timeout: Duration) -> Result<PeerReading, Failure> {
+pub(in crate::doctor) fn probe(host: &str, timeout: Duration) -> Result<PeerReading, Failure> {
     // A name that is none is wrong usage, and not a finding.
     resolve(host, PERF.port, None)?;
     let mut failure = String::new();
