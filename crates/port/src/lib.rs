@@ -3,7 +3,7 @@
 //! **What it is.** [`UdpPort`]: a set of UDP sockets that send a run of packets ([`Train`]) in one
 //! call, and receive a run in one ([`Arrival`]);
 //! [`Waiter`], to sleep until something arrives; [`QueueWatch`], which tells how full the sockets'
-//! queues are, and [`statistics`], what a NIC's driver counts. And networks worse than the one at
+//! queues are, [`statistics`], what a NIC's driver counts, and [`nic_features`], which offloads it has. And networks worse than the one at
 //! hand: a [`Spec`] of delay, loss, reordering and so on, applied to a port ([`Impaired`];
 //! [`Datapath`] is what it has in common with a plain one) or between two programs ([`Relay`]). And
 //! [`Tun`], an interface of a host whose other end is here.
@@ -17,6 +17,8 @@
 //! **How to test:** `cargo test -p fairway-port` (over the loopback interface, IPv4 and IPv6).
 
 mod emulate;
+mod ethtool;
+mod features;
 mod limits;
 mod memory;
 mod statistics;
@@ -28,6 +30,7 @@ pub use emulate::{
     RelayCounters, ShaperCounters, Spec, SpecError, Window, rate,
 };
 pub use fairway_wire::Ecn;
+pub use features::{NicFeature, nic_features};
 pub use limits::{
     DEFAULT_QUEUE_BYTES, HEADER_BYTES_MAX, HOLDING_BYTES_MAX, REORDER_HOLD_NS, SEGMENTS_MAX,
     TRAIN_BYTES_MAX,

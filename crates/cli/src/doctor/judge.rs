@@ -1,6 +1,8 @@
 //! From readings to findings. Nothing is read here, so that every verdict can be tested.
 
 use super::finding::{Finding, Verdict, fine};
+use fairway_port::NicFeature;
+
 use super::readings::{
     Buffers, Clock, Connection, Interface, PeerReading, Permissions, Processors, Readings,
     RocePort, Udp, Verbs,
@@ -35,6 +37,9 @@ pub(crate) fn judge(readings: &Readings) -> Vec<Finding> {
     findings.extend(datapaths(readings));
     if let Ok(udp) = &readings.udp {
         findings.extend(offloads(udp));
+    }
+    findings.extend(readings.interfaces.iter().filter_map(nic_offloads));
+    if let Ok(udp) = &readings.udp {
         findings.extend(buffers(&udp.buffers));
     }
     findings.extend(readings.interfaces.iter().filter_map(interface));
@@ -139,9 +144,32 @@ fn buffers(buffers: &Buffers) -> Vec<Finding> {
     ]
 }
 
+/// What the NIC of an interface does in hardware. The loopback interface has no NIC.
+fn nic_offloads(interface: &Interface) -> Option<Finding> {
+    let Interface { name, is_up, is_loopback, offloads, .. } = interface;
+    if !is_up || *is_loopback || offloads.is_empty() {
+        return None;
+    }
+    let names = |wanted: fn(&NicFeature) -> bool| -> Vec<&str> {
+        offloads.iter().filter(|one| wanted(one)).map(|one| one.name.as_str()).collect()
+    };
+    let (on, fixed) = (names(|one| one.is_on), names(|one| !one.is_on && !one.can_switch));
+    let off = names(|one| !one.is_on && one.can_switch);
+    let parts = [("on", &on), ("off", &off), ("not offered by the NIC", &fixed)];
+    let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+    let found: Vec<String> =
+        parts.map(|(state, names)| format!("{state}: {}", names.join(", "))).collect();
+    let finding = fine("offloads", format!("{name} offloads"), found.join("; "));
+    if off.is_empty() {
+        return Some(finding);
+    }
+    let switch = off.iter().map(|name| format!(" {name} on")).collect::<String>();
+    Some(finding.but(Verdict::Slower, format!("sudo ethtool -K {name}{switch}")))
+}
+
 /// An interface that is up. The loopback interface carries everything.
 fn interface(interface: &Interface) -> Option<Finding> {
-    let Interface { name, mtu, is_up, is_loopback } = interface;
+    let Interface { name, mtu, is_up, is_loopback, .. } = interface;
     if !is_up {
         return None;
     }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fairway_port::NicFeature;
+
 /// Everything that was read. What could not be read says why, as the system reported it.
 #[derive(Clone, Debug)]
 pub(crate) struct Readings {
@@ -64,6 +66,8 @@ pub(crate) struct Interface {
     pub(crate) mtu: usize,
     pub(crate) is_up: bool,
     pub(crate) is_loopback: bool,
+    /// The offloads that Fairway gains from, as far as the kernel reports them.
+    pub(crate) offloads: Vec<NicFeature>,
 }
 
 /// A route of IPv4 that has an MTU of its own.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fairway_port::NicFeature;
+
 use super::finding::{Finding, Verdict, summary, text};
 use super::judge::judge;
 use super::readings::*;
@@ -48,7 +50,7 @@ fn good() -> Readings {
 }
 
 fn interface(name: &str, mtu: usize, is_loopback: bool) -> Interface {
-    Interface { name: name.into(), mtu, is_up: true, is_loopback }
+    Interface { name: name.into(), mtu, is_up: true, is_loopback, offloads: Vec::new() }
 }
 
 fn connection() -> Connection {
@@ -114,6 +116,26 @@ fn offloads_that_fail_the_test_are_slower() {
     let mut readings = good();
     udp(&mut readings).received_at_once = 1;
     expect_one(&readings, "UDP_GRO", Verdict::Slower, "5.0");
+}
+
+#[test]
+fn offload_of_a_nic_is_slower_only_if_it_can_be_switched_on() {
+    let feature =
+        |name: &str, is_on, can_switch| NicFeature { name: name.into(), is_on, can_switch };
+    let with = |segmentation| {
+        let offloads = vec![feature("rx-gro", true, true), segmentation];
+        let eth0 = Interface { offloads, ..interface("eth0", 9000, false) };
+        Readings { interfaces: vec![eth0], ..good() }
+    };
+    let off = with(feature("tx-udp-segmentation", false, true));
+    let remedy = "sudo ethtool -K eth0 tx-udp-segmentation on";
+    expect_one(&off, "eth0 offloads", Verdict::Slower, remedy);
+    for best in [(true, true), (true, false), (false, false)] {
+        let readings = with(feature("tx-udp-segmentation", best.0, best.1));
+        assert_eq!(complaints(&readings), []);
+    }
+    let fixed = text(&judge(&with(feature("tx-udp-segmentation", false, false))));
+    assert!(fixed.contains("not offered by the NIC: tx-udp-segmentation"), "{fixed}");
 }
 
 #[test]

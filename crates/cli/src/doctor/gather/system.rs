@@ -6,7 +6,13 @@ use std::net::Ipv4Addr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 
+use fairway_port::{NicFeature, nic_features};
+
 use crate::doctor::readings::{Interface, Permissions, Route, Tcp};
+
+/// Offloads of UDP packets, by the names that the kernel gives them: cutting a run into packets,
+/// joining packets to a run, and checking checksums.
+const OFFLOADS: [&str; 3] = ["tx-udp-segmentation", "rx-gro", "rx-checksum"];
 
 pub(super) fn text(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
@@ -64,8 +70,15 @@ fn interface(name: String) -> io::Result<Interface> {
         mtu: usize::try_from(mtu).unwrap_or_default(),
         is_up: flags & libc::IFF_UP != 0,
         is_loopback: flags & libc::IFF_LOOPBACK != 0,
+        offloads: offloads(&name),
         name,
     })
+}
+
+/// The offloads of an interface that make a difference to Fairway.
+fn offloads(interface: &str) -> Vec<NicFeature> {
+    let features = nic_features(interface).unwrap_or_default();
+    features.into_iter().filter(|one| OFFLOADS.contains(&one.name.as_str())).collect()
 }
 
 /// The routes of `/proc/net/route` that have an MTU of their own.

@@ -1,0 +1,135 @@
+//! Requests of `ethtool`: what an interface's driver counts, and which offloads it has. Every user
+//! may make them.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use crate::udp::check;
+
+/// Bytes of a name (`ETH_GSTRING_LEN`).
+const NAME_BYTES: usize = 32;
+/// Commands of `linux/ethtool.h`.
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATISTICS: u32 = 0x1d;
+const GET_COUNTS: u32 = 0x37;
+const GET_FEATURES: u32 = 0x3a;
+/// More names than any driver has; a larger number is refused.
+const NAMES_MAX: usize = 1 << 16;
+/// Counters that a driver may add (another queue is opened) between two requests.
+const SPARE: usize = 4096;
+/// Bits in a word of features.
+const WORD_BITS: usize = 32;
+
+/// A set of names that a driver has (`enum ethtool_stringset`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Of its statistics, as `ethtool -S` prints them.
+    Statistics = 1,
+    /// Of its features, as `ethtool -k` prints them.
+    Features = 4,
+}
+
+/// A socket for requests, and the interface that they concern.
+pub(crate) struct Request {
+    socket: UdpSocket,
+    interface: libc::ifreq,
+}
+
+impl Request {
+    /// # Errors
+    /// The name is none of an interface (`InvalidInput`), or a socket cannot be opened.
+    pub(crate) fn new(name: &str) -> io::Result<Request> {
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+            let wrong = format!("{name:?} is no name of an interface: 1 to 15 bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
+        }
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        // SAFETY: numbers, pointers and bytes, for which zero is a value.
+        let mut interface: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in interface.ifr_name.iter_mut().zip(name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        Ok(Request { socket, interface })
+    }
+
+    /// Makes the request in `words`, which begins with a command; the answer replaces it.
+    fn ask(&mut self, words: &mut [u64]) -> io::Result<()> {
+        self.interface.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        // SAFETY: the kernel writes as much as the command's answer has; the callers make room.
+        check(unsafe {
+            libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut self.interface)
+        })?;
+        Ok(())
+    }
+
+    /// The number of names in a set.
+    fn count(&mut self, set: Names) -> io::Result<usize> {
+        // Command and padding; a mask of sets; room for the number of the one set.
+        let mut words = [pair(GET_COUNTS, 0), 1 << set as u32, 0];
+        self.ask(&mut words)?;
+        let count = if words[1] == 0 { 0 } else { first(words[2]) as usize };
+        match count {
+            0 => Err(io::ErrorKind::Unsupported.into()),
+            1..=NAMES_MAX => Ok(count),
+            _ => Err(io::Error::other(format!("a driver reports {count} names"))),
+        }
+    }
+
+    /// The names of a set, in the driver's order.
+    ///
+    /// # Errors
+    /// There is no such interface, or its driver has no such names (`Unsupported`).
+    pub(crate) fn names(&mut self, set: Names) -> io::Result<Vec<String>> {
+        let count = self.count(set)?;
+        // Command and set; the number; then the names, which begin in the middle of a word.
+        let mut words = vec![0_u64; 2 + (count + SPARE) * NAME_BYTES / 8];
+        words[0] = pair(GET_STRINGS, set as u32);
+        words[1] = pair(count as u32, 0);
+        self.ask(&mut words)?;
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
+        let names = bytes.chunks_exact(NAME_BYTES).take(count).map(|name| {
+            let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+            String::from_utf8_lossy(&name[..end]).into_owned()
+        });
+        Ok(names.collect())
+    }
+
+    /// The values of so many statistics, in the driver's order.
+    pub(crate) fn statistics(&mut self, count: usize) -> io::Result<Vec<u64>> {
+        let mut words = vec![0_u64; 1 + count + SPARE];
+        words[0] = pair(GET_STATISTICS, count as u32);
+        self.ask(&mut words)?;
+        Ok(words[1..=count].to_vec())
+    }
+
+    /// For each of so many features, in the driver's order: whether it can be switched, and whether
+    /// it is on.
+    pub(crate) fn features(&mut self, count: usize) -> io::Result<Vec<(bool, bool)>> {
+        // For 32 features: which can be switched, which are wanted, which are on, which are fixed.
+        let blocks = count.div_ceil(WORD_BITS);
+        let mut words = vec![0_u64; 1 + 2 * blocks];
+        words[0] = pair(GET_FEATURES, blocks as u32);
+        self.ask(&mut words)?;
+        let bit = |word: u32, at: usize| word >> (at % WORD_BITS) & 1 == 1;
+        let feature = |at: usize| {
+            let block = 1 + 2 * (at / WORD_BITS);
+            (bit(first(words[block]), at), bit(first(words[block + 1]), at))
+        };
+        Ok((0..count).map(feature).collect())
+    }
+}
+
+/// Two numbers that lie one after the other.
+fn pair(first: u32, second: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+/// The first of the two numbers in a word.
+fn first(word: u64) -> u32 {
+    let [a, b, c, d, ..] = word.to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
