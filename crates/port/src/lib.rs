@@ -1,9 +1,9 @@
 //! Frames in and out.
 //!
 //! **What it is.** [`UdpPort`]: a set of UDP sockets that send a run of packets ([`Train`]) in one
-//! call, and receive a run in one ([`Arrival`]);
-//! [`Waiter`], to sleep until something arrives; [`QueueWatch`], which tells how full the sockets'
-//! queues are, [`statistics`], what a NIC's driver counts, and [`nic_features`], which offloads it has. And networks worse than the one at
+//! call, and receive a run in one ([`Arrival`]); [`Waiter`], to sleep until something arrives;
+//! [`QueueWatch`], which tells how full the sockets' queues are, [`statistics`], what a NIC's
+//! driver counts, and [`nic_features`], which offloads it has. And networks worse than the one at
 //! hand: a [`Spec`] of delay, loss, reordering and so on, applied to a port ([`Impaired`];
 //! [`Datapath`] is what it has in common with a plain one) or between two programs ([`Relay`]). And
 //! [`Tun`], an interface of a host whose other end is here.
