@@ -8,9 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 
 use common::{Running, Scratch, fairway};
 
+/// Starts a server with further arguments. Unless they say otherwise it may fill the disk, so that
+/// tests do not depend on how full that is.
 fn serve(scratch: &Scratch, more: &[&str]) -> (Running, String) {
     let directory = scratch.text("in");
     let mut arguments = vec!["serve", "--dir", &directory, "--bind", "127.0.0.1:0"];
+    if !more.iter().any(|argument| argument.starts_with("--keep-free")) {
+        arguments.push("--keep-free=0");
+    }
     arguments.extend(more);
     let server = Running::start(&arguments);
     let address = server.address();
