@@ -86,9 +86,9 @@ def fan_in():
             rows.append(Row(f"{name}: packets dropped", senders, options, metric="dropped"))
     yield Item("Fan-in", "11.2", "hosts that write to one, through a switch's port", "", rows,
                "The paper has no such experiment. Links of 40 Gb/s, so that the port and not a NIC is "
-               "what is short; its buffer holds 400 KB, of which a fifth may wait unmarked; time-outs "
+               "the bottleneck; its buffer holds 400 KB, of which a fifth may wait unmarked; time-outs "
                "of 2 ms, longer than the queue. A fixed "
-               "window is what nobody controls: what it loses is go-back-N's to repeat with RoCE.",
+               "window stands for no congestion control; RoCE repeats its losses by go-back-N.",
                "senders")
 
 
