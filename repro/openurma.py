@@ -66,7 +66,7 @@ def sweep(fairway, lines):
         sys.exit(f"{fairway} nic failed with status {done.returncode}")
     objects = [json.loads(text) for text in done.stdout.splitlines()]
     if len(objects) != len(lines):
-        sys.exit(f"{len(lines)} runs were asked for, and {len(objects)} came back")
+        sys.exit(f"{len(lines)} runs were requested, and {len(objects)} returned")
     return dict(zip(lines, objects))
 
 

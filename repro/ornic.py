@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The experiments of the ORNIC paper that need no circuit: throughput while packets overtake each other
-(Fig. 10, 11), by two hosts of the NIC model around the real engines, and in a network; and the bitmaps of Tables 2 and 3,
-by models of them that a trace of arrivals is run through.
+"""The experiments of the ORNIC paper that need no circuit: throughput while packets overtake each
+other (Fig. 10, 11), by two hosts of the NIC model around the real engines, and in a network; and
+the bitmaps of Tables 2 and 3, by models of them that a trace of arrivals is run through.
 
     python3 repro/ornic.py                      # some minutes, into target/ornic
     python3 repro/ornic.py --only bitmap

@@ -6,9 +6,10 @@ simulated time, with the schedulers and congestion controls that run live.
     python3 repro/scr.py --only fig13 --seeds 1 --out /tmp/scr
 
 Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt). The
-paper's number, or what it says in words, stands beside ours. Not here: what needs the processors
-of their NIC (Fig. 2), what could be run and was not (Fig. 10c, 14a, 15a, 15b, and most of 22), and
-storage or GPUs (Fig. 21).
+paper's number, or its result in words, stands beside ours. Missing are Fig. 2, which needs the
+processors of the authors' NIC; Fig. 14b and 14c, measured by a NIC's counters; Fig. 21, which needs
+storage or GPUs; and Fig. 10c, 14a, 15a, 15b and most of 22, which could be run and were not.
+repro/README.md lists all figures.
 """
 
 import argparse

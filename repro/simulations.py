@@ -15,7 +15,7 @@ FAIRWAY = ROOT / "target/release/fairway"
 
 
 def arguments(parser, experiments, full=True):
-    """Adds what all of these programs take; `experiments` are the names that --only knows."""
+    """Adds what all of these programs take; `experiments` are the names that --only accepts."""
     parser.add_argument("--fairway", type=pathlib.Path, default=FAIRWAY, help="the tool")
     parser.add_argument("--seeds", type=int, default=3, help="seeds of each run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time")
@@ -27,7 +27,7 @@ def arguments(parser, experiments, full=True):
 
 
 class Runs:
-    """Simulations, each made once, whoever asks for it."""
+    """Simulations, each made once, however many figures need it."""
 
     def __init__(self, options):
         self.options = options
@@ -90,7 +90,7 @@ class Runs:
         return spread([value * scale for value in self.values(line, figure)], digits)
 
     def keep(self):
-        """Writes every run to the file that was asked for."""
+        """Writes every run to the file that --csv names."""
         if not self.options.csv:
             return
         with self.options.csv.open("w", newline="") as file:

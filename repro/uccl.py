@@ -10,9 +10,10 @@
     python3 repro/uccl.py --only table4 --full    # 1,024 NICs, 64 MB each, as published: some 20
                                               # minutes of a core for each seed
 
-RoCE is the queue pairs that run live beneath verbs. Receiver-driven is cc=eqds with a window of one bandwidth-delay product, on switches that trim; beside both stands
-sender-driven control (Swift) with trimming. The paper's ECN column sprays and avoids marked paths; ours sprays and leaves the
-marks to the congestion control.
+RoCE is the queue pairs that run live beneath verbs. Receiver-driven is cc=eqds with a window of one
+bandwidth-delay product, on switches that trim; beside both stands sender-driven control (Swift)
+with trimming. The paper's ECN column sprays and avoids marked paths; ours sprays and leaves the
+marks to the congestion control. repro/README.md lists all figures.
 
 Writes a CSV for each figure, page.md, and PNGs if matplotlib is there (repro/requirements.txt).
 """

@@ -45,8 +45,8 @@ def directory():
     yield Item("Figure 47", "12", "a directory that is too small (3 hosts scan so many lines)", "ns",
                rows,
                "The paper's cliff is its one CPU's L1 (it moves with no directory size, and one CPU "
-               "shares with nobody); with several hosts and caches that hold it all, lines called "
-               "back for want of entries make a real one, where loads without coherence stay as "
+               "shares no line); with several hosts and caches that hold it all, lines called "
+               "back for lack of entries make a real one, where loads without coherence stay as "
                "they are.", "lines")
 
 
@@ -83,8 +83,8 @@ def invalidation():
                 rows.append(Row("of these, stale reads", reads, options, metric="stale_reads"))
     yield Item("§12, consistency paid for", "12", "a change and R reads of it by each of 7 readers",
                "ns a round", rows,
-               "The paper leaves the application's cost out: who must see the newest re-reads every "
-               "time, so a coherent fabric wins wherever lines are read several times per change, "
+               "The paper leaves the application's cost out: a program that needs the newest value "
+               "reads again every time, so a coherent fabric wins wherever lines are read several times per change, "
                "and loses where each is read once.", "R")
 
 

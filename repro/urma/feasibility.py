@@ -6,7 +6,7 @@ CYCLE = 3.106
 
 
 def tables():
-    rtl = "Left for the RTL issue: needs synthesis, place and route, of which this model knows nothing."
+    rtl = "Needs circuits, synthesis, and place and route, which Fairway does not have."
     for name, title in [
         ("Table 1", "timing closure, remedies"), ("Table 2", "area totals"),
         ("Table 3", "area by category"), ("Figure 9", "area by category"),

@@ -213,7 +213,7 @@ def lock():
             rows.append(Row(stack, at, options, None, paper, figure, "acquire_mean_ns"))
     yield Item("Figure 27", "8.2", "K contenders for a lock: until one has it", "ns", rows,
                "In the paper K x one CAS, by one issuer, of a lock that is never released; here "
-               "contenders race, back off, and who has the lock changes what it protects (the sum "
+               "contenders race and back off, and the holder of the lock changes a counter (its sum "
                "proves exclusion), so the time grows with the holders before, and with retries.",
                "K")
 
@@ -325,8 +325,8 @@ def ycsb():
                         derive=lambda value, series=series:
                         value(series, "A") / value("roce-dma", "A")))
     yield Item("Figure 33", "8.3", "YCSB, one client, records compared", "Mops", rows,
-               "The gain with the cache on is a private cache that nobody invalidates, not the "
-               "transport: off, it is what the latencies give.")
+               "The gain with the cache on is that of a private cache without invalidations, not the "
+               "transport's; with the cache off the ratio is that of the latencies.")
 
 
 def items():

@@ -1,4 +1,4 @@
-"""§9: order that is asked for."""
+"""§9: order on request."""
 
 from .rows import Item, Row, of
 
@@ -11,7 +11,7 @@ def cold():
         options = of("ub-urma", verb="write", payload=8, order=mode, ops=50)
         rows.append(Row(mode, "transmit", options, None, 24, 24, "phase:initiator NIC, transmit",
                         1 / CYCLE))
-    yield Item("§9.1", "9.1", "cycles to the wire, by what is asked for", "cycles", rows,
+    yield Item("§9.1", "9.1", "cycles to the wire, by the requested order", "cycles", rows,
                "As in the paper no mode costs a cycle when nothing is under way (a TAACK, which ROI "
                "and ROT add, is counted with its own packet). The model charges no cycle for a mode, "
                "so this agrees by construction.")
@@ -24,14 +24,14 @@ def gating():
             base = of("ub-urma", verb="read" if mode == "fence" else "write", payload=8,
                       concurrency=at + 1, ops=2000)
             rows.append(Row(f"{mode}, without", at, base, scale=1 / CYCLE))
-            rows.append(Row(f"{mode}, asked for", at, {**base, "order": mode}, scale=1 / CYCLE))
+            rows.append(Row(f"{mode}, requested", at, {**base, "order": mode}, scale=1 / CYCLE))
             rows.append(Row(mode, at, None, None, figure, figure,
                             derive=lambda value, mode=mode, at=at:
-                            value(f"{mode}, asked for", at) - value(f"{mode}, without", at)))
+                            value(f"{mode}, requested", at) - value(f"{mode}, without", at)))
     yield Item("Figure 34a", "9.1", "what order adds with so many outstanding", "cycles", rows,
                "The paper counts cycles after the notification that it injects itself; executed, "
-               "who asks for order waits for the round trips of what it follows, which is hundreds "
-               "of cycles each.", "outstanding")
+               "an ordered operation waits for the round trips of its predecessors, hundreds of "
+               "cycles each.", "outstanding")
 
 
 def isolation():
@@ -44,9 +44,9 @@ def isolation():
                 "ops": 6000}
         for at, metric in [("p50", "p50_ns"), ("p99", "p99_ns")]:
             rows.append(Row(series, at, base, metric=metric))
-    yield Item("Figure 34b", "9.2", "who waits for somebody else's loss (1 %, 4 Jetties)", "ns", rows,
+    yield Item("Figure 34b", "9.2", "operations that wait for losses of others (1 %, 4 Jetties)", "ns", rows,
                "The paper stalls one Jetty by hand and lets eight packets of others pass (78 "
-               "cycles; its RoCE run has nobody stalled, and 65); here packets are lost, and "
+               "cycles; its RoCE run has no stalled Jetty, and 65); here packets are lost, and "
                "unordered operations pass those that wait for a repetition.")
 
 
@@ -105,7 +105,7 @@ def classes():
             rows.append(Row(mode, f"{at} B", options, None, figure, figure))
     yield Item("§9.5", "9.5", "modes, WRITEs of 8 and 256 B, four in flight", "ns", rows,
                "In the paper all modes are equal because everything is released in order whatever "
-               "was asked for; here they differ as their rules do.")
+               "the mode; here they differ as their rules do.")
 
 
 def items():

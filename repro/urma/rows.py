@@ -1,7 +1,7 @@
 """What an item of the paper is: rows, each with what to run and what others say of it.
 
 `paper` is the number that the paper's text or figure gives (v1), `artefact` what its repository's
-own data says; both are from the fact sheet, and are the only numbers kept by hand.
+own data says (the CSV files that its scripts plot); they are the only numbers kept by hand.
 """
 
 import dataclasses

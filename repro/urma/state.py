@@ -108,8 +108,8 @@ def fanout():
         rows.append(Row(series, "p99, ns", options, metric="handled_p99_ns"))
     yield Item("Figure 15, loaded", "7.3", "8 members of 1 us (exponential), 64 SENDs in flight",
                "", rows, "Not in the paper: a software dispatcher saturates at its 300 ns a message "
-               "(235 over UB); where all members are busy all the time it hardly matters else who "
-               "chooses.")
+               "(235 over UB); where all members are busy all the time, the place that chooses the "
+               "member hardly matters otherwise.")
 
 
 def sharing():
@@ -154,7 +154,7 @@ def setup():
                             figure, figure, "setup_us", exact=True))
     for at in [16, 64, 256]:
         base = of("ub-urma", workload="setup", jetties=at, connections=at)
-        rows.append(Row("ub-urma, handles asked for together", at,
+        rows.append(Row("ub-urma, handles requested together", at,
                         {**base, "set": f"handles_per_message={at}"}, metric="setup_us"))
         library = f"handles_per_message={at},import_calls=0"
         rows.append(Row("ub-urma, and imports in the library", at, {**base, "set": library},

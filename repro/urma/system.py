@@ -14,7 +14,7 @@ def write(**more):
 def paths():
     rows = [Row(name, 16, write(completion=kind, ops=16), None, paper, artefact)
             for name, kind, paper, artefact in PATHS]
-    yield Item("Figures 38, 39", "10.2", "16 WRITEs, three ways to hear of their end, wire of 0 ns",
+    yield Item("Figures 38, 39", "10.2", "16 WRITEs, three ways to learn of their end, wire of 0 ns",
                "ns", rows,
                "The paper's 24 ns are less than its own pipeline (75 to 90 ns): no delay was "
                "charged; here library, bus and pipelines are.")

@@ -1,4 +1,4 @@
-"""Figure 10: what it costs to hear of every packet."""
+"""Figure 10: the cost of events for every packet."""
 
 from figures import Figure
 from simulations import spread
@@ -54,7 +54,7 @@ def scalability(runs):
 
     return Figure(
         "Figure 10a, 10b", f"water-filling at line rate, up to {THREADS} threads of {EVENT} an event",
-        ["flows", "threads", "packets told of, M/s", "events handled, M/s", "bytes per event",
+        ["flows", "threads", "packets reported, M/s", "events handled, M/s", "bytes per event",
          "handled, Gb/s", "goodput, Gb/s", "Jain"], rows,
         "the processor handles all that 100 Gb/s bring; finest from 64 flows and threads on, and "
         "invariant up to 1,024 flows (granularity invariance).",
@@ -85,7 +85,7 @@ def efficiency(runs):
         axes.plot(threads, gains, "o-")
         axes.set_xscale("log", base=2)
         axes.set_xlabel("threads")
-        axes.set_ylabel("packets told of per thread time, over slots alone")
+        axes.set_ylabel("packets reported per thread time, over slots alone")
 
     return Figure(
         "Figure 10d", "64 flows whose rates have settled: what software coalescing adds to slots",

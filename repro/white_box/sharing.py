@@ -1,4 +1,4 @@
-"""Table 2, Figures 11 to 13 and Figure 17: who gets what of a NIC."""
+"""Table 2, Figures 11 to 13 and Figure 17: how a NIC is shared."""
 
 from figures import Figure
 from simulations import spread

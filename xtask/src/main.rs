@@ -22,7 +22,7 @@ const USAGE: &str = "usage: xtask TASK
         [--full] [--rate MBPS,..] [--rtt MS,..] [--loss PERCENT,..] [--queue BDP,..] [--law NAME,..]
         [--mode alone|beside|both] [--tcp system|reno|cubic|bbr] [--mtu BYTES] [--speedup N]
                              (of part networks, which runs only if it is named: cells, control laws,
-                             and how networks are made; docs/performance.md says more)
+                             and how networks are made; docs/measuring.md says more)
         [--row TEXT] [--column TEXT] [--peer SCRIPT]
                              (of part verbs: rows and columns with TEXT in their names, or the column
                              `queue pairs`; soft-RoCE between two guests that SCRIPT boots)

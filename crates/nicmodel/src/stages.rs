@@ -1,10 +1,10 @@
 //! The NIC's pipelines, stage by stage: cycles from in to out, and cycles until the next may enter.
 //!
-//! Source of the cycles: the paper's SystemC bench (fact sheet §7.1), transmit 24 for UB and 9 for
-//! RoCE, receive 4. Initiation intervals: Table 1 of the paper (jsched, ord_ini and ord_tgt 2, atom
-//! 4); the encapsulators are not pipelined in the paper's design: 5 cycles a packet is the least
-//! that its UB one takes (§7.2), 6 is what its RoCE one was measured at (256 requests in 1531
-//! cycles). All others take one a cycle.
+//! Source of the cycles: the SystemC bench of the OpenURMA paper (§6.3, Fig. 11a), transmit 24 for
+//! UB and 9 for RoCE, receive 4. Initiation intervals: Table 1 of the paper (jsched, ord_ini and
+//! ord_tgt 2, atom 4). The encapsulators are not pipelined in the paper's design: 5 cycles a packet
+//! is the least that its UB one takes, 6 is the result of its throughput bench (§8.3) for RoCE (256
+//! requests in 1531 cycles). All other stages accept a packet every cycle.
 
 /// One stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

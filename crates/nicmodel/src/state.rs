@@ -28,7 +28,7 @@ fn total(lines: &[StateSize], counts: impl Fn(&StateSize) -> bool) -> u64 {
 
 /// State for `config.jetties` applications and `config.connections` remote hosts.
 ///
-/// The paper's layouts, without and with their padding (fact sheet §6.1): Jetty 15 and 20 bytes, TP
+/// The paper's layouts, without and with their padding (Table 4): Jetty 15 and 20 bytes, TP
 /// channel 52 and 56, queue pair 248 and 512 (its explicit pad array), segment 32 in both stacks.
 /// Then ours: contexts alone, and every buffer: [`DEPTH`] operations an application, its receives
 /// (which RoCE keeps for each queue pair, unless they are shared), windows, tables, completions.

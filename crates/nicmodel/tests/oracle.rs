@@ -1,10 +1,11 @@
 //! With nothing ever occupied and the published constants, running the engines takes exactly what
 //! the paper's closed form says, to the nanosecond.
 //!
-//! The fact sheet counts 354 deterministic rows: 215 of `sweep.csv`, 72 of its spill sweep, 22 of
-//! its fan-out, 36 of its lock contention, 9 of its calibration. The rows themselves are not in it,
-//! but how they were made is; [`rows`] makes them again. Of section A of the sweep ("locality 0 or
-//! uncached") that wording gives 96 rows where the count of 215 needs 48, so here are 48 more.
+//! The results of the OpenURMA paper include 354 deterministic rows: 215 of `sweep.csv`, 72 of its
+//! spill sweep (Fig. 14), 22 of its fan-out (Fig. 15), 36 of its lock contention (Fig. 27), 9 of
+//! its calibration (Fig. 12). The rows themselves are not kept here; [`rows`] makes them again from
+//! a description of the sweeps. Section A of `sweep.csv` is described as "locality 0 or uncached",
+//! which gives 96 rows where the count of 215 needs 48, so here are 48 more.
 
 use fairway_nicmodel::{CachePolicy, Config, Report, Stack, Verb, WorkloadKind, run};
 
@@ -99,7 +100,7 @@ fn rows(psn: u64) -> Vec<Row> {
     rows
 }
 
-/// The closed form of the fact sheet, §3. All times in ns.
+/// The closed form of the paper's two-node simulator (§4.4; its cost model: §5.2). All times in ns.
 fn closed_form(row: &Row) -> u64 {
     let by_instruction = row.stack == Stack::UbLdst && row.verb == Verb::Load;
     let ub = row.stack.is_ub();
@@ -180,7 +181,8 @@ fn all_rows_of_both_versions_to_the_nanosecond() {
     }
 }
 
-/// Figures that the fact sheet prints, so that the closed form above isn't its own witness.
+/// Figures that the paper and its artifact publish, so that the closed form above is not the only
+/// evidence for itself.
 #[test]
 fn printed_figures() {
     use Stack::{RoceBf as Bf, RoceDma as Dma, UbLdst as Ldst, UbUrma as Urma};

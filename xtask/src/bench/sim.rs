@@ -1,7 +1,7 @@
 //! The fabric simulator: packet-hops and events per second of CPU time, memory per NIC, growth, two
 //! cores; and htsim on the same connection matrix in the same minutes, if the user has one.
 //!
-//! The workload is the permutation of 1,024 NICs, 2,000,000 bytes each, that the fact sheet has.
+//! The workload is a permutation of 1,024 NICs, 2,000,000 bytes each.
 //! What counts is CPU time of the whole process, set-up included; repetitions take turns.
 
 use std::io;
@@ -21,7 +21,7 @@ const GROWTH: &[(u32, u32)] =
     &[(54, 2_000_000), (128, 2_000_000), (1024, 2_000_000), (8192, 250_000)];
 const NICS: u32 = 1024;
 const BYTES: u32 = 2_000_000;
-/// What htsim was run with for the fact sheet.
+/// Options of `htsim_eqds` that describe the same network, apart from the connection matrix.
 const HTSIM: &[&str] = &[
     "-strat",
     "ecmp_host",

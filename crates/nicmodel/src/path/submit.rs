@@ -78,7 +78,7 @@ impl CostModel {
     }
 
     /// A READ's work request is short however much it reads; the paper's model looks at the length
-    /// all the same (fact sheet §5.11).
+    /// all the same (Fig. 26).
     fn fits_inline(&self, post: &Post) -> bool {
         let fits = f64::from(post.length) <= self.config.constants.inline_bytes;
         fits || (!self.config.oracle && !post.verb.is_outgoing())

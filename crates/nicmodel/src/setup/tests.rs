@@ -11,7 +11,7 @@ fn figure(report: &Report, name: &str) -> f64 {
     report.figures.iter().find(|(other, _)| *other == name).expect("a figure").1
 }
 
-/// Fact sheet §6.3, in microseconds.
+/// Fig. 18 of the OpenURMA paper (§7.5), as its artifact has it, in microseconds.
 #[test]
 fn the_artifacts_figures() {
     let figures = [

@@ -1,4 +1,5 @@
-//! Programs against what the fact sheet counts, and run by ranks for which nothing takes time.
+//! Messages and bytes of the programs against those of SST's `ember` motifs, and programs run by
+//! ranks for which nothing takes time.
 
 use super::*;
 use std::collections::BTreeMap;
