@@ -84,7 +84,7 @@ pub struct Peer {
     pub queue_pair: Qpn,
 }
 
-/// How patient a requester is (9.7.5.2.8, 9.7.6.1.3).
+/// Time-outs and retries of a requester (9.7.5.2.8, 9.7.6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reliability {
     /// How long to wait for an acknowledgement; zero for ever. The field of the verbs, a code `n`,
@@ -137,7 +137,7 @@ pub enum Change {
     ReadyToSend {
         /// The first PSN it sends.
         first: Psn,
-        /// How patient it is (RC).
+        /// Time-outs and retries (RC).
         reliability: Reliability,
     },
     /// Begins no further send. [`Event::Drained`] says when what was begun is done.
