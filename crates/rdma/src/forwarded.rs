@@ -1,5 +1,5 @@
-//! What processes of one host hand each other: packets that came to the wrong one of them, and
-//! management datagrams.
+//! Datagrams that processes of one host forward to each other: packets that arrived at the wrong
+//! process, and management datagrams.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -18,7 +18,7 @@ const MANAGEMENT: u8 = 0xf8;
 /// An address and a port.
 const END_BYTES: usize = 18;
 
-/// Something handed over.
+/// A datagram that one process of a host forwards to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForwardedDatagram<'a> {
     /// A RoCE packet, as it came.

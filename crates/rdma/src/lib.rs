@@ -153,9 +153,9 @@ pub struct NetworkCounters {
     /// Packets that are none of RoCE's, or for no process of this host.
     pub malformed: u64,
     /// Packets and management datagrams that came for another process, and were handed on.
-    pub handed_on: u64,
+    pub forwarded: u64,
     /// Those that it had no room for, or whose process was gone.
-    pub not_handed_on: u64,
+    pub not_forwarded: u64,
     /// Packets and management datagrams that another process has handed on.
     pub handed_over: u64,
     /// Packets to addresses that there is no way to.

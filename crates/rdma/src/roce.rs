@@ -12,8 +12,8 @@
 
 mod core;
 mod endpoint;
-mod hand_over;
 mod network;
+mod outside;
 mod packets;
 mod reorder_buffer;
 mod routes;
@@ -40,8 +40,8 @@ use fairway_runtime::{
 };
 
 use self::core::RoceCore;
-use self::hand_over::Outside;
 use self::network::Network;
+use self::outside::Outside;
 use self::packets::{Packets, RoceIo};
 
 pub(super) use self::endpoint::Endpoint;

@@ -1,4 +1,4 @@
-//! Which process of its host this is, and what processes of one host hand each other.
+//! The slot of a process among those of its host, and datagrams that they forward to each other.
 //!
 //! Slots are claimed per provider: a process that opens several has several. A slot is the bound
 //! name of an abstract Unix datagram socket, so it belongs to the network namespace, no other
@@ -26,29 +26,29 @@ pub(crate) struct Slot {
     socket: UnixDatagram,
     /// What addressees did not take at once.
     unsent: Mutex<Queue>,
-    /// How many forwarded datagrams that are, so that a turn without any costs one look.
+    /// Number of unsent datagrams, so that a poll without any costs one load.
     waiting: AtomicUsize,
 }
 
-/// The receiver of something that is handed on.
+/// The process that receives a forwarded datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Addressee {
+pub(crate) enum Destination {
     /// The process of this slot.
     Slot(u8),
     /// The process that has claimed this service.
     Service(u64),
 }
 
-/// What became of what was handed on.
+/// The result of forwarding a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handed {
-    /// It is in the addressee's queue.
-    Over,
-    /// That queue is full at the moment: it is tried again.
+pub(crate) enum ForwardResult {
+    /// It is in the receiver's queue.
+    Sent,
+    /// The receiver's queue is full; it is sent later.
     Later,
     /// No process is there.
-    Nobody,
-    /// Too much waits already: dropped, as a network would.
+    NoProcess,
+    /// Too many datagrams wait already; it is dropped, as by a network.
     Full,
 }
 
@@ -59,7 +59,7 @@ impl Slot {
     ) -> Result<(Slot, T), ProviderError> {
         for number in 0..SLOTS {
             let number = number as u8;
-            let socket = match bind(&name(Addressee::Slot(number))) {
+            let socket = match bind(&name(Destination::Slot(number))) {
                 Ok(socket) => socket,
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
                 Err(error) => return Err(ProviderError::Io("claim a slot", error)),
@@ -77,24 +77,24 @@ impl Slot {
         self.number
     }
 
-    /// What is readable when something was handed over.
+    /// The socket that is readable when a datagram was forwarded to this process.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// Hands something to another process of this host. What its queue does not take now is tried
     /// again, if [`Self::retry`] is called at [`Self::retry_at`].
-    pub(crate) fn hand(&self, now: Instant, to: Addressee, bytes: &[u8]) -> Handed {
+    pub(crate) fn forward(&self, now: Instant, to: Destination, bytes: &[u8]) -> ForwardResult {
         let mut unsent = self.unsent();
         if !unsent.waits_for(to) {
-            let handed = self.send(to, bytes);
-            if handed != Handed::Full {
-                return handed;
+            let forwarded = self.send(to, bytes);
+            if forwarded != ForwardResult::Full {
+                return forwarded;
             }
         }
-        let handed = unsent.push(now, to, bytes);
+        let forwarded = unsent.push(now, to, bytes);
         self.waiting.store(unsent.len(), Ordering::Release);
-        handed
+        forwarded
     }
 
     /// When forwarded datagrams are to be tried again, if any wait.
@@ -126,17 +126,17 @@ impl Slot {
         self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, to: Addressee, bytes: &[u8]) -> Handed {
+    fn send(&self, to: Destination, bytes: &[u8]) -> ForwardResult {
         let sent = SocketAddr::from_abstract_name(name(to))
             .and_then(|address| self.socket.send_to_addr(bytes, &address));
         match sent {
-            Ok(_) => Handed::Over,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Handed::Full,
-            Err(_) => Handed::Nobody,
+            Ok(_) => ForwardResult::Sent,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => ForwardResult::Full,
+            Err(_) => ForwardResult::NoProcess,
         }
     }
 
-    /// Takes what was handed over, if anything was.
+    /// Receives a forwarded datagram, if there is one.
     pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
         self.socket.recv(buffer).ok()
     }
@@ -151,19 +151,19 @@ pub(crate) struct Service {
 impl Service {
     /// Claims it.
     pub(crate) fn claim(service: u64) -> Result<Service, ProviderError> {
-        match bind(&name(Addressee::Service(service))) {
+        match bind(&name(Destination::Service(service))) {
             Ok(socket) => Ok(Service { socket }),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(ProviderError::Busy),
             Err(error) => Err(ProviderError::Io("claim a service", error)),
         }
     }
 
-    /// What is readable when something was handed over.
+    /// The socket that is readable when a datagram was forwarded to this process.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Takes what was handed over, if anything was.
+    /// Receives a forwarded datagram, if there is one.
     pub(crate) fn take(&self, buffer: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
         self.socket.recv(buffer).ok()
     }
@@ -184,10 +184,10 @@ impl Claimed {
 
 impl ServiceClaim for Claimed {}
 
-fn name(of: Addressee) -> String {
+fn name(of: Destination) -> String {
     match of {
-        Addressee::Slot(number) => format!("fairway-verbs-{number}"),
-        Addressee::Service(number) => format!("fairway-verbs-service-{number:x}"),
+        Destination::Slot(number) => format!("fairway-verbs-{number}"),
+        Destination::Service(number) => format!("fairway-verbs-service-{number:x}"),
     }
 }
 

@@ -54,10 +54,10 @@
 mod delayed_errors;
 mod deregister;
 mod header;
+mod immediate_tag;
 mod link;
 mod links;
 mod memory;
-mod note;
 mod process_completions;
 mod queue;
 mod queue_pair;

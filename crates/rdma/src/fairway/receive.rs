@@ -15,7 +15,7 @@ use fairway_roce::{
 use fairway_runtime::Gone;
 
 use super::header::{HEADER_BYTES, header};
-use super::note::Note;
+use super::immediate_tag::ImmediateTag;
 use super::shared::jetty_of;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::addresses::NOWHERE;
@@ -219,9 +219,9 @@ impl Verbs {
         }
         let datagrams = config.transport == Transport::Ud;
         let before = if datagrams { HEADER_BYTES } else { 0 };
-        let (note, solicited) = Note::decode(ended.immediate.unwrap_or_default());
+        let (tag, solicited) = ImmediateTag::decode(ended.immediate.unwrap_or_default());
         // A WRITE with immediate data leaves the memory of the receive that it takes alone.
-        let placed = if matches!(note, Note::Write(_)) { 0 } else { ended.bytes };
+        let placed = if matches!(tag, ImmediateTag::Write(_)) { 0 } else { ended.bytes };
         // Memory that nothing goes to is not looked at, as over adapters.
         if before + placed > 0 && !self.regions.holds(config.domain, &record.local) {
             // Deregistered since it was posted: its bytes went nowhere.
@@ -235,9 +235,9 @@ impl Verbs {
             id: record.id,
             queue_pair: number,
             status: Status::Success,
-            kind: note.kind(),
+            kind: tag.kind(),
             bytes: ended.bytes + before,
-            tail: note.tail(),
+            tail: tag.tail(),
             value: 0,
             from,
             solicited,

@@ -15,9 +15,9 @@ use fairway_roce::{
 };
 use fairway_runtime::{Gone, clock};
 
+use super::immediate_tag::ImmediateTag;
 use super::link::{CONNECT_TIMEOUT, DATAGRAM_CONNECT_TIMEOUT};
 use super::memory::{copy, remote};
-use super::note::Note;
 use super::queue_pair::QueuePair;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::slot_of;
@@ -497,8 +497,8 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         Transport::Rc => (SENDS, WRITES),
         Transport::Uc | Transport::Ud => (LOST_SENDS, LOST_WRITES),
     };
-    let message = |note: Note| {
-        let work = EngineWork::SendImmediate { target, immediate: note.encode(solicited) };
+    let message = |tag: ImmediateTag| {
+        let work = EngineWork::SendImmediate { target, immediate: tag.encode(solicited) };
         (number == 0).then_some((work, whole, sends))
     };
     // Of no bytes, one operation asks whether the peer's queue pair is there and grants the access.
@@ -515,12 +515,12 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         (number == 0).then_some((work, nothing, ANSWERS))
     };
     let (work, local, (mode, tag)) = match &send.request.work {
-        Work::Send { tail } => message(Note::of(tail))?,
+        Work::Send { tail } => message(ImmediateTag::of(tail))?,
         Work::Write { immediate: Some(immediate), .. } if send.length == 0 => {
-            message(Note::Write(*immediate))?
+            message(ImmediateTag::Write(*immediate))?
         }
         Work::Write { remote: to, immediate: Some(immediate) } => {
-            let immediate = Note::Write(*immediate).encode(solicited);
+            let immediate = ImmediateTag::Write(*immediate).encode(solicited);
             let work = EngineWork::WriteImmediate { remote: there(to), target, immediate };
             (number == 0).then_some((work, whole, sends))?
         }
@@ -535,8 +535,9 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         Work::Datagram { to, q_key, immediate } => {
             let jetty = JettyId::new(to.queue_pair.value() & (PAIRS_MAX - 1));
             let target = Target { jetty, token_value: *q_key, hint: 0 };
-            let note = immediate.map_or(Note::Send, Note::Immediate).encode(solicited);
-            let work = EngineWork::SendImmediate { target, immediate: note };
+            let tag =
+                immediate.map_or(ImmediateTag::Send, ImmediateTag::Immediate).encode(solicited);
+            let work = EngineWork::SendImmediate { target, immediate: tag };
             (number == 0).then_some((work, whole, (ServiceMode::Uno, Tag::No)))?
         }
     };

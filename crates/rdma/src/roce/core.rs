@@ -14,8 +14,8 @@ use fairway_runtime::{
 };
 use std::collections::HashSet;
 
-use super::hand_over::{Notice, Outside};
 use super::network::{Arrived, Network};
+use super::outside::{Notice, Outside};
 use super::packets::{Packets, RoceIo, Waiting, is_acknowledgement};
 use super::reorder_buffer::ReorderBuffer;
 

@@ -11,8 +11,8 @@ use fairway_device::{CompletionQueueId, Device, LocalRange, Placement, VerdictOf
 use fairway_engine::wire::Instant;
 use fairway_port::Arrival;
 
-use super::hand_over::{Notice, Outside};
 use super::network::Network;
+use super::outside::{Notice, Outside};
 use super::packets::{Packets, RoceIo, Waiting};
 use super::{Driver, Parts, Process, assemble, check, sockets};
 use crate::slot::Slot;

@@ -10,7 +10,7 @@ use fairway_runtime::Destination;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
-use super::hand_over::Notice;
+use super::outside::Notice;
 use super::packets::{Pushed, RoceIo, crc32, outer};
 use super::routes::{Local, Routes, Way};
 use crate::forwarded::{self, FORWARDED_BYTES_MAX, ForwardedDatagram, MANAGEMENT_BYTES};
@@ -126,12 +126,12 @@ impl Network {
         }
     }
 
-    /// `handed`: another process has handed it over.
+    /// `forwarded`: another process has handed it over.
     fn judge<'a>(
         &mut self,
         port: &UdpPort,
         arrived: Arrived<'a>,
-        handed: bool,
+        forwarded: bool,
     ) -> Option<Genuine<'a>> {
         let Arrived { source, destination, datagram, .. } = arrived;
         let Some(queue_pair) = destination_of(datagram) else {
@@ -140,7 +140,7 @@ impl Network {
         };
         let managed = queue_pair.value() == 1;
         if slot_of(queue_pair) != self.slot.number() && !managed {
-            match destination.port() == ROCE_PORT && !handed {
+            match destination.port() == ROCE_PORT && !forwarded {
                 true => self.hand_on(port, &arrived, queue_pair),
                 false => self.counters.malformed += 1,
             }
@@ -160,7 +160,7 @@ impl Network {
             return None;
         };
         if managed {
-            self.take_management(number, &arrived, &decoded, handed);
+            self.take_management(number, &arrived, &decoded, forwarded);
             return None;
         }
         Some(Genuine { source: number, arrived, decoded })
@@ -183,12 +183,12 @@ impl Network {
         let socket = self.routes.private_of(destination.ip());
         let written = forwarded.write(&mut self.forwarded);
         let (Some(length), Some(socket)) = (written, socket) else {
-            self.counters.not_handed_on += 1;
+            self.counters.not_forwarded += 1;
             return;
         };
         match port.send_one(socket, &to, &self.forwarded[..length]) {
-            Ok(()) => self.counters.handed_on += 1,
-            Err(_) => self.counters.not_handed_on += 1,
+            Ok(()) => self.counters.forwarded += 1,
+            Err(_) => self.counters.not_forwarded += 1,
         }
     }
 
@@ -197,13 +197,13 @@ impl Network {
         source: u64,
         arrived: &Arrived<'_>,
         decoded: &Decoded,
-        handed: bool,
+        forwarded: bool,
     ) {
         let payload = &arrived.datagram[decoded.header_len..][..decoded.payload_len];
         match (decoded.packet.operation, <&[u8; 256]>::try_from(payload)) {
             (Operation::Datagram { deth, .. }, Ok(bytes)) if deth.q_key == MANAGEMENT_Q_KEY => {
                 let (from, bytes) = (arrived.source.ip(), Box::new(*bytes));
-                self.notices.push(Notice::Management { source, from, bytes, handed });
+                self.notices.push(Notice::Management { source, from, bytes, forwarded });
             }
             _ => self.counters.malformed += 1,
         }
@@ -237,8 +237,8 @@ impl Network {
             Some(ForwardedDatagram::Management { from, bytes }) => {
                 self.counters.handed_over += 1;
                 if let Some(source) = self.routes.number_of_sender(from) {
-                    let (bytes, handed) = (Box::new(*bytes), true);
-                    self.notices.push(Notice::Management { source, from, bytes, handed });
+                    let (bytes, forwarded) = (Box::new(*bytes), true);
+                    self.notices.push(Notice::Management { source, from, bytes, forwarded });
                 }
             }
             Some(ForwardedDatagram::Packet { .. }) | None => self.counters.malformed += 1,
@@ -288,8 +288,8 @@ impl Network {
         // The process that receives a datagram routes it, and this process may be the one.
         let from = way.from.ip();
         let source = self.routes.number(from).ok_or(ProviderError::Limit("addresses"))?;
-        let (bytes, handed) = (Box::new(*bytes), false);
-        self.notices.push(Notice::Management { source, from, bytes, handed });
+        let (bytes, forwarded) = (Box::new(*bytes), false);
+        self.notices.push(Notice::Management { source, from, bytes, forwarded });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use fairway_engine::wire::{Duration, Instant};
 
-use super::{Addressee, Handed};
+use super::{Destination, ForwardResult};
 
 /// The first retry comes so much later. Each further one waits a quarter of the oldest forwarded
 /// datagram's age.
@@ -22,7 +22,7 @@ const OF_ONE_MAX: usize = 512;
 const OF_ALL_MAX: usize = 4096;
 
 struct Unsent {
-    to: Addressee,
+    to: Destination,
     bytes: Box<[u8]>,
     since: Instant,
 }
@@ -39,7 +39,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// A later forwarded datagram to this addressee has to wait behind an earlier one.
-    pub(super) fn waits_for(&self, to: Addressee) -> bool {
+    pub(super) fn waits_for(&self, to: Destination) -> bool {
         self.forwarded.iter().any(|forwarded| forwarded.to == to)
     }
 
@@ -48,19 +48,23 @@ impl Queue {
     }
 
     /// Keeps a forwarded datagram, if there is room.
-    pub(super) fn push(&mut self, now: Instant, to: Addressee, bytes: &[u8]) -> Handed {
+    pub(super) fn push(&mut self, now: Instant, to: Destination, bytes: &[u8]) -> ForwardResult {
         let of_one = self.forwarded.iter().filter(|forwarded| forwarded.to == to).count();
         if of_one >= OF_ONE_MAX || self.forwarded.len() >= OF_ALL_MAX {
-            return Handed::Full;
+            return ForwardResult::Full;
         }
         self.forwarded.push_back(Unsent { to, bytes: bytes.into(), since: now });
         self.retry_at.get_or_insert(now + RETRY_INTERVAL_MIN);
-        Handed::Later
+        ForwardResult::Later
     }
 
     /// Tries all of them again. What one addressee does not take holds up no other's.
-    pub(super) fn retry(&mut self, now: Instant, mut send: impl FnMut(Addressee, &[u8]) -> Handed) {
-        let mut full: Vec<Addressee> = Vec::new();
+    pub(super) fn retry(
+        &mut self,
+        now: Instant,
+        mut send: impl FnMut(Destination, &[u8]) -> ForwardResult,
+    ) {
+        let mut full: Vec<Destination> = Vec::new();
         let mut dropped = 0;
         self.forwarded.retain(|forwarded| {
             if now.is_at_or_after(forwarded.since + AGE_MAX) {
@@ -71,12 +75,12 @@ impl Queue {
                 return true;
             }
             match send(forwarded.to, &forwarded.bytes) {
-                Handed::Over => false,
-                Handed::Full | Handed::Later => {
+                ForwardResult::Sent => false,
+                ForwardResult::Full | ForwardResult::Later => {
                     full.push(forwarded.to);
                     true
                 }
-                Handed::Nobody => {
+                ForwardResult::NoProcess => {
                     dropped += 1;
                     false
                 }
@@ -95,18 +99,18 @@ impl Queue {
 mod tests {
     use super::*;
 
-    const ONE: Addressee = Addressee::Slot(1);
-    const OTHER: Addressee = Addressee::Slot(2);
+    const ONE: Destination = Destination::Slot(1);
+    const OTHER: Destination = Destination::Slot(2);
 
     /// What `send` was called with, by a queue that has room for so many.
-    fn retry(queue: &mut Queue, now: Instant, room: usize) -> Vec<(Addressee, u8)> {
+    fn retry(queue: &mut Queue, now: Instant, room: usize) -> Vec<(Destination, u8)> {
         let mut taken = Vec::new();
         queue.retry(now, |to, bytes| {
             if taken.iter().filter(|(other, _)| *other == to).count() == room {
-                return Handed::Full;
+                return ForwardResult::Full;
             }
             taken.push((to, bytes[0]));
-            Handed::Over
+            ForwardResult::Sent
         });
         taken
     }
@@ -116,7 +120,7 @@ mod tests {
         let mut queue = Queue::default();
         let mut now = Instant::ZERO;
         for number in 0..25 {
-            assert_eq!(queue.push(now, ONE, &[number]), Handed::Later);
+            assert_eq!(queue.push(now, ONE, &[number]), ForwardResult::Later);
         }
         let mut arrived = Vec::new();
         while let Some(at) = queue.retry_at {
@@ -158,9 +162,9 @@ mod tests {
         let mut queue = Queue::default();
         let pushed = |queue: &mut Queue, to| queue.push(Instant::ZERO, to, &[0]);
         for _ in 0..OF_ONE_MAX {
-            assert_eq!(pushed(&mut queue, ONE), Handed::Later);
+            assert_eq!(pushed(&mut queue, ONE), ForwardResult::Later);
         }
-        assert_eq!(pushed(&mut queue, ONE), Handed::Full);
-        assert_eq!(pushed(&mut queue, OTHER), Handed::Later);
+        assert_eq!(pushed(&mut queue, ONE), ForwardResult::Full);
+        assert_eq!(pushed(&mut queue, OTHER), ForwardResult::Later);
     }
 }

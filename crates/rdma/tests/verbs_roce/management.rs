@@ -66,7 +66,7 @@ fn forwarded_datagram_is_not_forwarded_again() {
         assert_eq!(heard(&there, 1).len(), 1);
         assert_eq!(heard(&here, 1).len(), 1);
     }
-    assert_eq!(there.provider.network_counters().handed_on, 0);
+    assert_eq!(there.provider.network_counters().forwarded, 0);
 }
 
 /// More than the queue of a Unix socket takes, of which Linux says how much that is.
@@ -82,7 +82,7 @@ fn a_burst_to_a_busy_neighbour_arrives() {
     let numbers: Vec<u8> = heard(&there, count).into_iter().map(|(_, number, _)| number).collect();
     assert_eq!(numbers, (0..count).map(|number| number as u8).collect::<Vec<_>>());
     let counters = here.provider.network_counters();
-    assert_eq!((counters.handed_on, counters.not_handed_on), (count as u64, 0));
+    assert_eq!((counters.forwarded, counters.not_forwarded), (count as u64, 0));
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn garbage_does_no_harm() {
 }
 
 #[test]
-fn a_packet_that_came_to_the_wrong_provider_is_handed_on() {
+fn a_packet_that_came_to_the_wrong_provider_is_forwarded() {
     let own = own_options();
     let nodes = [Node::new(&own), Node::new(&own)];
     let pairs = nodes.each_ref().map(listening);
@@ -110,7 +110,7 @@ fn a_packet_that_came_to_the_wrong_provider_is_handed_on() {
         assert_eq!(node.memory.read(32, 4), source.octets());
     }
     let counted = nodes.each_ref().map(|node| node.provider.network_counters());
-    assert_eq!(counted.iter().map(|counters| counters.handed_on).sum::<u64>(), 1);
+    assert_eq!(counted.iter().map(|counters| counters.forwarded).sum::<u64>(), 1);
     assert_eq!(counted.iter().map(|counters| counters.handed_over).sum::<u64>(), 1);
 }
 
@@ -134,7 +134,7 @@ fn only_providers_of_this_host_hand_packets_over() {
     UnixDatagram::unbound().unwrap().send_to_addr(&forwarded, &slot).unwrap();
     let real = datagram(liar.local_addr().unwrap(), to, pair, &[2; 64]);
     node.until_counted(|counters| {
-        counters.malformed + counters.damaged + counters.not_handed_on + counters.handed_over > 1
+        counters.malformed + counters.damaged + counters.not_forwarded + counters.handed_over > 1
     });
     liar.send_to(&real, to).unwrap();
     node.received(1);

@@ -1,5 +1,5 @@
-//! What the listener of a provider is called for, once the lock is free; and management datagrams
-//! that are handed on to other processes.
+//! Notices for the listener of a provider, which is called without the lock, and management
+//! datagrams that are forwarded to other processes.
 
 use fairway_engine::CompletionQueueId;
 use fairway_roce::Event;
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::forwarded::{FORWARDED_BYTES_MAX, ForwardedDatagram, MANAGEMENT_BYTES};
-use crate::slot::{Addressee, Handed, Slot};
+use crate::slot::{Destination, ForwardResult, Slot};
 use crate::{Listener, Management, NetworkCounters, Routed};
 
-/// Something for the listener.
+/// A notice for the listener.
 #[derive(Debug)]
 pub(crate) enum Notice {
     Completion(CompletionQueueId),
@@ -21,33 +21,33 @@ pub(crate) enum Notice {
         source: u64,
         from: IpAddr,
         bytes: Box<[u8; MANAGEMENT_BYTES]>,
-        /// Another process has handed it over: it is not handed on any further.
-        handed: bool,
+        /// Another process has forwarded it: it is not forwarded again.
+        forwarded: bool,
     },
 }
 
-/// What is reached without the lock.
+/// State that is used without the lock.
 pub(crate) struct Outside {
     slot: Arc<Slot>,
     listener: Arc<dyn Listener>,
     /// Management datagrams that were handed on, and those that were not.
-    handed_on: AtomicU64,
-    not_handed_on: AtomicU64,
+    forwarded: AtomicU64,
+    not_forwarded: AtomicU64,
 }
 
 impl Outside {
     pub(super) fn new(slot: Arc<Slot>, listener: Arc<dyn Listener>) -> Outside {
-        let (handed_on, not_handed_on) = (AtomicU64::new(0), AtomicU64::new(0));
-        Outside { slot, listener, handed_on, not_handed_on }
+        let (forwarded, not_forwarded) = (AtomicU64::new(0), AtomicU64::new(0));
+        Outside { slot, listener, forwarded, not_forwarded }
     }
 
     /// Counts what was handed on from here, too.
     pub(super) fn add_counters(&self, counters: &mut NetworkCounters) {
         // What waits counts as handed on until it is dropped.
         let dropped = self.slot.dropped();
-        let handed_on = self.handed_on.load(Ordering::Relaxed);
-        counters.handed_on += handed_on.saturating_sub(dropped);
-        counters.not_handed_on += self.not_handed_on.load(Ordering::Relaxed) + dropped;
+        let forwarded = self.forwarded.load(Ordering::Relaxed);
+        counters.forwarded += forwarded.saturating_sub(dropped);
+        counters.not_forwarded += self.not_forwarded.load(Ordering::Relaxed) + dropped;
     }
 
     /// Calls the listener. True if something now waits to be handed on, which a sleeping thread
@@ -58,8 +58,8 @@ impl Outside {
             match notice {
                 Notice::Completion(queue) => self.listener.completion(queue),
                 Notice::Event(event) => self.listener.event(event),
-                Notice::Management { source, from, bytes, handed } => {
-                    waits |= self.route(source, from, &bytes, handed);
+                Notice::Management { source, from, bytes, forwarded } => {
+                    waits |= self.route(source, from, &bytes, forwarded);
                 }
             }
         }
@@ -73,7 +73,7 @@ impl Outside {
         source: u64,
         from: IpAddr,
         bytes: &[u8; MANAGEMENT_BYTES],
-        handed: bool,
+        forwarded: bool,
     ) -> bool {
         let datagram = Management { source, from, bytes, deliverable: true };
         let to = match self.listener.management(&datagram) {
@@ -81,22 +81,22 @@ impl Outside {
             Routed::Slot(number) if number == self.slot.number() => return false,
             // A datagram is handed on once: two processes that each take it for the other's would
             // never stop.
-            _ if handed => return false,
-            Routed::Slot(number) => Addressee::Slot(number),
-            Routed::Service(service) => Addressee::Service(service),
+            _ if forwarded => return false,
+            Routed::Slot(number) => Destination::Slot(number),
+            Routed::Service(service) => Destination::Service(service),
         };
         let mut forwarded = [0; FORWARDED_BYTES_MAX];
         let length =
             ForwardedDatagram::Management { from, bytes }.write(&mut forwarded).unwrap_or(0);
-        let handed = self.slot.hand(clock::now(), to, &forwarded[..length]);
-        let counter = match handed {
-            Handed::Over | Handed::Later => &self.handed_on,
-            Handed::Nobody | Handed::Full => &self.not_handed_on,
+        let forwarded = self.slot.forward(clock::now(), to, &forwarded[..length]);
+        let counter = match forwarded {
+            ForwardResult::Sent | ForwardResult::Later => &self.forwarded,
+            ForwardResult::NoProcess | ForwardResult::Full => &self.not_forwarded,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        if handed == Handed::Nobody {
+        if forwarded == ForwardResult::NoProcess {
             self.listener.management(&Management { deliverable: false, ..datagram });
         }
-        handed == Handed::Later
+        forwarded == ForwardResult::Later
     }
 }
