@@ -219,7 +219,7 @@ pub(crate) struct PerfOptions {
     pub(crate) connect: Option<String>,
 
     #[command(flatten)]
-    pub(crate) patience: ConnectOptions,
+    pub(crate) connection: ConnectOptions,
 
     /// Bytes per operation [default: 64K; latency, load, store and --order UNO: 64; atomics: 8]
     #[arg(long, value_parser = quantity::size, conflicts_with = "sizes")]
@@ -351,7 +351,7 @@ pub(crate) struct CopyOptions {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) patience: ConnectOptions,
+    pub(crate) connection: ConnectOptions,
 
     #[command(flatten)]
     pub(crate) net: NetOptions,

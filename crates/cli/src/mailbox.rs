@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use fairway::Event;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     fn context() -> Context {
         let builder = Context::builder().bind(std::net::Ipv4Addr::LOCALHOST.into());
@@ -278,8 +278,8 @@ mod tests {
         let server = context();
         let mailbox = Mailbox::new(&server, Some(1001), 64).expect("a mailbox");
         let connected = |client: &Context| {
-            client.connect(server.local_addrs()[0], PATIENCE).expect("a connection");
-            match server.wait_event(PATIENCE) {
+            client.connect(server.local_addrs()[0], TIMEOUT).expect("a connection");
+            match server.wait_event(TIMEOUT) {
                 Ok(Event::Connected(peer)) => peer,
                 other => panic!("{other:?}"),
             }
@@ -294,7 +294,7 @@ mod tests {
         let inbox = Mailbox::new(&honest, None, 64).expect("a mailbox");
         for _ in 0..20 {
             mailbox.send(&to_honest, inbox.jetty.number(), b"answer").expect("a slot");
-            let mail = inbox.wait(PATIENCE).expect("no error").expect("a message");
+            let mail = inbox.wait(TIMEOUT).expect("no error").expect("a message");
             assert_eq!(mail.bytes, b"answer");
             // It is given back.
             while mailbox.state().out.contains_key(&to_honest.channel()) {

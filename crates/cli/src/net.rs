@@ -210,9 +210,9 @@ impl NetOptions {
         &self,
         host: &str,
         to: &Service,
-        patience: &ConnectOptions,
+        options: &ConnectOptions,
     ) -> Result<(Context, Peer), Failure> {
-        self.connect_with(host, to, patience, |builder| builder)
+        self.connect_with(host, to, options, |builder| builder)
     }
 
     /// The same, with further settings. Where no program listens at an address of the host, its
@@ -221,14 +221,14 @@ impl NetOptions {
         &self,
         host: &str,
         to: &Service,
-        patience: &ConnectOptions,
+        options: &ConnectOptions,
         with: impl Fn(Builder) -> Builder,
     ) -> Result<(Context, Peer), Failure> {
         let servers = resolve(host, to.port, self.bind.map(|listen| listen.address))?;
         let mut refused = None;
         for server in servers {
             let context = with(self.builder(0, Some(server.ip()))).build()?;
-            match context.connect(server, patience.connect_timeout) {
+            match context.connect(server, options.connect_timeout) {
                 Ok(peer) => {
                     self.warn_of_paths(&peer);
                     if let Some(text) = self.mtu.and_then(|asked| shorter(asked, peer.mtu())) {

@@ -16,7 +16,7 @@ use common::{DEADLINE, Running};
 
 /// How long a screen may take: what is shown first comes an interval after `top` began, and the
 /// longest is 45 s.
-const PATIENCE: Duration = DEADLINE.saturating_mul(3);
+const TIMEOUT: Duration = DEADLINE.saturating_mul(3);
 
 /// What is on the screen before `top` begins.
 const BEFORE: &str = "what was here before";
@@ -89,7 +89,7 @@ impl Terminal {
                 return lines;
             }
             let shown = lines.join("\n");
-            assert!(begun.elapsed() < PATIENCE, "it does not show {what}, but\n{shown}");
+            assert!(begun.elapsed() < TIMEOUT, "it does not show {what}, but\n{shown}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -24,7 +24,7 @@ const PER_TIMEOUT: u64 = 32;
 /// gone, for the peer to be declared dead. The factors leave room for a few rounds of each. What is
 /// left to be sent takes its time on the wire, or, where windows or slots are small, as many
 /// round trips as there are windows.
-pub(crate) fn patience(plan: &Plan) -> Duration {
+pub(crate) fn timeout(plan: &Plan) -> Duration {
     let longest = plan.profiles.iter().map(|profile| {
         let timeouts = profile.timeout_max.times(12);
         let silence = profile.peer_dead.saturating_add(profile.keep_alive).times(3);

@@ -7,7 +7,7 @@
 
 use crate::adversary::{Adversary, Fault};
 use crate::application::Connection;
-use crate::bounds::{self, TICK_HEALED, patience};
+use crate::bounds::{self, TICK_HEALED, timeout};
 use crate::finding::Finding;
 use crate::hostile;
 use crate::mail::{LETTER, Mail};
@@ -536,7 +536,7 @@ impl Storm {
 
     /// Lets things happen until nothing is pending.
     fn await_quiet(&mut self, healed: Instant) -> Result<(), Finding> {
-        let bound = healed + patience(&self.plan);
+        let bound = healed + timeout(&self.plan);
         while !self.is_quiet() {
             self.step()?;
             if bound.is_before(self.world.now) {

@@ -90,15 +90,15 @@ fn d15_queue_full_is_an_error_not_a_drop() {
         }
         assert!(taken >= 8, "{taken} operations were taken");
         pair.wake();
-        let patience = fairway_engine::wire::Duration::from_secs(1);
-        let ids: Vec<u64> = (0..taken).map(|_| pair.complete(0, patience, &mut fine).id).collect();
+        let timeout = fairway_engine::wire::Duration::from_secs(1);
+        let ids: Vec<u64> = (0..taken).map(|_| pair.complete(0, timeout, &mut fine).id).collect();
         assert_eq!(ids, (0..taken).collect::<Vec<_>>(), "what was taken completes");
         let bytes = taken as usize * 8;
         assert_eq!(pair.memory[1].bytes[4096..4096 + bytes], pair.memory[0].bytes[..bytes]);
         let request = write(&pair, 100, order);
         pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request).unwrap();
         pair.wake();
-        assert_eq!(pair.complete(0, patience, &mut fine).id, 100);
+        assert_eq!(pair.complete(0, timeout, &mut fine).id, 100);
     }
 }
 
@@ -247,12 +247,12 @@ fn d29_channels_have_their_own_sequence_numbers() {
     holds("0,2 0W2>1.roi.so 1W2>1.roi.so 0W1>1.roi.so 1W1>1.roi.so", STRESSED);
     // A packet for the number of a channel that is gone touches nothing of its successor.
     let mut pair = Pair::new(&Settings::default());
-    let patience = fairway_engine::wire::Duration::from_secs(1);
+    let timeout = fairway_engine::wire::Duration::from_secs(1);
     let mut stale = None;
     for id in 0..3 {
         let work = Work::Write { remote: pair.remote(0, 0) };
         pair.post(0, id, work, 64);
-        let done = pair.complete(0, patience, &mut |_, from, transmit| {
+        let done = pair.complete(0, timeout, &mut |_, from, transmit| {
             if from == 0 && matches!(transmit.packet, Packet::Data(_)) {
                 stale = Some(*transmit);
             }
@@ -321,6 +321,6 @@ fn d30_an_unreliable_request_cannot_ask_for_order() {
     let request = write(&pair, 7, uno);
     pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request).unwrap();
     pair.wake();
-    let patience = fairway_engine::wire::Duration::from_secs(1);
-    assert_eq!(pair.complete(0, patience, &mut fine).id, 7);
+    let timeout = fairway_engine::wire::Duration::from_secs(1);
+    assert_eq!(pair.complete(0, timeout, &mut fine).id, 7);
 }

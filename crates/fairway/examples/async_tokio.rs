@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fairway::{Context, Error, JettyOptions, Memory, Rights};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const TASKS: u64 = 16;
 const PIECE: u64 = 4096;
 
@@ -26,7 +26,7 @@ async fn run() -> Result<(), Error> {
     let key = exposed.key();
 
     let client = Context::builder().bind([127, 0, 0, 1].into()).build()?;
-    let peer = client.connect_async(owner.local_addrs()[0], PATIENCE).await?;
+    let peer = client.connect_async(owner.local_addrs()[0], TIMEOUT).await?;
     let jetty = Arc::new(client.create_jetty(JettyOptions::default())?);
     let memory = Memory::from_vec((0..TASKS * PIECE).map(|at| (at / PIECE) as u8).collect());
     let memory = Arc::new(client.register(memory, Rights::NONE)?);
@@ -35,7 +35,7 @@ async fn run() -> Result<(), Error> {
         let (jetty, memory, peer) = (jetty.clone(), memory.clone(), peer.clone());
         tokio::spawn(async move {
             let piece = memory.slice(task * PIECE..(task + 1) * PIECE);
-            jetty.write_all_async(&peer, piece, key.at(task * PIECE), PATIENCE).await
+            jetty.write_all_async(&peer, piece, key.at(task * PIECE), TIMEOUT).await
         })
     });
     for task in tasks.collect::<Vec<_>>() {

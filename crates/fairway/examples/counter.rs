@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fairway::{AtomicOp, Context, Error, JettyOptions, Memory, Rights};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const CLIENTS: u64 = 3;
 const STEPS: u64 = 50;
 
@@ -24,11 +24,11 @@ pub fn main() -> Result<(), Error> {
         let bad = "loss=2%,dup=2%".parse().expect("a description of a network");
         let builder = Context::builder().bind([127, 0, 0, 1].into()).emulate(bad, client);
         let context = builder.build()?;
-        let peer = context.connect(server, PATIENCE)?;
+        let peer = context.connect(server, TIMEOUT)?;
         let jetty = context.create_jetty(JettyOptions::default())?;
         let mut last = 0;
         for _ in 0..STEPS {
-            last = jetty.update(&peer, key.at(0).word64(), AtomicOp::Add(1), PATIENCE)?;
+            last = jetty.update(&peer, key.at(0).word64(), AtomicOp::Add(1), TIMEOUT)?;
         }
         Ok(last)
     };

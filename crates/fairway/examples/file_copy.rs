@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fairway::{Context, Error, JettyOptions, Memory, Rights};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const PIECE: u64 = 256 * 1024;
 const IN_FLIGHT: usize = 8;
 
@@ -49,7 +49,7 @@ fn copy(source: &Path, target: &Path) -> Result<(), Box<dyn std::error::Error>> 
 
     // The sender: the source, mapped, and WRITEs of a piece each.
     let sender = Context::builder().bind([127, 0, 0, 1].into()).build()?;
-    let peer = sender.connect(receiver.local_addrs()[0], PATIENCE)?;
+    let peer = sender.connect(receiver.local_addrs()[0], TIMEOUT)?;
     let local = sender.register(Memory::map_file(&source, false)?, Rights::NONE)?;
     let jetty = sender.create_jetty(JettyOptions::default())?;
     let mut in_flight = 0;
@@ -65,7 +65,7 @@ fn copy(source: &Path, target: &Path) -> Result<(), Box<dyn std::error::Error>> 
     for _ in 0..in_flight {
         wait(&jetty)?;
     }
-    sender.shutdown(PATIENCE)?;
+    sender.shutdown(TIMEOUT)?;
     file.sync_all()?;
     println!("{length} bytes are in {}", target.display());
     Ok(())
@@ -73,5 +73,5 @@ fn copy(source: &Path, target: &Path) -> Result<(), Box<dyn std::error::Error>> 
 
 /// Waits for one WRITE, and fails if it has failed.
 fn wait(jetty: &fairway::Jetty) -> Result<(), Error> {
-    Ok(jetty.wait(PATIENCE)?.result().map(drop)?)
+    Ok(jetty.wait(TIMEOUT)?.result().map(drop)?)
 }

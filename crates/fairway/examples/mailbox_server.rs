@@ -12,7 +12,7 @@ use fairway::{
     Steering, Threshold,
 };
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const ADDRESS: u64 = 0x10b;
 const KEY: u32 = 4711;
 /// Length of a buffer in bytes, and how many there are.
@@ -64,7 +64,7 @@ impl Service {
 
     fn serve(&self) -> Result<(), Error> {
         for request in 0..REQUESTS {
-            let epoch = self.mailbox.wait(PATIENCE)?;
+            let epoch = self.mailbox.wait(TIMEOUT)?;
             let mut text = vec![0; epoch.bytes as usize];
             self.shelf.read_at(epoch.id.value() * BUFFER, &mut text)?;
             let text = String::from_utf8_lossy(&text);
@@ -78,7 +78,7 @@ impl Service {
 
 fn ask(server: std::net::SocketAddr) -> Result<(), Error> {
     let context = Context::builder().bind([127, 0, 0, 1].into()).build()?;
-    let peer = context.connect(server, PATIENCE)?;
+    let peer = context.connect(server, TIMEOUT)?;
     let memory = context.register(Memory::zeroed(BUFFER as usize)?, Rights::NONE)?;
     let jetty = context.create_jetty(JettyOptions::default())?;
     for request in 0..REQUESTS {
@@ -91,7 +91,7 @@ fn ask(server: std::net::SocketAddr) -> Result<(), Error> {
             request,
         )?;
         // The memory may be written again once the put has completed.
-        let done = jetty.wait(PATIENCE)?.result()?;
+        let done = jetty.wait(TIMEOUT)?.result()?;
         assert_eq!(done.id, request);
     }
     Ok(())

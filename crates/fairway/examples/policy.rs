@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fairway::{Context, Error, JettyOptions, Memory, Rights};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const BYTES: u64 = 1 << 20;
 
 /// Writes a mebibyte under each policy.
@@ -36,12 +36,12 @@ fn measure(policy: &str) -> Result<(Duration, u64), Error> {
     let exposed = owner.register(Memory::zeroed(BYTES as usize)?, Rights::WRITE)?;
     let bad = "delay=100us,loss=1%".parse().expect("a description of a network");
     let client = here().emulate(bad, 7).build()?;
-    let peer = client.connect(owner.local_addrs()[0], PATIENCE)?;
+    let peer = client.connect(owner.local_addrs()[0], TIMEOUT)?;
     let data: Vec<u8> = (0..BYTES).map(|at| (at * 31 / 7) as u8).collect();
     let local = client.register(Memory::from_vec(data.clone()), Rights::NONE)?;
     let jetty = client.create_jetty(JettyOptions::default())?;
     let start = Instant::now();
-    jetty.write_all(&peer, local.slice(0..BYTES), exposed.key(), PATIENCE)?;
+    jetty.write_all(&peer, local.slice(0..BYTES), exposed.key(), TIMEOUT)?;
     let took = start.elapsed();
     assert!(exposed.compare(0, &data)?, "every byte is in place");
     Ok((took, peer.stats().lost))

@@ -252,9 +252,9 @@ impl Context {
             Ok::<_, Error>(attempt)
         })?;
         // The attempt has the deadline; the wait only adds a margin for its last poll.
-        let patience = timeout.saturating_add(Duration::from_secs(1));
+        let timeout = timeout.saturating_add(Duration::from_secs(1));
         let ended =
-            shared.wait_for("answer to the connection request", Some(patience), None, |core| {
+            shared.wait_for("answer to the connection request", Some(timeout), None, |core| {
                 core.take_attempt(attempt)
             });
         let state = match ended {

@@ -47,17 +47,17 @@
 //! # let key = offered.key();
 //! # let client = Context::builder().bind([127, 0, 0, 1].into()).build()?;
 //! # let peer = client.connect(owner.local_addrs()[0], Duration::from_secs(5))?;
-//! let patience = Duration::from_secs(5);
+//! let timeout = Duration::from_secs(5);
 //! let local = client.register(Memory::from_vec(b"hello, memory".to_vec()), Rights::NONE)?;
 //! let jetty = client.create_jetty(JettyOptions::default())?;
-//! jetty.write_all(&peer, &local, key.at(100), patience)?;
+//! jetty.write_all(&peer, &local, key.at(100), timeout)?;
 //!
 //! let mut seen = [0; 13];
 //! offered.read_at(100, &mut seen)?;
 //! assert_eq!(&seen, b"hello, memory");
 //!
 //! // A WRITE that leaves the segment is refused by the owner's NIC, and is an error here.
-//! let refused = jetty.write_all(&peer, &local, key.at((1 << 16) - 5), patience);
+//! let refused = jetty.write_all(&peer, &local, key.at((1 << 16) - 5), timeout);
 //! assert!(matches!(refused, Err(Error::Failed { .. })));
 //! # Ok(())
 //! # }
@@ -79,8 +79,8 @@
 //! # let offered = owner.register(Memory::zeroed(1 << 16)?, Rights::READ_WRITE)?;
 //! # let key = offered.key();
 //! # let client = Context::builder().bind([127, 0, 0, 1].into()).build()?;
-//! # let patience = Duration::from_secs(5);
-//! # let peer = client.connect(owner.local_addrs()[0], patience)?;
+//! # let timeout = Duration::from_secs(5);
+//! # let peer = client.connect(owner.local_addrs()[0], timeout)?;
 //! # let jetty = client.create_jetty(JettyOptions::default())?;
 //! let local = client.register(Memory::zeroed(1 << 16)?, Rights::NONE)?;
 //! for number in 0..8 {
@@ -88,7 +88,7 @@
 //!     jetty.read(&peer, local.slice(at..at + 4096), key.at(at), number)?;
 //! }
 //! for _ in 0..8 {
-//!     let done = jetty.wait(patience)?.result()?;
+//!     let done = jetty.wait(timeout)?.result()?;
 //!     assert_eq!(done.bytes, 4096);
 //! }
 //! # Ok(())
@@ -108,18 +108,18 @@
 //! # use fairway::{Context, Error, JettyOptions, Memory, Rights};
 //! # use std::time::Duration;
 //! # fn main() -> Result<(), Error> {
-//! # let patience = Duration::from_secs(5);
+//! # let timeout = Duration::from_secs(5);
 //! # let owner = Context::builder().bind([127, 0, 0, 1].into()).build()?;
 //! # let client = Context::builder().bind([127, 0, 0, 1].into()).build()?;
-//! # let peer = client.connect(owner.local_addrs()[0], patience)?;
+//! # let peer = client.connect(owner.local_addrs()[0], timeout)?;
 //! # let jetty = client.create_jetty(JettyOptions::default())?;
 //! # let local = client.register(Memory::from_vec(b"a message".to_vec()), Rights::NONE)?;
 //! let inbox = owner.create_jetty(JettyOptions::default().number(9))?;
 //! let landing = owner.register(Memory::zeroed(4096)?, Rights::NONE)?;
 //! inbox.post_receive(landing.slice(0..4096), 1)?;
 //!
-//! jetty.send_all(&peer, 9, &local, patience)?;
-//! let arrived = inbox.wait(patience)?.result()?;
+//! jetty.send_all(&peer, 9, &local, timeout)?;
+//! let arrived = inbox.wait(timeout)?.result()?;
 //! assert_eq!(arrived.bytes, 9);
 //! # Ok(())
 //! # }
@@ -140,14 +140,14 @@
 //! # use std::sync::atomic::Ordering;
 //! # use std::time::Duration;
 //! # fn main() -> Result<(), Error> {
-//! # let patience = Duration::from_secs(5);
+//! # let timeout = Duration::from_secs(5);
 //! # let owner = Context::builder().bind([127, 0, 0, 1].into()).build()?;
 //! # let client = Context::builder().bind([127, 0, 0, 1].into()).build()?;
-//! # let peer = client.connect(owner.local_addrs()[0], patience)?;
+//! # let peer = client.connect(owner.local_addrs()[0], timeout)?;
 //! # let jetty = client.create_jetty(JettyOptions::default())?;
 //! let counters = owner.register(Memory::zeroed(4096)?, Rights::ALL)?;
 //! let word = counters.key().at(8).word64();
-//! assert_eq!(jetty.update(&peer, word, AtomicOp::Add(2), patience)?, 0);
+//! assert_eq!(jetty.update(&peer, word, AtomicOp::Add(2), timeout)?, 0);
 //! assert_eq!(counters.atomic_u64(8)?.load(Ordering::SeqCst), 2);
 //! # Ok(())
 //! # }
@@ -165,12 +165,12 @@
 //! # use fairway::{Context, Error, JettyOptions, Memory, Rights};
 //! # use std::time::Duration;
 //! # fn main() -> Result<(), Error> {
-//! # let patience = Duration::from_secs(5);
+//! # let timeout = Duration::from_secs(5);
 //! # let owner = Context::builder().bind([127, 0, 0, 1].into()).build()?;
 //! # let offered = owner.register(Memory::zeroed(1 << 16)?, Rights::READ_WRITE)?;
 //! # let key = offered.key();
 //! # let client = Context::builder().bind([127, 0, 0, 1].into()).build()?;
-//! # let peer = client.connect(owner.local_addrs()[0], patience)?;
+//! # let peer = client.connect(owner.local_addrs()[0], timeout)?;
 //! # let jetty = client.create_jetty(JettyOptions::default())?;
 //! # let local = client.register(Memory::from_vec(vec![1; 8192]), Rights::NONE)?;
 //! use fairway::{Order, Post, ServiceMode};
@@ -178,7 +178,7 @@
 //! let flag = jetty.ordered(Order::strict(ServiceMode::Rot));
 //! data.write(&peer, local.slice(0..8184), key.at(0), 1)?;
 //! flag.write(&peer, local.slice(0..8), key.at(8192), 2)?;
-//! # for _ in 0..2 { jetty.wait(patience)?.result()?; }
+//! # for _ in 0..2 { jetty.wait(timeout)?.result()?; }
 //! # Ok(())
 //! # }
 //! ```

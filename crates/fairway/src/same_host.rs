@@ -10,7 +10,7 @@
 //! counts itself out; a load checks before and after. The owner closes the gate, then waits until
 //! no access is counted in. So no store is done, and no load believed, after the segment was
 //! deregistered; but a process that dies or is stopped at the gate is waited for no longer than
-//! [`PATIENCE`], and if it goes on after that, its one store is done late.
+//! [`TIMEOUT`], and if it goes on after that, its one store is done late.
 //!
 //! **Trust.** The gate is kept by Fairway in every process of the same user, and these trust each
 //! other: one that means harm can open the file for writing whatever the rights are, and keeps its
@@ -47,7 +47,7 @@ pub(crate) fn question_is_sound(bytes: &[u8]) {
 }
 
 /// How long a closed gate waits for accesses that are under way.
-const PATIENCE: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A word that all processes see, and where it is.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Gate {
     fn close(&self) {
         self.closed().store(1, Ordering::SeqCst);
         let start = Instant::now();
-        while self.inside().load(Ordering::SeqCst) != 0 && start.elapsed() < PATIENCE {
+        while self.inside().load(Ordering::SeqCst) != 0 && start.elapsed() < TIMEOUT {
             std::thread::yield_now();
         }
     }

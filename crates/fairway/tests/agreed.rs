@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PATIENCE, Pair, Side, builder, side};
+use common::{Pair, Side, TIMEOUT, builder, side};
 use fairway::{
     Error, Event, Memory, Order, Post, Profile, Refusal, Rights, Segment, SegmentKey, Status,
 };
@@ -46,9 +46,9 @@ fn peer_that_guesses_keys_loses_its_connection() {
     let pair = Pair::of(builder(), builder().profile(profile));
     let (client, server) = (&pair.client, &pair.server);
     let honest = builder().build().unwrap();
-    let peer = honest.connect(server.context.local_addrs()[0], PATIENCE).unwrap();
+    let peer = honest.connect(server.context.local_addrs()[0], TIMEOUT).unwrap();
     let honest = side(honest, peer);
-    assert!(matches!(server.context.wait_event(PATIENCE).unwrap(), Event::Connected(_)));
+    assert!(matches!(server.context.wait_event(TIMEOUT).unwrap(), Event::Connected(_)));
 
     let secret = server.segment(4096, Rights::READ_WRITE);
     let local = client.filled(64, 1);
@@ -67,10 +67,10 @@ fn peer_that_guesses_keys_loses_its_connection() {
         }
     }
     assert!((100..=200).contains(&guesses), "{guesses} guesses");
-    let event = server.context.wait_event(PATIENCE).unwrap();
+    let event = server.context.wait_event(TIMEOUT).unwrap();
     assert!(matches!(&event, Event::KeysRefused(peer) if *peer == server.peer), "{event:?}");
     assert!(!server.peer.is_alive());
-    assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::PeerClosed(_)));
+    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerClosed(_)));
 
     let local = honest.filled(64, 2);
     honest.jetty.write(&honest.peer, &local, secret.key(), 1).unwrap();
@@ -105,7 +105,7 @@ fn peer_that_guesses_keys_gets_no_more_guesses_by_connecting_again() {
     let secret = server.register(memory, Rights::READ_WRITE).unwrap();
     let connect = || {
         let client = builder().build().unwrap();
-        client.connect(server.local_addrs()[0], PATIENCE).map(|peer| side(client, peer))
+        client.connect(server.local_addrs()[0], TIMEOUT).map(|peer| side(client, peer))
     };
     let mut guesses = 0;
     for round in 0.. {
@@ -132,7 +132,7 @@ fn connections_of_one_address_share_its_guesses() {
     let secret = server.register(memory, Rights::READ_WRITE).unwrap();
     let connect = || {
         let client = builder().build().unwrap();
-        let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+        let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
         side(client, peer)
     };
     let [one, other] = [connect(), connect()];

@@ -6,7 +6,7 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{PATIENCE, Pair};
+use common::{Pair, TIMEOUT};
 use fairway::{NotifyTarget, Order, Post, Rights, ServiceMode};
 
 struct Counting;
@@ -59,9 +59,9 @@ fn main() {
             client.jetty.poll(&mut done);
         }
         while done.len() < 23 {
-            done.push(client.jetty.wait(PATIENCE).unwrap());
+            done.push(client.jetty.wait(TIMEOUT).unwrap());
         }
-        let _ = server.jetty.wait(PATIENCE).unwrap();
+        let _ = server.jetty.wait(TIMEOUT).unwrap();
     };
     (0..200).for_each(&mut round);
     let before = ALLOCATIONS.load(Ordering::Relaxed);

@@ -7,7 +7,7 @@ use fairway::{
     Status, WrId,
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(50);
 const BYTES: usize = 300_000;
 
@@ -24,7 +24,7 @@ fn ends() -> Ends {
     let here = || Context::builder().bind([127, 0, 0, 1].into()).build().expect("a context");
     let (owner, client) = (here(), here());
     let exposed = owner.register(Memory::zeroed(BYTES).unwrap(), Rights::ALL).unwrap();
-    let peer = client.connect(owner.local_addrs()[0], PATIENCE).expect("a connection");
+    let peer = client.connect(owner.local_addrs()[0], TIMEOUT).expect("a connection");
     let data = (0..BYTES).map(|at| (at * 7 / 5) as u8).collect();
     let local = client.register(Memory::from_vec(data), Rights::NONE).unwrap();
     let jetty = client.create_jetty(JettyOptions::default()).unwrap();
@@ -41,10 +41,10 @@ fn contents(segment: &Segment) -> Vec<u8> {
 fn bytes_are_in_place_when_write_all_and_read_exact_return() {
     let Ends { exposed, client, peer, local, jetty, .. } = &ends();
     let all = 0..BYTES as u64;
-    jetty.write_all(peer, local.slice(all.clone()), exposed.key(), PATIENCE).unwrap();
+    jetty.write_all(peer, local.slice(all.clone()), exposed.key(), TIMEOUT).unwrap();
     assert_eq!(contents(exposed), contents(local));
     let back = client.register(Memory::zeroed(BYTES).unwrap(), Rights::NONE).unwrap();
-    jetty.read_exact(peer, back.slice(all), exposed.key(), PATIENCE).unwrap();
+    jetty.read_exact(peer, back.slice(all), exposed.key(), TIMEOUT).unwrap();
     assert_eq!(contents(&back), contents(local));
 }
 
@@ -52,7 +52,7 @@ fn bytes_are_in_place_when_write_all_and_read_exact_return() {
 fn refused_blocking_write_is_an_error_that_names_the_status() {
     let Ends { exposed, peer, local, jetty, .. } = &ends();
     let beyond = exposed.key().at(BYTES as u64 - 1);
-    let refused = jetty.write_all(peer, local.slice(0..2), beyond, PATIENCE);
+    let refused = jetty.write_all(peer, local.slice(0..2), beyond, TIMEOUT);
     let error = refused.expect_err("it leaves the segment");
     assert!(
         matches!(error, Error::Failed { operation: "WRITE", status: Status::RemoteAccess }),
@@ -60,18 +60,18 @@ fn refused_blocking_write_is_an_error_that_names_the_status() {
     );
     assert!(error.to_string().contains("the range leaves the segment"), "{error}");
     assert!(contents(exposed).iter().all(|byte| *byte == 0), "nothing was written");
-    jetty.write_all(peer, local.slice(0..2), exposed.key(), PATIENCE).expect("the next one works");
+    jetty.write_all(peer, local.slice(0..2), exposed.key(), TIMEOUT).expect("the next one works");
 }
 
 #[test]
 fn completion_of_a_failed_operation_is_an_err_with_its_number() {
     let Ends { exposed, peer, local, jetty, .. } = &ends();
     jetty.write(peer, local.slice(0..2), exposed.key().at(BYTES as u64), 41).unwrap();
-    let error = jetty.wait(PATIENCE).unwrap().result().expect_err("it was refused");
+    let error = jetty.wait(TIMEOUT).unwrap().result().expect_err("it was refused");
     assert_eq!((error.id, error.operation), (WrId::new(41), CompletionKind::Write));
     assert_eq!(error.status, Status::RemoteAccess);
     jetty.write(peer, local.slice(0..2), exposed.key(), WrId::from(42)).unwrap();
-    let done = jetty.wait(PATIENCE).unwrap().result().expect("it was done");
+    let done = jetty.wait(TIMEOUT).unwrap().result().expect("it was done");
     assert_eq!(done.id, 42);
 }
 
@@ -79,11 +79,11 @@ fn completion_of_a_failed_operation_is_an_err_with_its_number() {
 fn blocking_operations_leave_completions_of_the_jetty_alone() {
     let Ends { exposed, peer, local, jetty, .. } = &ends();
     jetty.write(peer, local.slice(0..8), exposed.key().at(64), 7).unwrap();
-    jetty.write_all(peer, local.slice(8..16), exposed.key().at(72), PATIENCE).unwrap();
+    jetty.write_all(peer, local.slice(8..16), exposed.key().at(72), TIMEOUT).unwrap();
     let word = exposed.key().at(128).word64();
-    assert_eq!(jetty.update(peer, word, AtomicOp::Add(5), PATIENCE).unwrap(), 0);
-    assert_eq!(jetty.update(peer, word, AtomicOp::Swap(9), PATIENCE).unwrap(), 5);
-    let done = jetty.wait(PATIENCE).unwrap();
+    assert_eq!(jetty.update(peer, word, AtomicOp::Add(5), TIMEOUT).unwrap(), 0);
+    assert_eq!(jetty.update(peer, word, AtomicOp::Swap(9), TIMEOUT).unwrap(), 5);
+    let done = jetty.wait(TIMEOUT).unwrap();
     assert_eq!((done.id, done.kind), (WrId::new(7), CompletionKind::Write));
     assert!(matches!(jetty.wait(SHORT), Err(Error::Timeout { .. })), "there is no other");
 }
@@ -94,11 +94,11 @@ fn send_all_returns_when_the_receive_has_the_bytes() {
     let inbox = owner.register(Memory::zeroed(64).unwrap(), Rights::NONE).unwrap();
     let receiver = owner.create_jetty(JettyOptions::default().number(5)).unwrap();
     receiver.post_receive(inbox.slice(0..64), 3).unwrap();
-    jetty.send_all(peer, 5, local.slice(10..20), PATIENCE).unwrap();
+    jetty.send_all(peer, 5, local.slice(10..20), TIMEOUT).unwrap();
     let mut sent = [0; 10];
     local.read_at(10, &mut sent).unwrap();
     assert!(inbox.compare(0, &sent).unwrap());
-    assert_eq!(receiver.wait(PATIENCE).unwrap().result().expect("a message").id, 3);
+    assert_eq!(receiver.wait(TIMEOUT).unwrap().result().expect("a message").id, 3);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn threads_share_a_jetty_for_blocking_operations() {
                 for round in 0..20 {
                     let at = (thread * 20 + round) * 100;
                     let piece = local.slice(at..at + 100);
-                    jetty.write_all(peer, piece, exposed.key().at(at), PATIENCE).unwrap();
+                    jetty.write_all(peer, piece, exposed.key().at(at), TIMEOUT).unwrap();
                 }
             });
         }
@@ -145,13 +145,13 @@ mod tokio_tasks {
         block_on(async {
             let key = exposed.key();
             let both = tokio::join!(
-                jetty.write_all_async(peer, local.slice(0..1000), key, PATIENCE),
-                jetty.update_async(peer, key.at(4096).word64(), AtomicOp::Add(3), PATIENCE),
+                jetty.write_all_async(peer, local.slice(0..1000), key, TIMEOUT),
+                jetty.update_async(peer, key.at(4096).word64(), AtomicOp::Add(3), TIMEOUT),
             );
             both.0.unwrap();
             assert_eq!(both.1.unwrap(), 0);
             let back = client.register(Memory::zeroed(1000).unwrap(), Rights::NONE).unwrap();
-            jetty.read_exact_async(peer, back.slice(0..1000), key, PATIENCE).await.unwrap();
+            jetty.read_exact_async(peer, back.slice(0..1000), key, TIMEOUT).await.unwrap();
             let mut bytes = vec![0; 1000];
             back.read_at(0, &mut bytes).unwrap();
             assert_eq!(bytes, contents(local)[..1000]);
@@ -163,7 +163,7 @@ mod tokio_tasks {
         let Ends { owner, exposed, peer, local, jetty, .. } = &ends();
         block_on(async {
             let beyond = exposed.key().at(BYTES as u64);
-            let refused = jetty.write_all_async(peer, local.slice(0..8), beyond, PATIENCE).await;
+            let refused = jetty.write_all_async(peer, local.slice(0..8), beyond, TIMEOUT).await;
             let refused = refused.expect_err("it leaves the segment");
             assert!(matches!(refused, Error::Failed { .. }), "{refused}");
             owner.simulate_crash();
@@ -177,10 +177,10 @@ mod tokio_tasks {
     fn connection_is_made_from_a_task() {
         let Ends { owner, client, .. } = &ends();
         let server = owner.local_addrs()[0];
-        let peer = block_on(client.connect_async(server, PATIENCE)).expect("a connection");
+        let peer = block_on(client.connect_async(server, TIMEOUT)).expect("a connection");
         assert!(peer.is_alive());
         let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let refused = block_on(client.connect_async(nobody, PATIENCE));
+        let refused = block_on(client.connect_async(nobody, TIMEOUT));
         assert!(matches!(refused, Err(Error::NoListener { .. })), "{refused:?}");
     }
 }

@@ -8,7 +8,7 @@ use fairway_device::{
     SegmentRequest, Verdict,
 };
 use fairway_engine::{self as engine, Nic, policy::PolicySpec};
-use fairway_roce::{self as roce, Host, OwnVerdict};
+use fairway_roce::{self as roce, OwnVerdict, RoceDevice};
 use fairway_wire::roce::RnrTimer;
 use fairway_wire::{AtomicOperator, Cna, Duration, Ecn, Instant, Msn, Psn, Qpn};
 
@@ -42,7 +42,7 @@ impl Protocol for Nic {
     }
 }
 
-impl Protocol for Host {
+impl Protocol for RoceDevice {
     fn arrive(transmit: &roce::Transmit) -> (roce::Received, ScatterList) {
         let (packet, payload) = (transmit.packet, transmit.gather.length());
         let received = roce::Received { source: 0, packet, payload, ecn: Ecn::Capable };
@@ -251,7 +251,7 @@ fn unified_bus_moves_bytes_by_the_contract() {
 fn roce_moves_bytes_by_the_contract() {
     let limits = roce::Limits { queue_pairs: 4, ..roce::Limits::default() };
     let mut made = [0, 1].map(|n: u8| {
-        let mut host = Host::new(&limits, &roce::Profile::default(), n.into());
+        let mut host = RoceDevice::new(&limits, &roce::Profile::default(), n.into());
         let memory = roce::MemoryRequest {
             domain: 1,
             address: 0,

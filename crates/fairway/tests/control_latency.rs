@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{PATIENCE, Pair, builder};
+use common::{Pair, TIMEOUT, builder};
 use fairway::{Context, ControlLatency, LatencySample, Spec};
 
 const ROOM: usize = 1 << 16;
@@ -19,7 +19,7 @@ fn taken(context: &Context, is_enough: impl Fn(&ControlLatency) -> bool) -> Cont
         if is_enough(&found) {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "never enough: {found:?}");
+        assert!(begun.elapsed() < TIMEOUT, "never enough: {found:?}");
     }
 }
 

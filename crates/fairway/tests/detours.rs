@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Pair, builder, content, side};
+use common::{Pair, TIMEOUT, builder, content, side};
 use fairway::{Builder, Event, LongPackets};
 use fairway_port::{Doorbell, Relay, RelayConfig};
 
@@ -95,11 +95,11 @@ fn client_learns_whether_packets_of_full_size_arrive() {
         let _running = relay(&ports, &spec);
         let front = SocketAddr::from(([127, 0, 0, 2], ports[0].port()));
         let client = builder().build().unwrap();
-        let peer = client.connect(front, PATIENCE).unwrap();
+        let peer = client.connect(front, TIMEOUT).unwrap();
         assert_eq!((peer.mtu(), peer.long_packets()), (mtu, LongPackets::Unknown));
         let begun = Instant::now();
         while peer.long_packets() == LongPackets::Unknown {
-            assert!(begun.elapsed() < PATIENCE && peer.is_alive());
+            assert!(begun.elapsed() < TIMEOUT && peer.is_alive());
             // Nothing happens, but the client's timers go on.
             let _ = client.wait_event(Duration::from_millis(20));
         }
@@ -120,8 +120,8 @@ fn set_up_asks_from_ports_of_its_own_when_all_paths_of_the_first_ports_are_dead(
     let _running = relay(&ports, &dead.join(";"));
     let front = SocketAddr::from(([127, 0, 0, 2], ports[0].port()));
     let client = builder().build().unwrap();
-    let peer = client.connect(front, PATIENCE).unwrap();
-    let Event::Connected(back) = server.wait_event(PATIENCE).unwrap() else {
+    let peer = client.connect(front, TIMEOUT).unwrap();
+    let Event::Connected(back) = server.wait_event(TIMEOUT).unwrap() else {
         panic!("something happened before the connection");
     };
     assert_eq!(server.peers().len(), 1, "one connection, however often it was asked for");

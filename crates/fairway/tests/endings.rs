@@ -6,7 +6,7 @@ use std::io::BufRead;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{PATIENCE, Pair, builder, bytes, content, dead_after, side};
+use common::{Pair, TIMEOUT, builder, bytes, content, dead_after, side};
 use fairway::{Builder, Context, Error, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 
 fn mortal() -> Builder {
@@ -23,11 +23,11 @@ fn a_closed_connection_is_gone_on_both_sides() {
     assert!(matches!(client.peer.close(), Err(Error::PeerGone { .. })));
     let posted = client.jetty.write(&client.peer, &local, local.key(), 1);
     assert!(matches!(posted, Err(Error::PeerGone { .. })));
-    let event = server.context.wait_event(PATIENCE).unwrap();
+    let event = server.context.wait_event(TIMEOUT).unwrap();
     assert!(matches!(&event, Event::PeerClosed(peer) if *peer == server.peer), "{event:?}");
     assert!(!server.peer.is_alive());
     // A new connection works, and is another one.
-    let peer = client.context.connect(server.context.local_addrs()[0], PATIENCE).unwrap();
+    let peer = client.context.connect(server.context.local_addrs()[0], TIMEOUT).unwrap();
     assert!(peer.is_alive() && peer != client.peer);
     assert_eq!(peer.incarnation(), client.peer.incarnation());
 }
@@ -63,13 +63,13 @@ fn shutdown_notifies_every_peer() {
     let server = builder().build().unwrap();
     let clients: Vec<Context> = (0..3).map(|_| builder().build().unwrap()).collect();
     for client in &clients {
-        client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+        client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
     }
-    server.shutdown(PATIENCE).unwrap();
+    server.shutdown(TIMEOUT).unwrap();
     for client in &clients {
-        assert!(matches!(client.wait_event(PATIENCE).unwrap(), Event::PeerClosed(_)));
+        assert!(matches!(client.wait_event(TIMEOUT).unwrap(), Event::PeerClosed(_)));
     }
-    assert!(matches!(server.connect(clients[0].local_addrs()[0], PATIENCE), Err(Error::ShutDown)));
+    assert!(matches!(server.connect(clients[0].local_addrs()[0], TIMEOUT), Err(Error::ShutDown)));
     let memory = Memory::zeroed(1).unwrap();
     assert!(matches!(server.register(memory, Rights::NONE), Err(Error::ShutDown)));
     assert!(matches!(server.create_jetty(JettyOptions::default()), Err(Error::ShutDown)));
@@ -79,7 +79,7 @@ fn shutdown_notifies_every_peer() {
 fn dropping_a_context_notifies_every_peer() {
     let Pair { client, server } = Pair::new();
     drop(server);
-    assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::PeerClosed(_)));
+    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerClosed(_)));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
         .collect();
     ids.sort_unstable();
     assert_eq!(ids, [0, 1, 2, 3, 4, 5]);
-    assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::PeerDead(_)));
+    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerDead(_)));
     assert!(!client.peer.is_alive());
     // Their memory can be had back.
     let bytes = local.into_memory().unwrap().into_vec();
@@ -113,7 +113,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
 fn an_idle_peer_that_dies_is_noticed() {
     let pair = Pair::of(mortal(), mortal());
     pair.server.context.simulate_crash();
-    assert!(matches!(pair.client.context.wait_event(PATIENCE).unwrap(), Event::PeerDead(_)));
+    assert!(matches!(pair.client.context.wait_event(TIMEOUT).unwrap(), Event::PeerDead(_)));
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn child_that_serves() {
     let memory = Memory::from_vec(bytes(1 << 20, 7));
     let segment = context.register(memory, Rights::READ_WRITE).unwrap();
     println!("\nserving {} {}", context.local_addrs()[0], segment.key());
-    let _ = context.wait_event(PATIENCE);
-    let _ = context.wait_event(PATIENCE);
+    let _ = context.wait_event(TIMEOUT);
+    let _ = context.wait_event(TIMEOUT);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_killed_process_is_noticed() {
     let address: std::net::SocketAddr = words.next().unwrap().parse().unwrap();
     let key: SegmentKey = words.next().unwrap().parse().unwrap();
     let context = mortal().build().unwrap();
-    let peer = context.connect(address, PATIENCE).unwrap();
+    let peer = context.connect(address, TIMEOUT).unwrap();
     let client = side(context, peer);
     let local = client.open_segment(1 << 20);
     client.jetty.read(&client.peer, &local, key, 1).unwrap();
@@ -162,7 +162,7 @@ fn a_killed_process_is_noticed() {
     child.wait().unwrap();
     client.jetty.write(&client.peer, &local, key, 2).unwrap();
     assert_eq!(client.wait().status, Status::PeerDead);
-    assert!(matches!(client.context.wait_event(PATIENCE).unwrap(), Event::PeerDead(_)));
+    assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerDead(_)));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_restarted_peer_is_a_new_peer() {
             Err(error) => assert!(matches!(error, Error::Io { .. }), "{error}"),
         }
     };
-    let again = client.context.connect(address, PATIENCE).unwrap();
+    let again = client.context.connect(address, TIMEOUT).unwrap();
     assert_ne!(again.incarnation(), client.peer.incarnation());
     assert!(client.peer.is_alive(), "nobody has told yet");
     let local = client.filled(100, 1);
@@ -259,5 +259,5 @@ fn a_dropped_jetty_goes_though_its_last_operation_ends_by_a_timer() {
     drop(client.jetty);
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || tell.send(segment.into_memory().is_ok()));
-    assert_eq!(told.recv_timeout(PATIENCE), Ok(true));
+    assert_eq!(told.recv_timeout(TIMEOUT), Ok(true));
 }

@@ -92,7 +92,7 @@ fn strict_operations_keep_their_order_across_channels() {
             strict.fetch_add(&client.peer, word.key().at(0).word64(), 1, id).unwrap();
         }
         for _ in 0..100 {
-            let done = jetty.wait(PATIENCE).unwrap();
+            let done = jetty.wait(TIMEOUT).unwrap();
             assert_eq!((done.status, done.value), (Status::Success, done.id.value()), "{mode:?}");
         }
         let sent = sent(client);
@@ -113,7 +113,7 @@ fn atomics_of_all_jetties_and_channels_execute_once() {
                     let jetty = client.context.create_jetty(JettyOptions::default()).unwrap();
                     let add = |id| {
                         jetty.fetch_add(&client.peer, key.at(0).word64(), 1, id).unwrap();
-                        jetty.wait(PATIENCE).unwrap().value
+                        jetty.wait(TIMEOUT).unwrap().value
                     };
                     (0..200).map(add).collect()
                 })
@@ -199,7 +199,7 @@ fn a_flood_of_unreliable_packets_leaves() {
             let got = content(&remote);
             got.iter().all(|byte| *byte == got[0] && *byte != !0)
         };
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + TIMEOUT;
         while !is_whole() {
             assert!(Instant::now() < limit, "{engines} engines");
             std::thread::yield_now();
@@ -232,7 +232,7 @@ fn wakers_may_drop_what_they_own() {
         assert!(next.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
         let unreliable = client.jetty.ordered(Order::unreliable());
         unreliable.write(&client.peer, &local, remote.key(), 1).unwrap();
-        if told.recv_timeout(PATIENCE / 4).is_err() {
+        if told.recv_timeout(TIMEOUT / 4).is_err() {
             // Whatever is dropped here would wait for ever as well.
             eprintln!("the waker did not come back");
             std::process::exit(101);
@@ -249,11 +249,11 @@ fn dropped_context_closes_its_channels() {
     let address = server.local_addrs()[0];
     for _ in 0..10 {
         let client = spread(2).build().unwrap();
-        let peer = client.connect(address, PATIENCE).unwrap();
+        let peer = client.connect(address, TIMEOUT).unwrap();
         let segment = client.register(Memory::zeroed(64).unwrap(), Rights::ALL).unwrap();
-        assert!(matches!(server.wait_event(PATIENCE).unwrap(), Event::Connected(_)));
+        assert!(matches!(server.wait_event(TIMEOUT).unwrap(), Event::Connected(_)));
         drop((segment, peer, client));
-        assert!(matches!(server.wait_event(PATIENCE).unwrap(), Event::PeerClosed(_)));
+        assert!(matches!(server.wait_event(TIMEOUT).unwrap(), Event::PeerClosed(_)));
     }
     assert!(server.peers().is_empty());
 }

@@ -9,7 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Pair, builder};
+use common::{Pair, TIMEOUT, builder};
 use fairway::{
     Completion, Context, Error, HostPressure, HostResource, Jetty, JettyOptions, Memory, Rights,
     Segment, Status,
@@ -75,7 +75,7 @@ fn the_host_is_watched() {
     let signals = loop {
         match pair.server.context.host_signals() {
             Some(signals) => break signals,
-            None => assert!(begun.elapsed() < PATIENCE, "it never tells"),
+            None => assert!(begun.elapsed() < TIMEOUT, "it never tells"),
         }
     };
     let watched: Vec<HostResource> = signals.all().map(|(resource, _)| resource).collect();
@@ -115,7 +115,7 @@ fn full_receive_queue_is_reported_to_peers() {
         });
         // The other thread ends whatever happens here.
         let judged = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            let peer = client.connect(address, PATIENCE).unwrap();
+            let peer = client.connect(address, TIMEOUT).unwrap();
             let jetty = client.create_jetty(JettyOptions::default()).unwrap();
             let segment = |rights| server.register(Memory::zeroed(4096).unwrap(), rights).unwrap();
             let to = segment(Rights::READ_WRITE);
@@ -123,7 +123,7 @@ fn full_receive_queue_is_reported_to_peers() {
             let heard = || client.counters().engine.pressure_heard;
             let write = || {
                 jetty.write(&peer, &from, to.key(), 1).unwrap();
-                assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+                assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
             };
             write();
             assert_eq!((heard(), server.is_under_pressure()), (0, false));
@@ -131,10 +131,10 @@ fn full_receive_queue_is_reported_to_peers() {
             let begun = Instant::now();
             // Once may be too few: a period may end between the pressure and the answer.
             while heard() == 0 {
-                assert!(begun.elapsed() < PATIENCE, "the peer never hears");
+                assert!(begun.elapsed() < TIMEOUT, "the peer never hears");
                 stalls.store(true, Ordering::Release);
                 while !server.is_under_pressure() {
-                    assert!(begun.elapsed() < PATIENCE, "the queue is full, and nobody tells");
+                    assert!(begun.elapsed() < TIMEOUT, "the queue is full, and nobody tells");
                     let _ = stranger.send_to(&[0; 1000], address);
                 }
                 let reading = server.host_signals().unwrap().get(HostResource::ReceiveQueue);
@@ -143,7 +143,7 @@ fn full_receive_queue_is_reported_to_peers() {
                 write();
             }
             while server.is_under_pressure() {
-                assert!(begun.elapsed() < PATIENCE, "the queue is empty, and the pressure stays");
+                assert!(begun.elapsed() < TIMEOUT, "the queue is empty, and the pressure stays");
                 std::thread::sleep(Duration::from_millis(1));
             }
             let before = heard();
@@ -198,7 +198,7 @@ impl<'a> Rivals<'a> {
         let mut sent = [0, 0];
         let begun = Instant::now();
         while sent[0] < messages && sent[0] + sent[1] < 10 * messages {
-            assert!(begun.elapsed() < PATIENCE, "{sent:?}");
+            assert!(begun.elapsed() < TIMEOUT, "{sent:?}");
             for (rival, sent) in sent.iter_mut().enumerate() {
                 self.jetties[rival].poll(&mut self.done);
                 for completion in std::mem::take(&mut self.done) {
@@ -221,7 +221,7 @@ impl<'a> Rivals<'a> {
             if wanted.contains(&ratio) {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "{ratio} instead of {wanted:?}");
+            assert!(begun.elapsed() < TIMEOUT, "{ratio} instead of {wanted:?}");
         }
     }
 }

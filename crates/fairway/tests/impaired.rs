@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PATIENCE, Pair, builder, bytes, content};
+use common::{Pair, TIMEOUT, builder, bytes, content};
 use fairway::{Builder, NotifyTarget};
 
 fn worse(spec: &str, seed: u64) -> Builder {
@@ -119,7 +119,7 @@ fn connections_come_about_in_spite_of_loss() {
         let spec = "loss=30%,dup=20%,reorder=2";
         let server = worse(spec, seed).build().unwrap();
         let client = worse(spec, seed + 100).build().unwrap();
-        let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+        let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
         assert!(peer.is_alive());
         assert_eq!(client.peers().len(), 1);
         assert_eq!(server.peers().len(), 1, "one connection, whatever was repeated");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Pair, Side, builder, dead_after};
+use common::{Pair, Side, TIMEOUT, builder, dead_after};
 use fairway::{
     Dispatch, Error, Event, ExceptionMode, GroupOptions, Jetty, JettyOptions, JettyState,
     NotifyTarget, Segment, SegmentKey, Status, To,
@@ -15,7 +15,7 @@ use fairway::{
 /// The next event of a Jetty.
 fn jetty_event(side: &Side) -> Event {
     loop {
-        let event = side.context.wait_event(PATIENCE).unwrap();
+        let event = side.context.wait_event(TIMEOUT).unwrap();
         if matches!(event, Event::JettyFault { .. } | Event::JettyDrained { .. }) {
             return event;
         }
@@ -44,7 +44,7 @@ fn a_suspended_jetty_ends_what_it_began_and_takes_nothing_new() {
     let refused = client.jetty.write(&client.peer, &local, remote.key(), 9);
     assert!(matches!(refused, Err(Error::JettyNotReady)));
     drained(client, &client.jetty);
-    client.jetty.drain(PATIENCE).unwrap();
+    client.jetty.drain(TIMEOUT).unwrap();
     assert_eq!(client.jetty.outstanding(), 0);
     let mut done = Vec::new();
     client.jetty.poll(&mut done);
@@ -142,7 +142,7 @@ fn states_change_only_where_that_makes_sense() {
     assert!(matches!(jetty.reset(), Err(Error::JettyBusy { outstanding: 1 })));
     assert!(matches!(jetty.drain(Duration::from_millis(1)), Err(Error::Timeout { .. })));
     assert_eq!(jetty.outstanding(), 1);
-    jetty.drain(PATIENCE).unwrap();
+    jetty.drain(TIMEOUT).unwrap();
     assert_eq!(client.wait().status, Status::PeerDead);
     jetty.reset().unwrap();
     assert_eq!(jetty.state(), JettyState::Ready);
@@ -164,7 +164,7 @@ fn failures_stop_a_jetty_if_it_asked_for_that() {
         let options = JettyOptions::default().exception(exception);
         let jetty = client.context.create_jetty(options).unwrap();
         jetty.write(&client.peer, local.slice(0..8), wrong, 1).unwrap();
-        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::RemoteAccess);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::RemoteAccess);
         assert_eq!(jetty.state(), after, "{exception:?}");
         if after == JettyState::Ready {
             assert!(client.context.poll_events().is_empty());
@@ -177,7 +177,7 @@ fn failures_stop_a_jetty_if_it_asked_for_that() {
             if after == JettyState::Error { jetty.reset() } else { jetty.resume() }.unwrap();
         }
         jetty.write(&client.peer, local.slice(0..8), remote.key(), 2).unwrap();
-        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
     }
 }
 
@@ -199,7 +199,7 @@ fn numbers_and_tokens() {
     }
     client.jetty.send(&client.peer, To::new(5).token(77), &outbox, 1).unwrap();
     let _ = client.succeed();
-    assert_eq!(jetty.wait(PATIENCE).unwrap().id, 1);
+    assert_eq!(jetty.wait(TIMEOUT).unwrap().id, 1);
     let refused = client.jetty.send(&client.peer, 1 << 20, &outbox, 1);
     assert!(matches!(refused, Err(Error::Number { name: "Jetty", .. })));
 }
@@ -364,7 +364,7 @@ fn nothing_is_lost(dispatch: Dispatch, seed: u64) {
                 false => group.join(&workers[who]).unwrap(),
             }
             is_in[who] = !is_in[who];
-            assert!(start.elapsed() < PATIENCE, "{received} came");
+            assert!(start.elapsed() < TIMEOUT, "{received} came");
         }
         assert!(seen.iter().all(|times| *times == 1), "each once");
         assert!(each.iter().all(|took| *took > 0), "everybody took part: {each:?}");
@@ -396,7 +396,7 @@ fn stopped_jetties_can_be_dropped() {
     }
     let start = Instant::now();
     while client.context.usage().jetties > 1 {
-        assert!(start.elapsed() < PATIENCE, "a Jetty stays behind");
+        assert!(start.elapsed() < TIMEOUT, "a Jetty stays behind");
         client.context.poll();
     }
     let jetties = |event: &Event| matches!(event, Event::JettyDrained { .. });

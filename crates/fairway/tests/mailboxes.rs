@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{PATIENCE, Pair, Side, builder, bytes};
+use common::{Pair, Side, TIMEOUT, builder, bytes};
 use fairway::{
     Epoch, EpochNote, EpochRecord, Error, Mailbox, MailboxAddress, MailboxOptions, Order, Post,
     Rights, Segment, ServiceMode, Status, Steering, Threshold, WhenEmpty,
@@ -40,7 +40,7 @@ fn with_buffers(
 }
 
 fn next(mailbox: &Mailbox) -> Epoch {
-    mailbox.wait(PATIENCE).unwrap()
+    mailbox.wait(TIMEOUT).unwrap()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn the_end_of_an_epoch_is_stored_in_one_cache_line() {
             pair.client.jetty.put(&pair.client.peer, source.slice(half), place, put).unwrap();
         }
     }
-    pair.server.context.wait_record(&record, PATIENCE).unwrap();
+    pair.server.context.wait_record(&record, TIMEOUT).unwrap();
     let seen = record.get().unwrap();
     assert_eq!((seen.length, seen.epoch, seen.operations, seen.id), (4096, 0, 2, 11));
     assert_eq!((seen.address, seen.cancelled, seen.early), (ADDRESS, 0, false));
@@ -131,7 +131,7 @@ fn many_senders_share_a_mailbox_and_no_byte_is_in_the_wrong_epoch() {
     let clients: Vec<Side> = (0..4)
         .map(|seed| {
             let context = builder().emulate(BAD.parse().unwrap(), 10 + seed).build().unwrap();
-            let peer = context.connect(server.local_addrs()[0], PATIENCE).unwrap();
+            let peer = context.connect(server.local_addrs()[0], TIMEOUT).unwrap();
             common::side(context, peer)
         })
         .collect();

@@ -241,11 +241,11 @@ fn several_threads_share_a_context() {
                 let place = key.at(worker * 100_000);
                 for round in 0..10 {
                     jetty.write(peer, &local, place, round).unwrap();
-                    assert_eq!(jetty.wait(common::PATIENCE).unwrap().id, round);
+                    assert_eq!(jetty.wait(common::TIMEOUT).unwrap().id, round);
                 }
                 local.fill_with(0..100_000, |_, piece| piece.fill(0)).unwrap();
                 jetty.read(peer, &local, place, 99).unwrap();
-                assert_eq!(jetty.wait(common::PATIENCE).unwrap().id, 99);
+                assert_eq!(jetty.wait(common::TIMEOUT).unwrap().id, 99);
                 assert!(local.compare(0, &data).unwrap());
             });
         }
@@ -255,7 +255,7 @@ fn several_threads_share_a_context() {
 #[test]
 fn a_context_can_be_its_own_peer() {
     let context = builder().build().unwrap();
-    let peer = context.connect(context.local_addrs()[0], common::PATIENCE).unwrap();
+    let peer = context.connect(context.local_addrs()[0], common::TIMEOUT).unwrap();
     assert_eq!(context.peers().len(), 2, "both ends are here");
     let side = common::side(context, peer);
     let (one, two) = (side.filled(300_000, 1), side.open_segment(300_000));
@@ -267,5 +267,5 @@ fn a_context_can_be_its_own_peer() {
     let mut ids = [side.succeed().id, side.succeed().id];
     ids.sort_unstable();
     assert_eq!(ids, [2, 3]);
-    side.context.shutdown(common::PATIENCE).unwrap();
+    side.context.shutdown(common::TIMEOUT).unwrap();
 }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use common::{PATIENCE, Pair, Side, builder, content, dead_after};
+use common::{Pair, Side, TIMEOUT, builder, content, dead_after};
 use fairway::{
     AtomicOp, Builder, CompletionKind, Error, Event, NotifyTarget, Order, Post, Rights, Segment,
     ServiceMode,
@@ -297,7 +297,7 @@ fn a_batch_keeps_order() {
     let flag = remote.atomic_u64(100_000).unwrap();
     let start = Instant::now();
     while flag.load(Ordering::Acquire) != 77 {
-        assert!(start.elapsed() < PATIENCE, "the flag never came");
+        assert!(start.elapsed() < TIMEOUT, "the flag never came");
         std::thread::yield_now();
     }
     assert!(remote.compare(0, &content(&local)).unwrap(), "the flag came before the data");
@@ -349,7 +349,7 @@ fn the_stash_is_empty_after_a_peer_died() {
     let strict = client.jetty.ordered(Order::strict(ServiceMode::Rot));
     let (mut posted, start) = (0, Instant::now());
     while server.context.usage().held == 0 {
-        assert!(start.elapsed() < PATIENCE, "nothing came too early");
+        assert!(start.elapsed() < TIMEOUT, "nothing came too early");
         if strict.write(&client.peer, &local, remote.key(), posted).is_ok() {
             posted += 1;
         }
@@ -357,7 +357,7 @@ fn the_stash_is_empty_after_a_peer_died() {
     }
     client.context.simulate_crash();
     loop {
-        if let Event::PeerDead(_) = server.context.wait_event(PATIENCE).unwrap() {
+        if let Event::PeerDead(_) = server.context.wait_event(TIMEOUT).unwrap() {
             break;
         }
     }

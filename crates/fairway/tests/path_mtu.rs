@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Pair, Side, builder, builder_v6, bytes, content, engines, side};
+use common::{Pair, Side, TIMEOUT, builder, builder_v6, bytes, content, engines, side};
 use fairway::{
     Context, Event, MailboxAddress, MailboxOptions, Order, Post, Rights, ServiceMode, Status,
     Threshold,
@@ -103,10 +103,10 @@ impl Network {
         let (client, peer, took) = self.inside(CLIENT, || {
             let client = at(CLIENT).build().unwrap();
             let begun = Instant::now();
-            let peer = client.connect(to, PATIENCE).unwrap();
+            let peer = client.connect(to, TIMEOUT).unwrap();
             (client, peer, begun.elapsed())
         });
-        let event = self.inside(SERVER, || server.wait_event(PATIENCE).unwrap());
+        let event = self.inside(SERVER, || server.wait_event(TIMEOUT).unwrap());
         let Event::Connected(back) = event else { panic!("something happened before: {event:?}") };
         (Pair { client: side(client, peer), server: side(server, back) }, took)
     }
@@ -213,7 +213,7 @@ fn demand_that_a_shorter_path_ends_the_connection(label: &str, short: usize) {
     assert_eq!(status, expected);
     let ended = |event: &Event| !matches!(event, Event::PathDown { .. } | Event::PathUp { .. });
     let last = |side: &Side| loop {
-        let event = side.context.wait_event(PATIENCE).unwrap();
+        let event = side.context.wait_event(TIMEOUT).unwrap();
         if ended(&event) {
             return event;
         }
@@ -224,9 +224,9 @@ fn demand_that_a_shorter_path_ends_the_connection(label: &str, short: usize) {
 
     let to = server.context.local_addrs()[0];
     let Side { context, .. } = client;
-    let peer = network.inside(CLIENT, || context.connect(to, PATIENCE).unwrap());
+    let peer = network.inside(CLIENT, || context.connect(to, TIMEOUT).unwrap());
     assert_eq!(peer.mtu(), SHORT);
-    let Event::Connected(back) = server.context.wait_event(PATIENCE).unwrap() else {
+    let Event::Connected(back) = server.context.wait_event(TIMEOUT).unwrap() else {
         panic!("something happened before the connection");
     };
     let pair = Pair { client: side(context, peer), server: side(server.context, back) };
@@ -366,10 +366,10 @@ fn agreed_with_loss(connections: u64, seed: u64) -> Vec<u32> {
     let to = server.local_addrs()[0];
     let connect = |attempt| {
         let client = lossy(seed + attempt);
-        let peer = client.connect(to, PATIENCE).unwrap();
+        let peer = client.connect(to, TIMEOUT).unwrap();
         let back = loop {
             // The end of the one before may be reported late.
-            if let Event::Connected(back) = server.wait_event(PATIENCE).unwrap() {
+            if let Event::Connected(back) = server.wait_event(TIMEOUT).unwrap() {
                 break back;
             }
         };

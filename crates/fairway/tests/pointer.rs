@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{PATIENCE, Pair, builder, content, dead_after};
+use common::{Pair, TIMEOUT, builder, content, dead_after};
 use fairway::{
     Context, Error, Memory, Pod, RemoteMemory, Rights, Segment, SegmentKey, Status, Word,
 };
@@ -185,7 +185,7 @@ fn after_a_timeout_it_goes_on() {
     let server = builder().engines(1).progress_thread(false).build().unwrap();
     let client = builder().build().unwrap();
     let address = server.local_addrs()[0];
-    let peer = driving(&server, || client.connect(address, PATIENCE).unwrap());
+    let peer = driving(&server, || client.connect(address, TIMEOUT).unwrap());
     let segment = server.register(Memory::zeroed(16).unwrap(), Rights::ALL).unwrap();
     let memory = peer.memory(segment.key()).unwrap();
     let (one, two) = (memory.at::<u64>(0).unwrap(), memory.at::<u64>(8).unwrap());
@@ -209,7 +209,7 @@ fn after_a_timeout_it_goes_on() {
 fn a_dead_peer_is_reported() {
     let pair = Pair::of(builder().profile(dead_after(300)), builder());
     let segment = pair.server.segment(16, Rights::ALL);
-    let memory = pair.client.peer.memory(segment.key()).unwrap().with_timeout(PATIENCE);
+    let memory = pair.client.peer.memory(segment.key()).unwrap().with_timeout(TIMEOUT);
     let pointer = memory.at::<u64>(0).unwrap();
     pointer.store(3).unwrap();
     pair.server.context.simulate_crash();

@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Pair, builder, content};
+use common::{Pair, TIMEOUT, builder, content};
 use fairway::NotifyTarget;
 
 /// The smallest executor there is.
@@ -31,8 +31,8 @@ fn block_on<F: Future>(future: F) -> F::Output {
         }
         let since = Instant::now();
         while !unpark.1.swap(false, Ordering::AcqRel) {
-            std::thread::park_timeout(PATIENCE);
-            assert!(since.elapsed() < PATIENCE, "the task was never woken");
+            std::thread::park_timeout(TIMEOUT);
+            assert!(since.elapsed() < TIMEOUT, "the task was never woken");
         }
     }
 }
@@ -144,7 +144,7 @@ fn several_threads_wait_at_once() {
             jetty.post_receive(&room, 1).unwrap();
             jetties.push(jetty.clone());
             scope.spawn(move || {
-                let received = jetty.wait(PATIENCE).unwrap();
+                let received = jetty.wait(TIMEOUT).unwrap();
                 assert_eq!((received.id.value(), received.bytes), (1, 100));
                 drop(room);
             });
@@ -169,7 +169,7 @@ fn without_a_background_thread_the_application_drives() {
             }
         });
         let client = make().build().unwrap();
-        let peer = client.connect(address, PATIENCE).unwrap();
+        let peer = client.connect(address, TIMEOUT).unwrap();
         let side = common::side(client, peer);
         let local = side.filled(100_000, 2);
         let bytes =
@@ -195,7 +195,7 @@ fn several_threads_wait_without_a_background_thread() {
             jetty.post_receive(&room, 1).unwrap();
             let number = jetty.number();
             scope.spawn(move || {
-                assert_eq!(jetty.wait(PATIENCE).unwrap().id, 1);
+                assert_eq!(jetty.wait(TIMEOUT).unwrap().id, 1);
                 drop(room);
             });
             server.jetty.send(&server.peer, number, &local, 1).unwrap();
@@ -242,7 +242,7 @@ fn a_sleeper_is_woken_by_what_another_thread_received() {
         }
         done.store(true, Ordering::Release);
         // Far less than 200 keep-alive intervals: no thread slept through its completion.
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
     });
 }
 
@@ -257,7 +257,7 @@ fn posted_operation_leaves_although_no_thread_polls() {
     // Neither application touches its NIC now; the background threads move it all.
     let start = Instant::now();
     while remote.hash(0..16 << 20).unwrap() != hash {
-        assert!(start.elapsed() < PATIENCE, "it never arrived");
+        assert!(start.elapsed() < TIMEOUT, "it never arrived");
     }
     assert_eq!(client.succeed().id, 1);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PATIENCE, Pair, Side, builder, content};
+use common::{Pair, Side, TIMEOUT, builder, content};
 use fairway::{
     Completion, Context, Error, JettyOptions, Limits, Memory, Post, Refusal, Rights, SegmentKey,
     Status,
@@ -166,10 +166,10 @@ fn full_queues_fail_the_post_and_lose_nothing() {
     let full = jetty.write(&client.peer, &local, remote.key(), 9);
     assert!(matches!(full, Err(Error::QueueFull)));
     for id in 0..4 {
-        assert_eq!(jetty.wait(PATIENCE).unwrap().id, id);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().id, id);
     }
     jetty.write(&client.peer, &local, remote.key(), 9).unwrap();
-    assert_eq!(jetty.wait(PATIENCE).unwrap().id, 9);
+    assert_eq!(jetty.wait(TIMEOUT).unwrap().id, 9);
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn limits_are_named() {
     let server = builder().engines(1).limits(limits).build().unwrap();
     let clients: Vec<Context> = (0..2).map(|_| builder().build().unwrap()).collect();
     let address = server.local_addrs()[0];
-    clients[0].connect(address, PATIENCE).unwrap();
-    let refused = clients[1].connect(address, PATIENCE);
+    clients[0].connect(address, TIMEOUT).unwrap();
+    let refused = clients[1].connect(address, TIMEOUT);
     assert!(matches!(refused, Err(Error::Refused { reason: Refusal::NoResources, .. })));
-    let outgoing = server.connect(clients[1].local_addrs()[0], PATIENCE);
+    let outgoing = server.connect(clients[1].local_addrs()[0], TIMEOUT);
     assert!(matches!(outgoing, Err(Error::Limit { name: "channels" })));
     let make = || server.register(Memory::zeroed(1).unwrap(), Rights::NONE);
     let kept = [make().unwrap(), make().unwrap()];
@@ -221,12 +221,12 @@ fn name_of_a_host_connects_to_its_first_address_that_answers() {
     let both = Context::builder().bind(std::net::Ipv6Addr::UNSPECIFIED.into()).build();
     for client in [builder().build(), both].into_iter().flatten() {
         for peer in [
-            client.connect(("localhost", number), PATIENCE),
-            client.connect(format!("localhost:{number}"), PATIENCE),
+            client.connect(("localhost", number), TIMEOUT),
+            client.connect(format!("localhost:{number}"), TIMEOUT),
         ] {
             assert_eq!(peer.unwrap().address(), server.local_addrs()[0]);
         }
-        let error = client.connect("no-such-host.invalid:80", PATIENCE).unwrap_err();
+        let error = client.connect("no-such-host.invalid:80", TIMEOUT).unwrap_err();
         assert!(matches!(error, Error::UnknownHost { .. }), "{error}");
     }
 }
@@ -243,7 +243,7 @@ fn connecting_to_an_unused_port_times_out() {
         assert!(error.to_string().contains(&word), "no '{word}' in: {error}");
     }
     let v6: SocketAddr = "[::1]:9".parse().unwrap();
-    let error = client.connect(v6, PATIENCE).unwrap_err();
+    let error = client.connect(v6, TIMEOUT).unwrap_err();
     assert!(matches!(error, Error::Parameter { name: "address", .. }), "{error}");
     // Nothing was left behind.
     assert!(client.peers().is_empty());
@@ -262,7 +262,7 @@ fn a_port_without_a_program_is_an_error_at_once_and_a_late_program_is_found() {
         assert!(error.to_string().contains(&word), "no '{word}' in: {error}");
     }
     std::thread::scope(|scope| {
-        let late = scope.spawn(|| client.connect_when_up(address, PATIENCE));
+        let late = scope.spawn(|| client.connect_when_up(address, TIMEOUT));
         // The server starts only when the network has refused requests.
         while client.counters().port.packets_sent < 4 {
             std::thread::yield_now();
@@ -285,12 +285,12 @@ fn a_context_takes_peers_of_both_families() {
         let both = Context::builder().bind(std::net::Ipv6Addr::UNSPECIFIED.into()).build();
         // A host without IPv6 has neither.
         for client in own.into_iter().chain(both) {
-            let peer = client.connect((ip, number), PATIENCE).unwrap();
+            let peer = client.connect((ip, number), TIMEOUT).unwrap();
             assert_eq!(peer.address(), SocketAddr::new(ip.to_canonical(), number));
             let memory = client.register(Memory::from_vec(vec![tried; 1 << 20]), Rights::NONE);
             let jetty = client.create_jetty(Default::default()).unwrap();
             jetty.write(&peer, &memory.unwrap(), segment.key(), 1).unwrap();
-            assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+            assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
             assert!(segment.compare(0, &vec![tried; 1 << 20]).unwrap());
             tried += 1;
         }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{PATIENCE, Pair, Side, builder};
+use common::{Pair, Side, TIMEOUT, builder};
 use fairway::{Error, Memory, RemoteMemory, Rights, Segment, SegmentKey, Status};
 
 fn shared(side: &Side, length: usize, rights: Rights) -> Segment {
@@ -166,7 +166,7 @@ fn the_other_process() {
     let (address, key) = text.split_once(' ').unwrap();
     let (address, key): (SocketAddr, SegmentKey) = (address.parse().unwrap(), key.parse().unwrap());
     let context = builder().build().unwrap();
-    let peer = context.connect(address, PATIENCE).unwrap();
+    let peer = context.connect(address, TIMEOUT).unwrap();
     let memory = peer.memory(key).unwrap();
     assert!(memory.is_mapped());
     memory.at::<u64>(64).unwrap().store(0x1234_5678_9ABC_DEF0).unwrap();

@@ -6,7 +6,7 @@ mod superuser;
 
 use std::net::UdpSocket;
 
-use common::{PATIENCE, Pair, builder, bytes, content, engines};
+use common::{Pair, TIMEOUT, builder, bytes, content, engines};
 use fairway::{Context, Event, Status};
 use fairway_wire as wire;
 use fairway_wire::{
@@ -19,7 +19,7 @@ fn until(context: &Context, counted: impl Fn(&fairway::Counters) -> bool) {
     let start = std::time::Instant::now();
     while !counted(&context.counters()) {
         context.poll();
-        assert!(start.elapsed() < PATIENCE, "never counted: {:?}", context.counters());
+        assert!(start.elapsed() < TIMEOUT, "never counted: {:?}", context.counters());
     }
 }
 
@@ -131,7 +131,7 @@ impl ByHand {
     fn at(own: std::net::IpAddr, server: std::net::SocketAddr) -> Self {
         let socket = UdpSocket::bind((own, 0)).unwrap();
         socket.connect(server).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         ByHand { socket, source: Cna::new(0x123456) }
     }
 
@@ -331,7 +331,7 @@ const HONEST: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 1, 2);
 /// A server with 64 channels, and its address.
 fn server(evict_idle: Option<std::time::Duration>) -> (Context, std::net::SocketAddr) {
     // The clients by hand answer nothing, and are not to be called dead for that.
-    let profile = common::dead_after(PATIENCE.as_millis() as u64);
+    let profile = common::dead_after(TIMEOUT.as_millis() as u64);
     let server = Context::builder().bind(SERVER.into()).profile(profile).evict_idle(evict_idle);
     let server = server.build().unwrap();
     let address = server.local_addrs()[0];
@@ -378,7 +378,7 @@ fn demand_that_idle_channels_and_answers_are_left_to_others() {
     let mut nonce = 1;
     let started = std::time::Instant::now();
     while nonce <= 24 {
-        assert!(started.elapsed() < PATIENCE, "{nonce}: {:?}", server.counters().nic);
+        assert!(started.elapsed() < TIMEOUT, "{nonce}: {:?}", server.counters().nic);
         match ask(&honest, nonce) {
             true => nonce += 1,
             // A channel takes a moment to be closed, and questions are limited.
@@ -403,7 +403,7 @@ fn demand_that_idle_channels_and_answers_are_left_to_others() {
     let hello = greedy.hello();
     let started = std::time::Instant::now();
     while server.counters().nic.setup_limited == 0 {
-        assert!(started.elapsed() < PATIENCE, "{:?}", server.counters().nic);
+        assert!(started.elapsed() < TIMEOUT, "{:?}", server.counters().nic);
         for nonce in 0..100 {
             // A long question may have a long answer, so it counts for several.
             let message = SetupMessage::Hello(wire::Hello { nonce, ..hello });

@@ -19,7 +19,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{PATIENCE, Pair, Side, content, dead_after, side};
+use common::{Pair, Side, TIMEOUT, content, dead_after, side};
 use fairway::{Builder, Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 use fairway_wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Data, Datagram, Endpoint, Hello,
@@ -100,7 +100,7 @@ impl Network {
         let (client, peer, route) = self.inside(CLIENT, || {
             let sniffer = Sniffer::new();
             let client = client.build().unwrap();
-            let peer = client.connect(to, PATIENCE).unwrap();
+            let peer = client.connect(to, TIMEOUT).unwrap();
             let client = side(client, peer);
             let local = client.filled(8, 1);
             let lost = SegmentKey { token_id: 0, token_value: 0, address: 0, length: 8 };
@@ -109,7 +109,7 @@ impl Network {
             let route = sniffer.route(to.port());
             (client.context, client.peer, route)
         });
-        let event = self.inside(SERVER, || server.wait_event(PATIENCE).unwrap());
+        let event = self.inside(SERVER, || server.wait_event(TIMEOUT).unwrap());
         let Event::Connected(back) = event else { panic!("something happened before: {event:?}") };
         (Pair { client: side(client, peer), server: side(server, back) }, route)
     }
@@ -127,7 +127,7 @@ impl Drop for Network {
 fn at(host: usize) -> Builder {
     let builder = Context::builder().bind(IpAddr::V4(address(host))).port(PORT);
     // The machine that runs this test may be slow, and the attacker takes its time, too.
-    let profile = dead_after(PATIENCE.as_millis() as u64 / 2);
+    let profile = dead_after(TIMEOUT.as_millis() as u64 / 2);
     builder.buffer_bytes(1 << 20).sockets(1).paths(1).profile(profile)
 }
 
@@ -152,7 +152,7 @@ impl Sniffer {
             let mut ready =
                 libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one record, which outlives the call.
-            let count = unsafe { libc::poll(&mut ready, 1, PATIENCE.as_millis() as i32) };
+            let count = unsafe { libc::poll(&mut ready, 1, TIMEOUT.as_millis() as i32) };
             assert_eq!(count, 1, "a data packet was sent");
             let (room, length) = (packet.as_mut_ptr().cast(), packet.len());
             // SAFETY: at most the packet's length is written to it.
@@ -317,7 +317,7 @@ fn demand_no_effect(
         while rounds.load(Ordering::Relaxed) == 0 || passed < 4 {
             demand_that_data_passes(&network, &pair);
             passed += 1;
-            assert!(begun.elapsed() < PATIENCE, "{passed} rounds of data");
+            assert!(begun.elapsed() < TIMEOUT, "{passed} rounds of data");
         }
     });
     demand_that_data_passes(&network, &pair);
@@ -564,12 +564,12 @@ fn flood_of_questions_from_forged_addresses_leaves_room_for_others() {
         let begun = std::time::Instant::now();
         while questions() < 20_000 {
             pair.server.context.poll();
-            assert!(begun.elapsed() < PATIENCE, "{:?}", pair.server.context.counters());
+            assert!(begun.elapsed() < TIMEOUT, "{:?}", pair.server.context.counters());
         }
         demand_that_data_passes(&network, &pair);
         let late = network.inside(CLIENT, || {
             let late = at(CLIENT).port(PORT + 10).build().unwrap();
-            late.connect(SocketAddr::V4(target.server), PATIENCE).map(|peer| (late, peer))
+            late.connect(SocketAddr::V4(target.server), TIMEOUT).map(|peer| (late, peer))
         });
         let (late, peer) = late.expect("a connection in the midst of a flood");
         let late = side(late, peer);

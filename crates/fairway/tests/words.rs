@@ -127,7 +127,7 @@ fn count_up_under_lock(client: &Side, lock: SegmentKey, shared: SegmentKey, hold
     let jetty = client.context.create_jetty(Default::default()).unwrap();
     let local = client.open_segment(8);
     let wait = || {
-        let done = jetty.wait(common::PATIENCE).unwrap();
+        let done = jetty.wait(common::TIMEOUT).unwrap();
         assert_eq!(done.status, Status::Success);
         done.value
     };

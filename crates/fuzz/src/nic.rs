@@ -29,7 +29,7 @@ const WIRE_MAX: usize = 12;
 /// Packets of the peer that may be sent again.
 const REMEMBERED_MAX: usize = 6;
 /// How often the clock may go on until the channel has ended.
-const PATIENCE: u32 = 2_000;
+const TIMEOUT: u32 = 2_000;
 
 /// A NIC, and a peer that sends it what the input says.
 ///
@@ -334,7 +334,7 @@ impl<'a> Pair<'a> {
         if self.polite {
             self.sides[HERE].close(self.now);
         }
-        let mut left = PATIENCE;
+        let mut left = TIMEOUT;
         while self.sides[HERE].has_channels() {
             assert!(
                 left > 0,

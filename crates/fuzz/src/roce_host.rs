@@ -1,8 +1,8 @@
-//! `roce::Host` with a legal but malicious peer: one that is connected, knows all numbers and keys
-//! but one, and sends what it likes.
+//! `roce::RoceDevice` with a legal but malicious peer: one that is connected, knows all numbers and
+//! keys but one, and sends what it likes.
 //!
-//! As in [`crate::nic`], the peer is a second `Host`, whose packets are changed, repeated, late or
-//! lost, and between them others arrive. Payload has no bytes.
+//! As in [`crate::nic`], the peer is a second `RoceDevice`, whose packets are changed, repeated,
+//! late or lost, and between them others arrive. Payload has no bytes.
 
 mod forge;
 mod side;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use fairway_device::drive::{Access, AccessOf, Outcome};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn};
-use fairway_roce::{Host, Received, Transmit};
+use fairway_roce::{Received, RoceDevice, Transmit};
 
 use crate::script::Script;
 use side::{FIRST_PSN, Side};
@@ -55,7 +55,7 @@ struct Pair<'a> {
     /// The sequence number that each side used last.
     last_psn: [Psn; 2],
     /// Accesses that have not been carried out yet, with their side.
-    late: Vec<(usize, AccessOf<Host, ()>)>,
+    late: Vec<(usize, AccessOf<RoceDevice, ()>)>,
     /// Payload is put in place late.
     holds: bool,
     /// There is no room to send before a packet is taken in.
@@ -197,7 +197,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn carry_out(&mut self, side: usize, access: AccessOf<Host, ()>) {
+    fn carry_out(&mut self, side: usize, access: AccessOf<RoceDevice, ()>) {
         for range in access.ranges() {
             self.sides[side].books.demand_writable(range);
         }

@@ -12,7 +12,7 @@ use fairway_engine::wire::{
 };
 
 const START: Instant = Instant::from_ns(1_000_000_000);
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const STEPS_MAX: u32 = 256;
 
 /// A listener and an attempt at the two ends of a network that does what the input says.
@@ -103,7 +103,7 @@ impl Stage {
             nonce: 0x1234_5678_9abc_def0,
             joins: (settings & 1 != 0).then_some(Joins { leader: Tpn::new(3), number: 1 }),
             mtu_bytes,
-            deadline: START + PATIENCE,
+            deadline: START + TIMEOUT,
             key: [8; 32],
         };
         let capabilities = if settings & 8 != 0 { 0 } else { limits.capabilities };

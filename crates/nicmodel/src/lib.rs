@@ -1,6 +1,6 @@
 //! The NIC model: what state, ordering, placement and attachment cost, from executing the protocol.
 //!
-//! **What it is.** Hosts around the real engines (`Nic` for UB, `roce::Host` for RoCEv2). Every
+//! **What it is.** Hosts around the real engines (`Nic` for UB, `RoceDevice` for RoCEv2). Every
 //! step of an operation is a server with a latency and an occupancy; the engines decide what is
 //! sent, placed, resent and completed, and the shell only charges time. Bytes are real: what a READ
 //! brings is compared, and what a WRITE has completed is compared at the target.

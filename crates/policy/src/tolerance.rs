@@ -6,12 +6,12 @@
 //! it falls back by a quarter of what it has learned.
 //!
 //! A large tolerance must not leave detection to the timer when little is in flight, so a packet
-//! that was passed at all and is `patience` smoothed round trips old is lost as well (the idea of
+//! that was passed at all and is `rtts` smoothed round trips old is lost as well (the idea of
 //! RACK, RFC 8985); and so is one that nothing has passed on its own path, if a packet sent that
-//! much later on another has been acknowledged. `patience` starts at 2 and learns in the same way,
-//! up to 64: a network that keeps packets for a fixed time keeps them for many round trips once
-//! those are short, and with less patience each such packet would be sent twice and slow the
-//! sender down, so that fewer packets follow that could tell.
+//! much later on another has been acknowledged. `rtts` starts at 2 and learns in the same way,
+//! up to 64: a network that delays packets by a fixed time delays them by many round trips once
+//! those are short. With a smaller limit each such packet would be sent twice and slow the sender
+//! down, so that fewer packets follow by which a loss shows.
 
 use fairway_wire::Duration;
 
@@ -21,10 +21,10 @@ use crate::Evidence;
 pub(crate) const TOLERANCE_MIN: u32 = 3;
 /// The tolerance that no amount of reordering raises further, in packets.
 pub(crate) const TOLERANCE_MAX: u32 = 512;
-/// The patience to start with, in smoothed round trips.
-const PATIENCE_MIN: u32 = 2;
-/// The most patience, in smoothed round trips.
-const PATIENCE_MAX: u32 = 64;
+/// The age to start with, in smoothed round trips.
+const RTTS_MIN: u32 = 2;
+/// The largest age, in smoothed round trips.
+const RTTS_MAX: u32 = 64;
 /// Losses without a surprise after which a quarter of what was learned is forgotten.
 const LOSSES_TO_FORGET: u32 = 32;
 
@@ -32,13 +32,13 @@ const LOSSES_TO_FORGET: u32 = 32;
 #[derive(Clone, Debug)]
 pub(crate) struct Tolerance {
     packets: u32,
-    patience: u32,
+    rtts: u32,
     losses_in_row: u32,
 }
 
 impl Tolerance {
     pub(crate) fn new() -> Self {
-        Tolerance { packets: TOLERANCE_MIN, patience: PATIENCE_MIN, losses_in_row: 0 }
+        Tolerance { packets: TOLERANCE_MIN, rtts: RTTS_MIN, losses_in_row: 0 }
     }
 
     /// The present tolerance in packets.
@@ -49,7 +49,7 @@ impl Tolerance {
 
     /// Is a packet lost that `distance` others have passed?
     pub(crate) fn is_exceeded(&mut self, distance: u32, evidence: &Evidence) -> bool {
-        let limit = evidence.smoothed_rtt.times(u64::from(self.patience));
+        let limit = evidence.smoothed_rtt.times(u64::from(self.rtts));
         let waited = if distance > 0 { evidence.age } else { evidence.overtaken_by };
         let overdue = limit > Duration::ZERO && waited >= limit;
         let lost = overdue || distance >= self.packets;
@@ -68,7 +68,7 @@ impl Tolerance {
         self.losses_in_row = 0;
         let forget = |learned: u32, least: u32| learned - (learned - least).div_ceil(4);
         self.packets = forget(self.packets, TOLERANCE_MIN);
-        self.patience = forget(self.patience, PATIENCE_MIN);
+        self.rtts = forget(self.rtts, RTTS_MIN);
     }
 
     /// A packet turned up after `distance` others; `was_declared_lost` if that was too late.
@@ -77,7 +77,7 @@ impl Tolerance {
         let packets = self.packets;
         if was_declared_lost && distance < packets {
             // It was not the distance that condemned it, so it was its age.
-            self.patience = (self.patience + 1).min(PATIENCE_MAX);
+            self.rtts = (self.rtts + 1).min(RTTS_MAX);
         }
         self.packets = packets.max(distance.saturating_add(1)).min(TOLERANCE_MAX);
     }

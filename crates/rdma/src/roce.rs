@@ -3,7 +3,7 @@
 //! `sockets` opens them; `routes` knows addresses and ways; `network` proves what arrives, and
 //! hands on what is for other processes; `packets` writes what is sent, and `transmit` gathers its
 //! payload; `core` is all of that behind one lock, with the protocol
-//! ([`roce::Host`](fairway_roce::Host)), as the live driver wants it
+//! ([`roce::RoceDevice`](fairway_roce::RoceDevice)), as the live driver wants it
 //! ([`Protocol`](fairway_runtime::Protocol)); `endpoint` is a process without queue pairs. A
 //! provider has a slot of its own, also if its process has several.
 //!
@@ -30,9 +30,9 @@ use fairway_engine::wire::Qpn;
 use fairway_engine::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
 use fairway_port::Waiter;
 use fairway_roce::{
-    Change, ChangeError, Completion, Counters, Host, Limits, MemoryRegion, MemoryRequest,
-    OutOfOrder, PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX,
-    ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
+    Change, ChangeError, Completion, Counters, Limits, MemoryRegion, MemoryRequest, OutOfOrder,
+    PostError, Profile, QueuePairConfig, QueuePairState, READ_DEPTH_MAX, ReceiveQueueId,
+    ReceiveRequest, RoceDevice, Transport, WorkRequest,
 };
 use fairway_runtime::{
     self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, Sockets, clock,
@@ -97,7 +97,7 @@ fn start(
     let received = opened.datapath.port().granted().receive_bytes;
     let limits = limits(slot);
     let seed = super::random()?;
-    let host = Host::new(&limits, &profile(options, received), seed);
+    let host = RoceDevice::new(&limits, &profile(options, received), seed);
     let parts = assemble(opened)?;
     let core = RoceCore::new(host, parts.network);
     let driver = Driver::start(core, parts.io, parts.background, parts.slot, listener)?;

@@ -150,7 +150,7 @@ impl QueuePair {
 
     /// `una` has moved.
     fn note_progress(&mut self, shared: &mut Shared, now: Instant) {
-        self.requester.restore_patience();
+        self.requester.restore_retries();
         self.requester.rewound_to = None;
         if self.requester.cursor_psn.is_before(self.requester.una) {
             self.move_cursor_to_oldest(shared);

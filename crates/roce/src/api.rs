@@ -1,4 +1,4 @@
-//! What callers of a [`Host`](super::Host) say and hear.
+//! What callers of a [`RoceDevice`](super::RoceDevice) say and hear.
 
 use super::state::QueuePairState;
 use crate::work::{Pending, Send};
@@ -84,7 +84,7 @@ pub struct Peer {
     pub queue_pair: Qpn,
 }
 
-/// How patient a requester is (9.7.5.2.8, 9.7.6.1.3).
+/// Time-outs and retries of a requester (9.7.5.2.8, 9.7.6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reliability {
     /// How long to wait for an acknowledgement; zero for ever. The field of the verbs, a code `n`,
@@ -137,7 +137,7 @@ pub enum Change {
     ReadyToSend {
         /// The first PSN it sends.
         first: Psn,
-        /// How patient it is (RC).
+        /// Time-outs and retries (RC).
         reliability: Reliability,
     },
     /// Begins no further send. [`Event::Drained`] says when what was begun is done.
@@ -257,8 +257,8 @@ pub enum PostError {
     State,
     /// The queue is as deep as it was made, or `Limits::sends` or `receives` are posted.
     Full,
-    /// The completion queue could not hold the completion: poll it first. (A [`Host`](super::Host)
-    /// never says so: see [`Event::Overrun`].)
+    /// The completion queue could not hold the completion: poll it first. (A
+    /// [`RoceDevice`](super::RoceDevice) never says so: see [`Event::Overrun`].)
     CompletionQueueFull,
     /// This service has no such operation.
     Operation,
@@ -293,7 +293,7 @@ pub type AtomicExecution = fairway_device::AtomicExecution<PlacementToken>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnVerdict {
     /// Put `value`, in the machine's byte order, there, then call
-    /// [`Host::handle_placed`](super::Host::handle_placed).
+    /// [`RoceDevice::handle_placed`](super::RoceDevice::handle_placed).
     Store {
         /// Where: 8 bytes.
         target: ScatterList,
@@ -304,7 +304,7 @@ pub enum OwnVerdict {
     },
     /// It came too early, and where its payload belongs is not known yet. Keep it, payload and all,
     /// at this place, one of [`Limits::buffered`](super::Limits), until
-    /// [`Host::poll_replay`](super::Host::poll_replay) names the place.
+    /// [`RoceDevice::poll_replay`](super::RoceDevice::poll_replay) names the place.
     Buffer {
         /// The place. What was buffered there before is no longer wanted.
         place: u32,

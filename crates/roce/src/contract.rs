@@ -1,16 +1,16 @@
-//! [`Host`] as a [`Device`].
+//! [`RoceDevice`] as a [`Device`].
 
 use crate::api::{
     AtomicExecution, Completion, DropReason, Event, OwnVerdict, PlacementToken, Received, Target,
     Transmit, Verdict,
 };
-use crate::host::Host;
+use crate::device::RoceDevice;
 use core::convert::Infallible;
 use fairway_device::drive::{Driven, Request};
 use fairway_device::{CompletionQueueId, Device};
 use fairway_wire::{Ecn, Instant};
 
-impl Device for Host {
+impl Device for RoceDevice {
     type Received = Received;
     type Target = Target;
     type Token = PlacementToken;
@@ -22,55 +22,55 @@ impl Device for Host {
     type Event = Event;
 
     fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
-        Host::handle_packet(self, now, received)
+        RoceDevice::handle_packet(self, now, received)
     }
 
     fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
-        Host::handle_placed(self, now, token, old);
+        RoceDevice::handle_placed(self, now, token, old);
     }
 
     fn handle_unplaced(&mut self, _now: Instant, token: PlacementToken) {
-        Host::handle_unplaced(self, token);
+        RoceDevice::handle_unplaced(self, token);
     }
 
     fn handle_ungathered(&mut self, transmit: &Transmit) {
-        Host::handle_ungathered(self, transmit);
+        RoceDevice::handle_ungathered(self, transmit);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        Host::handle_timeout(self, now);
+        RoceDevice::handle_timeout(self, now);
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        Host::poll_transmit(self, now)
+        RoceDevice::poll_transmit(self, now)
     }
 
     fn poll_execution(&mut self) -> Option<AtomicExecution> {
-        Host::poll_execution(self)
+        RoceDevice::poll_execution(self)
     }
 
     fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
-        Host::poll_completion(self, queue)
+        RoceDevice::poll_completion(self, queue)
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        Host::poll_event(self)
+        RoceDevice::poll_event(self)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        Host::poll_timeout(self)
+        RoceDevice::poll_timeout(self)
     }
 }
 
-impl Driven for Host {
+impl Driven for RoceDevice {
     type OwnOutput = Infallible;
 
     fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
-        Host::poll_answer(self, received)
+        RoceDevice::poll_answer(self, received)
     }
 
     fn poll_replay(&mut self) -> Option<u32> {
-        Host::poll_replay(self)
+        RoceDevice::poll_replay(self)
     }
 
     fn unmarked(received: &Received) -> Received {

@@ -1,6 +1,6 @@
 //! RoCEv2 queue pairs, as a state machine.
 //!
-//! **What it is.** [`Host`] is the RoCE side of a NIC without I/O, by the same contract as
+//! **What it is.** [`RoceDevice`] is the RoCE side of a NIC without I/O, by the same contract as
 //! `engine::Nic`: packets are values ([`wire::roce`]), payload is only *named*, time is an
 //! argument, transmission is pulled, and placement takes two steps. It has segments, completion
 //! queues, pools and deadlines from `device`. [`cm`] is the connection manager.
@@ -13,7 +13,7 @@
 //! Specification, volume 1.
 //!
 //! **Invariants.** An acknowledgement or completion that promises a placement appears only after
-//! [`Host::handle_placed`]. Atomics and SENDs over RC are executed once, whatever is lost,
+//! [`RoceDevice::handle_placed`]. Atomics and SENDs over RC are executed once, whatever is lost,
 //! duplicated or reordered. Memory changes as if the operations of a connection were executed in
 //! the order they were posted, and a READ reads what it then finds, unless the region or the queue
 //! pair allows any order ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)). Nothing is
@@ -50,7 +50,7 @@ mod canary;
 pub mod cm;
 mod completions;
 mod contract;
-mod host;
+mod device;
 mod limits;
 mod missing;
 mod queue_pair;
@@ -73,7 +73,7 @@ pub use api::{
     Target, Transmit, Transport, Verdict, Work, WorkRequest,
 };
 pub use canary::Canary;
-pub use host::Host;
+pub use device::RoceDevice;
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
 pub use state::QueuePairState;
 

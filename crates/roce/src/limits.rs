@@ -1,4 +1,4 @@
-//! Every capacity of a [`Host`](super::Host), by name; and its timing.
+//! Every capacity of a [`RoceDevice`](super::RoceDevice), by name; and its timing.
 
 use fairway_policy::DcqcnRateParameters;
 use fairway_wire::Duration;
@@ -6,7 +6,7 @@ use fairway_wire::Duration;
 /// READs and atomics that a queue pair can serve or issue at once, at most: as many as soft-RoCE.
 pub const READ_DEPTH_MAX: u8 = 128;
 
-/// How much of everything a [`Host`](super::Host) may hold.
+/// How much of everything a [`RoceDevice`](super::RoceDevice) may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Queue pairs.

@@ -2,7 +2,7 @@
 //! change or gather ends in an error, here and at the peer.
 
 use super::api::{CompletionKind, PlacementToken, Status, TokenSubject, Transmit, Transport};
-use super::host::Host;
+use super::device::RoceDevice;
 use super::queue_pair::QueuePair;
 use super::resources::Stage;
 use super::responder::Incoming;
@@ -12,7 +12,7 @@ use fairway_device::pool::Index;
 use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation};
 
-impl Host {
+impl RoceDevice {
     /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written.
     /// Of a connection the peer's operation ends as one outside a region does, and a receive whose
     /// memory is missing completes with [`Status::LocalProtection`]; so does an operation of this

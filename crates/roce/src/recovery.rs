@@ -100,7 +100,7 @@ impl Recovery {
     }
 
     /// How long nothing may be heard before the oldest packet is sent again.
-    fn patience(&self) -> Duration {
+    fn probe_timeout(&self) -> Duration {
         let silence = match self.round_trip {
             None => PROBE_FIRST,
             Some(RoundTrip { smoothed, variation }) => {
@@ -192,7 +192,7 @@ impl QueuePair {
     pub(crate) fn arm_probe(&mut self, shared: &mut Shared, now: Instant) {
         let waits = self.is_repairable(shared);
         let recovery = &mut self.requester.recovery;
-        recovery.probe_at = waits.then(|| now + recovery.patience());
+        recovery.probe_at = waits.then(|| now + recovery.probe_timeout());
         if let Some(at) = recovery.probe_at {
             shared.deadlines.wake_by(self.index, at);
         }

@@ -130,7 +130,7 @@ impl Requester {
         (self.number, self.limit, self.since_request) = (0, None, 0);
         self.reliability = *reliability;
         self.readings.reserve(reliability.read_depth);
-        self.restore_patience();
+        self.restore_retries();
     }
 
     /// Nothing is posted any more.
@@ -170,7 +170,7 @@ impl Requester {
         }
     }
 
-    pub(crate) fn restore_patience(&mut self) {
+    pub(crate) fn restore_retries(&mut self) {
         self.retries_left = self.reliability.retries;
         self.rnr_left = self.reliability.rnr_retries;
     }
@@ -182,7 +182,7 @@ impl Requester {
 
     /// How long it waits for an acknowledgement: what was agreed, and up to four times as long when
     /// it has waited in vain. C9-141 has the timer fire between once and four times that time.
-    fn patience(&self) -> Duration {
+    fn ack_timeout(&self) -> Duration {
         let Reliability { timeout, retries, .. } = self.reliability;
         timeout.times(1 << retries.saturating_sub(self.retries_left).min(2))
     }
@@ -461,7 +461,7 @@ impl QueuePair {
         let requester = &mut self.requester;
         requester.retransmit_at = match requester.una == requester.high {
             true => None,
-            false => after(now, requester.patience()),
+            false => after(now, requester.ack_timeout()),
         };
         if let Some(at) = requester.retransmit_at {
             shared.deadlines.wake_by(self.index, at);

@@ -26,7 +26,7 @@ const RNR: RnrTimer = RnrTimer::from_code(12);
 
 struct Pair {
     now: Instant,
-    hosts: [Host; 2],
+    hosts: [RoceDevice; 2],
     pairs: [Qpn; 2],
     queues: [[CompletionQueueId; 2]; 2],
     regions: [MemoryRegion; 2],
@@ -56,7 +56,7 @@ impl Pair {
     fn between(transport: Transport, reliability: Reliability, profiles: [Profile; 2]) -> Pair {
         let limits = Limits { queue_pairs: 4, read_depth: 4, ..Limits::default() };
         let reliability = Reliability { read_depth: 4.min(reliability.read_depth), ..reliability };
-        let mut hosts = [0, 1].map(|n: usize| Host::new(&limits, &profiles[n], 1 + n as u64));
+        let mut hosts = [0, 1].map(|n: usize| RoceDevice::new(&limits, &profiles[n], 1 + n as u64));
         let queues =
             [0, 1].map(|n: usize| [(); 2].map(|()| hosts[n].create_completion_queue(64).unwrap()));
         let request =
@@ -255,12 +255,12 @@ fn config(transport: Transport, queues: [CompletionQueueId; 2]) -> QueuePairConf
     }
 }
 
-fn connect(host: &mut Host, pair: Qpn, peer: Peer, reliability: Reliability) {
+fn connect(host: &mut RoceDevice, pair: Qpn, peer: Peer, reliability: Reliability) {
     connect_granting(host, pair, peer, reliability, Rights::ALL);
 }
 
 fn connect_granting(
-    host: &mut Host,
+    host: &mut RoceDevice,
     pair: Qpn,
     peer: Peer,
     reliability: Reliability,

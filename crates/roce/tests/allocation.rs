@@ -5,8 +5,8 @@
 use fairway_roce::wire::roce::{RnrTimer, Tail};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_roce::{
-    Change, CompletionQueueId, Host, Limits, MemoryRegion, MemoryRequest, OwnVerdict, Peer,
-    Profile, QueuePairConfig, ReceiveRequest, Received, Reliability, RemoteAddress, ScatterList,
+    Change, CompletionQueueId, Limits, MemoryRegion, MemoryRequest, OwnVerdict, Peer, Profile,
+    QueuePairConfig, ReceiveRequest, Received, Reliability, RemoteAddress, RoceDevice, ScatterList,
     Status, Transport, Verdict, Work, WorkRequest,
 };
 use fairway_roce::{LocalRange, Rights};
@@ -43,7 +43,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Two hosts with a connection between them.
 struct Connected {
-    hosts: [Host; 2],
+    hosts: [RoceDevice; 2],
     regions: [MemoryRegion; 2],
     queues: [CompletionQueueId; 2],
     pairs: [Qpn; 2],
@@ -54,7 +54,7 @@ struct Connected {
 impl Connected {
     fn new() -> Connected {
         let limits = Limits { queue_pairs: 4, ..Limits::default() };
-        let mut hosts = [1, 2].map(|seed| Host::new(&limits, &Profile::default(), seed));
+        let mut hosts = [1, 2].map(|seed| RoceDevice::new(&limits, &Profile::default(), seed));
         let memory = MemoryRequest { domain: 1, address: 0, length: 1 << 20, rights: Rights::ALL };
         let regions = [0, 1].map(|n: usize| hosts[n].register(&memory).unwrap());
         let queues = [0, 1].map(|n: usize| hosts[n].create_completion_queue(256).unwrap());

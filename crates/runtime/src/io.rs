@@ -82,7 +82,7 @@ pub struct Outbox<C: Companion> {
     /// Until when it does at the latest.
     ack_deadline: Option<Instant>,
     /// A lone acknowledgement may wait.
-    pub patient: bool,
+    pub may_hold_ack: bool,
     /// A full socket did not take the run, or not all of it: when it is tried again.
     retry_at: Option<Instant>,
     /// Runs sent in this poll.
@@ -130,7 +130,7 @@ impl<C: Companion> Outbox<C> {
     /// The acknowledgement that was held, unless it may go on waiting.
     pub(crate) fn let_go(&mut self, now: Instant) -> Option<C::Held> {
         let lone = self.bound_for.is_none() && self.runs == 0;
-        if self.patient && lone && self.held.is_some() {
+        if self.may_hold_ack && lone && self.held.is_some() {
             self.ack_deadline.get_or_insert(now + ANSWER_WITHIN);
             return None;
         }
@@ -168,7 +168,7 @@ impl<C: Companion> Io<C> {
             pending: None,
             held: None,
             ack_deadline: None,
-            patient: false,
+            may_hold_ack: false,
             retry_at: None,
             runs: 0,
             packets: 0,

@@ -37,10 +37,10 @@ pub fn poll<P: Protocol>(
     }
     fire_timers(protocol, now);
     let ack_deadline = io.outbox.ack_deadline();
-    io.outbox.patient =
+    io.outbox.may_hold_ack =
         may_wait && protocol.delayed_ack().may_delay_ack(now, received, ack_deadline);
     sending::transmit(protocol, io, now);
-    io.outbox.patient = false;
+    io.outbox.may_hold_ack = false;
     protocol.poll_ends();
     let asks_again = eagerness != Eagerness::OnceEach && io.sockets.any_waits();
     io.outbox.unfinished || asks_again

@@ -166,16 +166,16 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Takes the lock, unless another thread keeps it for longer than `patience`: one that was
+    /// Takes the lock, unless another thread keeps it for longer than `timeout`: one that was
     /// interrupted for good would keep it for ever.
-    pub fn lock_within(&self, patience: Duration) -> Option<MutexGuard<'_, Locked<P>>> {
+    pub fn lock_within(&self, timeout: Duration) -> Option<MutexGuard<'_, Locked<P>>> {
         let since = std::time::Instant::now();
         loop {
             match self.locked.try_lock() {
                 Ok(locked) => return Some(locked),
                 Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) if since.elapsed() >= patience => return None,
-                Err(TryLockError::WouldBlock) => std::thread::sleep(patience / 100),
+                Err(TryLockError::WouldBlock) if since.elapsed() >= timeout => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(timeout / 100),
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The fabric simulator: thousands of NICs on a network of links and switches.
 //!
-//! **What it is.** Every host is a [`fairway_engine::Nic`] or a [`fairway_roce::Host`], the very
-//! protocol code that runs live ([`Stack`]). Its packets are values; payload is only named, never
-//! copied. Between hosts are output-queued switches. [`Scenario`] says everything about a run;
-//! [`Simulation`] runs it; [`Report`] says what came of it. `docs/simulator.md` has the model in
-//! full.
+//! **What it is.** Every host is a [`fairway_engine::Nic`] or a [`fairway_roce::RoceDevice`], the
+//! very protocol code that runs live ([`Stack`]). Its packets are values; payload is only named,
+//! never copied. Between hosts are output-queued switches. [`Scenario`] says everything about a
+//! run; [`Simulation`] runs it; [`Report`] says what came of it. `docs/simulator.md` has the model
+//! in full.
 //!
 //! **May import:** `engine` and `roce` (and through them `wire` and `policy`), `device`; `sandbox`
 //! for policies that users bring.

@@ -1,4 +1,4 @@
-//! Hosts that speak RoCEv2: the queue pairs of [`roce::Host`], which runs live beneath verbs.
+//! Hosts that speak RoCEv2: the queue pairs of [`roce::RoceDevice`], which runs live beneath verbs.
 //!
 //! Every pair of hosts that talks has `split` queue pairs, each with one path, its own. Flows are
 //! WRITEs and take them in turn. Programs and streams there are none.
@@ -16,9 +16,9 @@ use fairway_engine::wire::roce::{RnrTimer, datagram_len};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
-    Change, Host, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
-    QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, Status, Transport, Work,
-    WorkRequest,
+    Change, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
+    QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, RoceDevice, Status,
+    Transport, Work, WorkRequest,
 };
 
 /// The protection domain of everything.
@@ -31,7 +31,7 @@ const KEPT_MAX: u32 = 4096;
 
 /// The RoCE side of a host's NIC, and what it is connected to.
 pub(crate) struct RoceNic {
-    pub(crate) driver: Driver<Host, ()>,
+    pub(crate) driver: Driver<RoceDevice, ()>,
     /// Its number in the network.
     own: u32,
     queue: CompletionQueueId,
@@ -162,7 +162,7 @@ impl RoceNic {
             read_depth: 1,
         };
         let seed = Random::fork(scenario.seed, u64::from(host) << 8 | 1).number();
-        let mut engine = Host::new(&limits, &profile, seed);
+        let mut engine = RoceDevice::new(&limits, &profile, seed);
         let made = |error| SimulationError::Nic { host, error };
         let queue = engine.create_completion_queue(limits.completions).map_err(made)?;
         let flows = plan.outbound[host as usize].len().max(plan.inbound[host as usize].len());

@@ -4,7 +4,7 @@
 //! slow enough that no program notices; here both come from the same socket within microseconds,
 //! and a program that looks for events after it has polled would remove its queue pair with the
 //! last message unread, as libfabric does. So the event is delivered once the queue pair has no
-//! completions left to poll, or after [`PATIENCE`] to programs that never poll. A program
+//! completions left to poll, or after [`TIMEOUT`] to programs that never poll. A program
 //! that has ended the connection itself waits for the answer, and gets the event at once.
 
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ use fairway_verbs::manager;
 
 /// Programs that do not poll hear of it so much later. Tests that say what comes before what are
 /// not to fail because a machine was busy for so long.
-const PATIENCE: Duration = Duration::from_ms(if cfg!(test) { 2000 } else { 100 });
+const TIMEOUT: Duration = Duration::from_ms(if cfg!(test) { 2000 } else { 100 });
 
 /// What one id has to wait with: the end of its connection, and what came behind.
 #[derive(Clone)]
@@ -49,7 +49,7 @@ static DEFERRED: Mutex<Vec<Deferred>> = Mutex::new(Vec::new());
 pub(super) fn defer(provider: &Arc<dyn Provider>, queue_pair: Qpn, note: Note, now: Instant) {
     let (core, provider) = (Arc::clone(&note.core), Arc::clone(provider));
     let mut all = lock(&DEFERRED);
-    all.push(Deferred { core, provider, queue_pair, notes: vec![note], until: now + PATIENCE });
+    all.push(Deferred { core, provider, queue_pair, notes: vec![note], until: now + TIMEOUT });
     manager::set_waiting(all.len(), release_now);
 }
 

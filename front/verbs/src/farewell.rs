@@ -4,7 +4,7 @@
 //! loads). The thread that then runs the functions registered with `atexit` has been interrupted
 //! anywhere. It may hold a lock of the connection manager, of a provider or of the allocator, and
 //! that lock is never released. So that thread takes no lock and no memory: it wakes the farewell
-//! thread, which exists for this alone, and waits for it for at most [`PATIENCE`]. If the farewell
+//! thread, which exists for this alone, and waits for it for at most [`TIMEOUT`]. If the farewell
 //! thread meets a lock that the interrupted thread holds, the process ends without a farewell, and
 //! its peers notice that as if it had been killed.
 
@@ -18,7 +18,7 @@ use crate::guard::lock;
 
 /// How long the end of the process waits for the farewell thread. It needs less than a millisecond
 /// where a core is free.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Nothing has been asked of the farewell thread.
 const IDLE: u32 = 0;
@@ -76,7 +76,7 @@ extern "C" fn leave() {
     wake();
     let since = Instant::now();
     while STAGE.load(Ordering::Acquire) == ASKED {
-        let left = PATIENCE.saturating_sub(since.elapsed());
+        let left = TIMEOUT.saturating_sub(since.elapsed());
         if left.is_zero() {
             return;
         }

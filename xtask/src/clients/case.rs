@@ -112,7 +112,7 @@ pub struct Case {
     /// `docs/verbs.md` lists as not offered, by the machine, or by its own check of its options.
     pub refusal: Option<&'static str>,
     /// How many times the usual time it may take.
-    pub patience: u32,
+    pub timeout: u32,
     /// It uses a service that may lose messages, and waits for ever if one is lost. It gets a
     /// quarter of the time, and four attempts.
     pub lossy: bool,
@@ -131,7 +131,7 @@ impl Case {
             main,
             proof,
             refusal: None,
-            patience: 1,
+            timeout: 1,
             lossy: false,
             short: false,
         }
@@ -163,8 +163,8 @@ impl Case {
     }
 
     /// With so many times the usual time.
-    pub fn patient(self, patience: u32) -> Case {
-        Case { patience, ..self }
+    pub fn patient(self, timeout: u32) -> Case {
+        Case { timeout, ..self }
     }
 
     /// As one of the few that `make test` runs.

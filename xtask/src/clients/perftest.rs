@@ -107,7 +107,7 @@ fn case(program: &str, options: &str) -> Case {
         (common.clone(), format!("{common} {{host}}"))
     };
     let (server, main) = (Half::new(&server), Half::new(&main));
-    let patience = if options.contains("-a") { 2 } else { 1 };
+    let timeout = if options.contains("-a") { 2 } else { 1 };
     let shown = name.trim().replace("{device}", "DEVICE");
     let case = Case::pair("perftest", &shown, (server, Ready::Listens), main, proof(options));
     let short = [
@@ -118,7 +118,7 @@ fn case(program: &str, options: &str) -> Case {
         ("ib_atomic_bw", ""),
         ("ib_write_bw", "-c XRC"),
     ];
-    let mut case = case.patient(patience);
+    let mut case = case.patient(timeout);
     case.refusal = REFUSED.iter().find(|(refused, _)| *refused == options).map(|pair| pair.1);
     let case = if options.contains("-c U") { case.may_lose() } else { case };
     if short.contains(&(program, options)) { case.in_short_selection() } else { case }

@@ -195,7 +195,7 @@ pub fn attempt(place: &Place, provider: &str, case: &Case) -> io::Result<Attempt
     let said = String::new();
     let mut values = Values { place, provider, port, scratch: scratch.clone(), said };
     let begun = Instant::now();
-    let limit = place.timeout * case.patience / if case.lossy { 4 } else { 1 };
+    let limit = place.timeout * case.timeout / if case.lossy { 4 } else { 1 };
     let result = run(&mut values, case, begun + limit).map(|(ended, mut log)| {
         let proof = match &case.proof {
             Proof::Unittest { ranks: Some(folder) } => {
@@ -226,10 +226,10 @@ fn run(
     if let Some(asked) = &case.server {
         let mut process = Process::start(values.command(&asked.half), file("server.log"))?;
         // One that is not seen to listen may listen all the same.
-        let patience = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 4;
+        let timeout = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 4;
         // The kernel does not report new listeners, so looking again is all there is.
         while !values.is_ready(&asked.ready, &process)
-            && Instant::now() < patience
+            && Instant::now() < timeout
             && check_signals().is_ok()
             && process.wait_until(Instant::now() + LOOK)?.is_none()
         {}

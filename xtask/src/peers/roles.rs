@@ -15,7 +15,7 @@ const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// A transfer is over when nothing came for so long.
 const SILENCE: Duration = Duration::from_millis(200);
 /// How long a listener waits for the driver to begin.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// When a packet that was not answered counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(100);
 /// The part of the duration that is spent before measuring.
@@ -121,7 +121,7 @@ fn udp_sink(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     let mut memory = memory();
     let mut count = Count::default();
     say(out, format_args!("{}", socket.local_addr()?))?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     let mut at = 0;
     loop {
         let received = match socket.recv(&mut memory[at..at + ARRIVAL_BYTES]) {
@@ -183,15 +183,15 @@ fn udp_echo(arguments: &Arguments, out: &mut dyn Write) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     say(out, format_args!("{}", socket.local_addr()?))?;
     let mut packet = [0; ARRIVAL_BYTES];
-    let mut patience = Patience::new();
+    let mut timeout = Patience::new();
     loop {
         match socket.recv_from(&mut packet) {
             Ok((_, _)) if packet[0] == STOP => break,
             Ok((len, from)) => {
                 socket.send_to(&packet[..len], from)?;
-                patience.renewed = true;
+                timeout.renewed = true;
             }
-            Err(error) if passes(&error) => patience.check()?,
+            Err(error) if passes(&error) => timeout.check()?,
             Err(error) => return Err(error),
         }
     }
@@ -303,7 +303,7 @@ impl Patience {
         if std::mem::take(&mut self.renewed) {
             self.start = Instant::now();
         }
-        if self.start.elapsed() <= PATIENCE {
+        if self.start.elapsed() <= TIMEOUT {
             return Ok(());
         }
         Err(io::Error::other("nothing more came"))

@@ -24,7 +24,7 @@ const WRITE_BYTES: u64 = 1 << 20;
 /// … and how many are outstanding.
 const DEPTH: u64 = 16;
 /// How long the server may take to make room, to hash, or to make the file durable.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Nothing was acknowledged for so long: the server has gone.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How often an interruption is looked for.
@@ -36,7 +36,7 @@ pub(crate) fn copy(options: &CopyOptions) -> Result<(), Failure> {
     let (server, name) = target(&options.target)?;
     let source = Source::open(&options.source)?;
     process::catch_signals();
-    let (context, peer) = options.net.connect(server, &SERVE, &options.patience)?;
+    let (context, peer) = options.net.connect(server, &SERVE, &options.connection)?;
     let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
     let client = Client { context, peer, mailbox };
     let result = client.copy(&source, name, options);
@@ -223,7 +223,7 @@ impl Client {
     }
 
     fn answer(&self, awaited: &str) -> Result<Message, Failure> {
-        let bytes = self.mailbox.answer(&self.peer, awaited, PATIENCE)?;
+        let bytes = self.mailbox.answer(&self.peer, awaited, TIMEOUT)?;
         Message::decode(&bytes).map_err(Failure::failed)
     }
 

@@ -21,7 +21,7 @@ const CHECK_SHARE: u32 = 50;
 /// … and at least this.
 const CHECK_PAUSE: Duration = Duration::from_millis(2);
 /// Nothing completed for so long: something is wrong.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How a run is going.
 pub(super) struct Flow {
@@ -81,11 +81,11 @@ pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Me
         } else if flow.done == 0 && now > look_at {
             look_at = now + LOOK_EVERY;
             session.check_network(now - start)?;
-        } else if now - last > PATIENCE && idle > POLLS_MIN {
+        } else if now - last > TIMEOUT && idle > POLLS_MIN {
             let counters = session.link.context.counters();
             let (nic, port) = (counters.nic, counters.port);
             return Err(Failure::failed(format!(
-                "nothing was completed for {PATIENCE:?}, {idle} times asked: look what became of the \
+                "nothing was completed for {TIMEOUT:?}, {idle} times asked: look what became of the \
                  server (here: {} polls, {} packets sent, {} received, last error {:?})",
                 nic.polls, port.packets_sent, port.packets_received, counters.last_error
             )));
@@ -183,7 +183,7 @@ impl Flow {
 
     /// After the run: waits for the check under way, and takes back what was not posted.
     pub(super) fn settle(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.checked.is_some() {
             self.poll_check(session)?;
             if Instant::now() > deadline {

@@ -7,7 +7,7 @@ use fairway::{Completion, CompletionKind, Policies, ProcessorStats};
 use fairway_policy::{PolicySpec, SchedulerSpec, Share};
 use serde_json::{Value, json};
 
-use super::bandwidth::{Flow, PATIENCE, POLLS_MIN, WARM_UP_MAX, WARM_UP_PART};
+use super::bandwidth::{Flow, POLLS_MIN, TIMEOUT, WARM_UP_MAX, WARM_UP_PART};
 use super::initiator::{Link, Session, judge, plan};
 use super::operation::Operation;
 use super::report::Summary;
@@ -366,9 +366,9 @@ fn drive(lanes: &mut [Lane<'_>], warm_up: Duration, time: Duration) -> Result<f6
             break;
         }
         (last, idle) = if any { (now, 0) } else { (last, idle + 1) };
-        if now - last > PATIENCE && idle > POLLS_MIN {
+        if now - last > TIMEOUT && idle > POLLS_MIN {
             return Err(Failure::failed(format!(
-                "nothing was completed for {PATIENCE:?}: look what became of the server"
+                "nothing was completed for {TIMEOUT:?}: look what became of the server"
             )));
         }
     }

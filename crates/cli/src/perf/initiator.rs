@@ -26,7 +26,7 @@ const IN_FLIGHT_BYTES: u64 = 64 << 20;
 /// Slots of a measurement of latency.
 const LATENCY_SLOTS: u32 = 8;
 /// How long a server may take to make, or compare, the memory of a session.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection to a server.
 pub(super) struct Link {
@@ -86,7 +86,7 @@ impl Link {
     pub(super) fn open(options: &PerfOptions, server: &str) -> Result<Link, Failure> {
         let own_thread = options.flows.control_thread;
         let with = |builder: Builder| builder.control_thread(own_thread);
-        let (context, peer) = options.net.connect_with(server, &PERF, &options.patience, with)?;
+        let (context, peer) = options.net.connect_with(server, &PERF, &options.connection, with)?;
         let mailbox = Mailbox::new(&context, None, MESSAGE_BYTES)?;
         let tracer = Tracer::start(&context, &options.trace, &options.net.policy_text())?;
         Ok(Link { context, peer, mailbox, tracer })
@@ -414,7 +414,7 @@ fn send_message(link: &Link, message: &Message) -> Result<(), Failure> {
 
 fn ask(link: &Link, message: &Message, awaited: &str) -> Result<Message, Failure> {
     send_message(link, message)?;
-    let bytes = link.mailbox.answer(&link.peer, awaited, PATIENCE)?;
+    let bytes = link.mailbox.answer(&link.peer, awaited, TIMEOUT)?;
     Message::decode(&bytes).map_err(Failure::failed)
 }
 

@@ -21,7 +21,7 @@ pub(super) const TIMES_MAX: u64 = 8_000_000;
 /// The target compares one slot in so many operations, between two of them.
 const CHECK_EVERY: u64 = 1024;
 /// An operation that takes so long will not complete.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Runs the operations of a session.
 pub(super) fn run(session: &mut Session<'_>, options: &PerfOptions) -> Result<Measured, Failure> {
@@ -195,10 +195,10 @@ impl Answers {
 }
 
 fn late(start: Instant) -> Result<(), Failure> {
-    if start.elapsed() < PATIENCE {
+    if start.elapsed() < TIMEOUT {
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "an operation did not complete within {PATIENCE:?}: look what became of the server"
+        "an operation did not complete within {TIMEOUT:?}: look what became of the server"
     )))
 }

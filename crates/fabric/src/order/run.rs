@@ -88,7 +88,7 @@ const STEPS_MAX: u32 = 20_000;
 /// Times that the clock moves in one run at most.
 const WAITS_MAX: u32 = 2_000;
 /// Times that it moves until the packets of the operation that is held back arrive.
-const PATIENCE: u32 = 6;
+const IDLE_WAITS_MAX: u32 = 6;
 
 struct World<'a> {
     program: &'a Program,
@@ -191,7 +191,7 @@ impl World<'_> {
         if !is_posting && !steps.is_empty() && self.left.early_timers > 0 {
             steps.push(Step::Timer);
         }
-        if steps.is_empty() && (self.waits >= PATIENCE || self.is_done()) {
+        if steps.is_empty() && (self.waits >= IDLE_WAITS_MAX || self.is_done()) {
             let slow = flights.first().map(|flight| (flight.to, flight.id));
             steps.extend(slow.map(|(node, id)| Step::Deliver { node, id }));
         }

@@ -55,9 +55,9 @@ impl Workload {
             operation.allowed = succeeds;
             operation.remote = None;
         }
-        let patience = plan.profiles[node].not_ready_retries;
+        let retries = plan.profiles[node].not_ready_retries;
         if matches!(draft.kind, Kind::WriteImmediate | Kind::Send | Kind::SendImmediate)
-            && patience != 7
+            && retries != 7
         {
             operation.allowed = operation.allowed.with(Status::ReceiverNotReady);
         }

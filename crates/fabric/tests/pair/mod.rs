@@ -177,21 +177,21 @@ impl Pair {
         std::iter::from_fn(|| self.drivers[at].device_mut().poll_event()).collect()
     }
 
-    /// Runs until the first completion at `at`, which must come before `patience` is over.
+    /// Runs until the first completion at `at`, which must come before `timeout` is over.
     pub fn complete(
         &mut self,
         at: usize,
-        patience: Duration,
+        timeout: Duration,
         fate: &mut dyn FnMut(&Pair, usize, &Transmit) -> Fate,
     ) -> Completion {
-        let end = self.now + patience;
+        let end = self.now + timeout;
         let queue = self.queues[at];
         loop {
             if let Some(completion) = self.drivers[at].device_mut().poll_completion(queue) {
                 return completion;
             }
             let went_on = self.step(end, fate);
-            assert!(went_on, "no completion within {} us", patience.as_us());
+            assert!(went_on, "no completion within {} us", timeout.as_us());
         }
     }
 

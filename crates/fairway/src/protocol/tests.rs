@@ -11,7 +11,7 @@ use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPo
 
 use crate::{Completion, Context, Event, Jetty, Memory, Peer, Rights, Status, TraceEntry};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A port that takes nothing, or only some packets, of most trains.
 struct Stingy {
@@ -101,14 +101,14 @@ fn a_round_trip_is_never_shorter_than_the_call_that_received_its_echo() {
     let slow = |port| -> Box<dyn Datapath> { Box::new(Slow(port)) };
     let builder = || Context::builder().bind([127, 0, 0, 1].into()).sockets(1).paths(1);
     let (client, server) = (builder().build_on(slow).unwrap(), builder().build_on(slow).unwrap());
-    let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
+    let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
     let local = client.register(Memory::zeroed(64).unwrap(), Rights::NONE).unwrap();
     let remote = server.register(Memory::zeroed(64).unwrap(), Rights::WRITE).unwrap();
     let jetty = client.create_jetty(Default::default()).unwrap();
     client.set_trace(1 << 12);
     for id in 0..20 {
         jetty.write(&peer, &local, remote.key(), id).unwrap();
-        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
     }
     let mut trace = Vec::new();
     client.take_trace(&mut trace);
@@ -132,8 +132,8 @@ fn stingy(seed: u64, refused: &Arc<AtomicU64>) -> Context {
 
 fn pair(seed: u64, refused: &Arc<AtomicU64>) -> (Context, Context, Peer, Jetty) {
     let (client, server) = (stingy(seed, refused), stingy(seed + 1000, refused));
-    let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
-    assert!(matches!(server.wait_event(PATIENCE).unwrap(), Event::Connected(_)));
+    let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
+    assert!(matches!(server.wait_event(TIMEOUT).unwrap(), Event::Connected(_)));
     let jetty = client.create_jetty(Default::default()).unwrap();
     (client, server, peer, jetty)
 }
@@ -151,9 +151,9 @@ fn full_sockets_lose_nothing() {
         let back = client.register(Memory::zeroed(1 << 20).unwrap(), Rights::NONE).unwrap();
         let remote = server.register(Memory::zeroed(1 << 20).unwrap(), Rights::READ_WRITE).unwrap();
         jetty.write(&peer, &local, remote.key(), 1).unwrap();
-        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
         jetty.read(&peer, &back, remote.key(), 2).unwrap();
-        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
         assert!(back.compare(0, &pattern(1 << 20)).unwrap(), "seed {seed}");
         assert_eq!(client.counters().nic.unsendable, 0);
     }
@@ -181,7 +181,7 @@ fn memory_stays_while_packets_that_name_it_wait() {
         while done.len() < 4 {
             jetty.poll(&mut done);
         }
-        client.shutdown(PATIENCE).unwrap();
+        client.shutdown(TIMEOUT).unwrap();
         assert_eq!(client.counters().nic.io_errors, 0, "{:?}", client.counters().last_error);
     }
 }

@@ -256,7 +256,7 @@ fn hold(
     let channel = transmit.channel;
     outbox.held.take_if(|held| held.channel == channel);
     let urgent = AckFlags::REQUEST.bits() | AckFlags::SELECTIVE.bits();
-    if !outbox.patient || outbox.held.is_some() || ack.flags.bits() & urgent != 0 {
+    if !outbox.may_hold_ack || outbox.held.is_some() || ack.flags.bits() & urgent != 0 {
         return false;
     }
     outbox.held = Some(Held { bound, channel, route: transmit.route, ack, since: now });

@@ -12,7 +12,7 @@ use super::visitors::Visitors;
 use crate::shared::Shared;
 
 /// How long a visitor may take altogether.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest request that is read.
 const REQUEST_MAX: usize = 8 * 1024;
 /// Visitors at a time. When another one comes, the connection that is open longest is closed, so
@@ -28,19 +28,19 @@ pub(crate) struct Exporter {
 impl Exporter {
     pub(crate) fn start(shared: &Arc<Shared>, address: SocketAddr) -> io::Result<Exporter> {
         let (shared, begun) = (shared.clone(), Instant::now());
-        Exporter::of(address, PATIENCE, move || snapshot(&shared, begun).to_prometheus())
+        Exporter::of(address, TIMEOUT, move || snapshot(&shared, begun).to_prometheus())
     }
 
     fn of(
         address: SocketAddr,
-        patience: Duration,
+        timeout: Duration,
         metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> io::Result<Exporter> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let metrics = Arc::new(metrics);
         let accept = move || listener.accept().map(|(stream, _)| stream);
-        let mut connections = Connections { patience, open: VecDeque::new() };
+        let mut connections = Connections { timeout, open: VecDeque::new() };
         let serve = move |stream| {
             let metrics = metrics.clone();
             // A visitor that hangs up, or finds no thread, comes again.
@@ -63,14 +63,14 @@ impl Drop for Exporter {
             IpAddr::V6(ip) if ip.is_unspecified() => here.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        self.visitors.end(|| TcpStream::connect_timeout(&here, PATIENCE));
+        self.visitors.end(|| TcpStream::connect_timeout(&here, TIMEOUT));
     }
 }
 
 /// Connections of visitors that are being answered, the oldest first.
 struct Connections {
     /// How long each may last.
-    patience: Duration,
+    timeout: Duration,
     open: VecDeque<Connection>,
 }
 
@@ -92,11 +92,11 @@ impl Connections {
         }
         let is_over = Arc::new(AtomicBool::new(false));
         let connection = Connection { stream: stream.try_clone()?, is_over: is_over.clone() };
-        let patience = self.patience;
+        let timeout = self.timeout;
         std::thread::Builder::new().name("fairway-metrics".into()).spawn(move || {
             // A visitor that hangs up is its own affair. The stream has two owners, so that it ends
             // only when one says so.
-            _ = answer(&mut stream, patience, metrics);
+            _ = answer(&mut stream, timeout, metrics);
             _ = stream.shutdown(Shutdown::Both);
             is_over.store(true, Ordering::Release);
         })?;
@@ -114,11 +114,11 @@ impl Drop for Connection {
 
 fn answer(
     stream: &mut TcpStream,
-    patience: Duration,
+    timeout: Duration,
     metrics: impl FnOnce() -> String,
 ) -> io::Result<()> {
-    let end = Instant::now() + patience;
-    stream.set_write_timeout(Some(patience))?;
+    let end = Instant::now() + timeout;
+    stream.set_write_timeout(Some(timeout))?;
     let mut request = Vec::new();
     let mut part = [0; 1024];
     while !request.windows(4).any(|bytes| bytes == b"\r\n\r\n") && request.len() < REQUEST_MAX {
@@ -179,8 +179,8 @@ mod tests {
     fn silent_connections_do_not_block_others() {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // They may stay for longer than this test: one after the other, all would be waited for.
-        let patience = Duration::from_secs(10_000);
-        let exporter = Exporter::of(here, patience, || "answered\n".into()).unwrap();
+        let timeout = Duration::from_secs(10_000);
+        let exporter = Exporter::of(here, timeout, || "answered\n".into()).unwrap();
         let visit = || TcpStream::connect(exporter.address()).unwrap();
         let mut silent: Vec<TcpStream> = (0..50).map(|_| visit()).collect();
         let mut visitor = visit();

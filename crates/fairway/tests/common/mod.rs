@@ -11,7 +11,7 @@ use fairway::{
 use fairway_wire as wire;
 
 /// Far longer than any step takes: a test that reaches it has hung.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A builder on loopback with small buffers.
 pub fn builder() -> Builder {
@@ -63,8 +63,8 @@ impl Pair {
     pub fn of(client: Builder, server: Builder) -> Pair {
         let server = server.build().unwrap();
         let client = client.build().unwrap();
-        let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
-        let Event::Connected(back) = server.wait_event(PATIENCE).unwrap() else {
+        let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
+        let Event::Connected(back) = server.wait_event(TIMEOUT).unwrap() else {
             panic!("something happened before the connection");
         };
         Pair { client: side(client, peer), server: side(server, back) }
@@ -93,7 +93,7 @@ impl Side {
     }
 
     pub fn wait(&self) -> Completion {
-        self.jetty.wait(PATIENCE).unwrap()
+        self.jetty.wait(TIMEOUT).unwrap()
     }
 
     /// The next completion, which is to be a success.

@@ -1,4 +1,4 @@
-//! Packets of the peer that no `Host` has sent. All are legal: each comes out of the decoder.
+//! Packets of the peer that no `RoceDevice` has sent. All are legal: each comes out of the decoder.
 
 use fairway_engine::wire::roce::{
     Aeth, AtomicEth, Bth, Credits, Deth, MAX_HEADER, NakCode, Operation, Packet, ReadFragment,

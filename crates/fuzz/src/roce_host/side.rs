@@ -7,9 +7,9 @@ use fairway_engine::wire::roce::{MAX_HEADER, Packet, RnrTimer, Tail, encode};
 use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
-    Change, CompletionKind, Event, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
+    Change, CompletionKind, Event, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Reliability, RemoteAddress,
-    Status, Transport, Work, WorkRequest,
+    RoceDevice, Status, Transport, Work, WorkRequest,
 };
 
 use crate::books::{Books, Loan, Memory, Piece};
@@ -47,7 +47,7 @@ const LIMITS: Limits = Limits {
 
 pub(super) struct Side {
     /// The host; payload has no bytes.
-    pub(super) driver: Driver<Host, ()>,
+    pub(super) driver: Driver<RoceDevice, ()>,
     pub(super) pair: Qpn,
     pub(super) transport: Transport,
     pub(super) books: Books,
@@ -88,7 +88,7 @@ impl Side {
             dcqcn: (settings & 32 != 0).then(|| DcqcnRateParameters::new(LINE_BITS)),
             ..Profile::default()
         };
-        let mut host = Host::new(&LIMITS, &profile, number + 1);
+        let mut host = RoceDevice::new(&LIMITS, &profile, number + 1);
         let mut books = Books::default();
         let kinds = [
             (Memory::Open, OPEN_BYTES, Rights::ALL, 3),

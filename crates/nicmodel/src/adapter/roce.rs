@@ -1,4 +1,4 @@
-//! RoCEv2 RC: [`Host`].
+//! RoCEv2 RC: [`RoceDevice`].
 
 use super::{
     BASE, Done, EXPOSED, EngineCounters, Failure, LOCAL, Outgoing, Packet, Placing, Post,
@@ -12,8 +12,8 @@ use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
 use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use fairway_roce::{
-    Change, CompletionKind, Host, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
-    QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status,
+    Change, CompletionKind, Limits, MemoryRequest, OutOfOrder, Peer, Profile, QueuePairConfig,
+    ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, RoceDevice, Status,
     Transport, Work, WorkRequest,
 };
 
@@ -22,7 +22,7 @@ const DOMAIN: u32 = 1;
 
 /// A host that speaks RoCE.
 pub(crate) struct RoceSide {
-    driver: Driver<Host, Vec<u8>>,
+    driver: Driver<RoceDevice, Vec<u8>>,
     queue: CompletionQueueId,
     segments: [SegmentId; 3],
     /// To what each peer exposes.
@@ -101,7 +101,7 @@ impl RoceSide {
             dcqcn: dcqcn.then(|| DcqcnRateParameters::new(line_bits)),
             ..Profile::default()
         };
-        let mut engine = Host::new(&limits, &profile, config.seed << 8 | host as u64);
+        let mut engine = RoceDevice::new(&limits, &profile, config.seed << 8 | host as u64);
         let bytes = memory_bytes(config);
         let mut segments = [SegmentId::default(); 3];
         let mut r_key = 0;
@@ -194,7 +194,7 @@ impl RoceSide {
         place as u32 % self.addressed
     }
 
-    fn host(&mut self) -> &mut Host {
+    fn host(&mut self) -> &mut RoceDevice {
         self.driver.device_mut()
     }
 

@@ -14,7 +14,8 @@ use fairway_engine::wire::{Instant, Psn, Qpn};
 use fairway_engine::{CompletionQueueId, Rights};
 use fairway_roce::cm::{self, ConnectionId, Event, Manager, Sender};
 use fairway_roce::{
-    Change, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability, Transport,
+    Change, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability, RoceDevice,
+    Transport,
 };
 
 const DOMAIN: u32 = 1;
@@ -22,7 +23,7 @@ const SERVICE: u64 = 0x0106_12B7;
 const READ_DEPTH: u8 = 16;
 
 pub(super) struct RocePlane {
-    host: Host,
+    host: RoceDevice,
     queue: CompletionQueueId,
     /// One for each application.
     managers: Vec<Manager>,
@@ -33,7 +34,7 @@ pub(super) struct RocePlane {
 }
 
 struct Remote {
-    host: Host,
+    host: RoceDevice,
     queue: CompletionQueueId,
     manager: Manager,
     r_key: u32,
@@ -50,7 +51,7 @@ struct Pair {
     is_usable: bool,
 }
 
-fn host(config: &Config, pairs: u32, segments: u32, seed: u64) -> Host {
+fn host(config: &Config, pairs: u32, segments: u32, seed: u64) -> RoceDevice {
     let limits = Limits {
         queue_pairs: pairs,
         segments,
@@ -62,10 +63,10 @@ fn host(config: &Config, pairs: u32, segments: u32, seed: u64) -> Host {
         read_depth: READ_DEPTH,
         ..Limits::default()
     };
-    Host::new(&limits, &Profile::default(), config.seed << 20 | seed)
+    RoceDevice::new(&limits, &Profile::default(), config.seed << 20 | seed)
 }
 
-fn register(host: &mut Host, index: u64) -> Result<u32, ConnectError> {
+fn register(host: &mut RoceDevice, index: u64) -> Result<u32, ConnectError> {
     let (address, length, rights) = (index << 32, 1 << 20, Rights::ALL);
     let request = MemoryRequest { domain: DOMAIN, address, length, rights };
     Ok(host.register(&request)?.r_key)
@@ -130,7 +131,7 @@ impl RocePlane {
         })
     }
 
-    fn create(host: &mut Host, queue: CompletionQueueId) -> Result<Qpn, ConnectError> {
+    fn create(host: &mut RoceDevice, queue: CompletionQueueId) -> Result<Qpn, ConnectError> {
         let config = QueuePairConfig {
             transport: Transport::Rc,
             domain: DOMAIN,

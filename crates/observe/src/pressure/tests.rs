@@ -236,12 +236,12 @@ fn thread_reports_each_period() {
     // The receiving end may be gone.
     let tell = move |signals: HostSignals| _ = tell.send(signals.concerns_peers());
     let watch = PressureWatch::start(&host.0, Vec::new(), &options, tell).unwrap();
-    let patience = Duration::from_secs(60);
-    assert_eq!(told.recv_timeout(patience), Ok(false));
+    let timeout = Duration::from_secs(60);
+    assert_eq!(told.recv_timeout(timeout), Ok(false));
     // An hour lost in one period, and none in those after it.
     host.wait("cpu", 3_600_000_000);
-    while told.recv_timeout(patience) == Ok(false) {}
-    assert_eq!(told.recv_timeout(patience), Ok(false));
+    while told.recv_timeout(timeout) == Ok(false) {}
+    assert_eq!(told.recv_timeout(timeout), Ok(false));
     drop(watch);
     while told.recv().is_ok() {}
 }

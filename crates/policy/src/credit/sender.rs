@@ -45,7 +45,7 @@ use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::{AckSample, CongestionControl, Cubic, LossSample};
 
 /// A request is repeated after at least so many round trips.
-const PATIENCE_ROUND_TRIPS: u64 = 4;
+const TIMEOUT_ROUND_TRIPS: u64 = 4;
 /// What is lost within so many round trips of a packet without credit may be such a packet.
 const GUESS_ROUND_TRIPS: u64 = 2;
 /// The time-out grows at most `2^6`-fold.
@@ -158,8 +158,8 @@ impl CreditSender {
     fn timeout(&self) -> Duration {
         let timeout = self.parameters.timeout;
         let longest = timeout.times(1 << BACKOFF_MAX);
-        let patience = self.smoothed_rtt.times(PATIENCE_ROUND_TRIPS).min(longest.times(4));
-        timeout.max(patience).times(1 << self.backoff).min(longest.max(patience))
+        let floor = self.smoothed_rtt.times(TIMEOUT_ROUND_TRIPS).min(longest.times(4));
+        timeout.max(floor).times(1 << self.backoff).min(longest.max(floor))
     }
 }
 

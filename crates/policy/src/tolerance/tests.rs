@@ -75,7 +75,7 @@ fn overdue_packet_is_lost_whatever_the_tolerance() {
 }
 
 #[test]
-fn patience_grows_when_age_was_wrong() {
+fn age_limit_grows_when_it_was_wrong() {
     let mut tolerance = Tolerance::new();
     tolerance.learn(1, true);
     assert!(!tolerance.is_exceeded(1, &aged(RTT.times(2))));
@@ -94,6 +94,6 @@ fn packet_long_overtaken_by_other_paths_is_lost() {
     assert!(!tolerance.is_exceeded(0, &by(199)));
     assert!(tolerance.is_exceeded(0, &by(200)));
     tolerance.learn(0, true);
-    assert!(!tolerance.is_exceeded(0, &by(200)), "it has learned patience");
+    assert!(!tolerance.is_exceeded(0, &by(200)), "the age limit has grown");
     assert!(tolerance.is_exceeded(0, &by(300)));
 }

@@ -123,13 +123,13 @@ mod tests {
     use super::*;
 
     fn report(knock: &Knock) -> io::ErrorKind {
-        let patience = Instant::now() + Duration::from_secs(10);
+        let timeout = Instant::now() + Duration::from_secs(10);
         loop {
             knock.send(b"?");
             if let Some(error) = knock.report() {
                 return error.kind();
             }
-            assert!(Instant::now() < patience, "no report came");
+            assert!(Instant::now() < timeout, "no report came");
         }
     }
 

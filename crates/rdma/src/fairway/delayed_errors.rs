@@ -23,7 +23,7 @@ impl Verbs {
         let pair = self.pairs.get(jetty.value() as usize).and_then(Option::as_deref);
         match pair.filter(|_| matches!(ended.status, PeerClosed | RemoteNoJetty)) {
             Some(pair) if pair.config.transport == Transport::Rc => {
-                let at = clock::now() + pair.patience;
+                let at = clock::now() + pair.timeout;
                 self.delayed_errors.push(DelayedError { at, jetty, ended: *ended });
             }
             _ => self.finish(core, jetty, ended),

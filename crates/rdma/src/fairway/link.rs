@@ -10,8 +10,8 @@ use fairway::embed::PeerState;
 use fairway_engine::wire::Instant;
 
 /// How long one is tried to be made, on behalf of a connection and of datagrams.
-pub(super) const PATIENCE: Duration = Duration::from_secs(4);
-pub(super) const DATAGRAM_PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+pub(super) const DATAGRAM_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time after a failed attempt during which datagrams start no other; they are lost meanwhile.
 const BACKOFF: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
 

@@ -27,13 +27,13 @@ impl Verbs {
     }
 
     /// Begins to connect, unless it is connected or has begun.
-    pub(super) fn connect(&mut self, core: &mut Core, link: u32, patience: Duration) {
+    pub(super) fn connect(&mut self, core: &mut Core, link: u32, timeout: Duration) {
         let record = &mut self.links[link as usize];
         if record.channel().is_some() || record.attempt.is_some() {
             return;
         }
         let server = SocketAddr::new(record.ip, fairway_port(record.slot));
-        match core.start_attempt(server, patience) {
+        match core.start_attempt(server, timeout) {
             Ok(attempt) => {
                 record.attempt = Some(attempt);
                 self.connecting.push(link);

@@ -11,19 +11,19 @@ use fairway_roce::{
     Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
 };
 
-use super::link::PATIENCE;
+use super::link::CONNECT_TIMEOUT;
 use super::send::Send;
 use super::tables::Verbs;
 use crate::slot_of;
 
-/// What is not answered for so long is given up, however patient the program.
-const PATIENCE_MAX: Duration = Duration::from_ms(4000);
+/// An operation that is not answered for so long fails, whatever retries the program configured.
+const TIMEOUT_MAX: Duration = Duration::from_ms(4000);
 
 /// How long an adapter would repeat what is not answered.
-fn patience(reliability: &Reliability) -> Duration {
+fn timeout(reliability: &Reliability) -> Duration {
     match reliability.timeout {
-        Duration::ZERO => PATIENCE_MAX,
-        timeout => timeout.times(u64::from(reliability.retries) + 1).min(PATIENCE_MAX),
+        Duration::ZERO => TIMEOUT_MAX,
+        timeout => timeout.times(u64::from(reliability.retries) + 1).min(TIMEOUT_MAX),
     }
 }
 
@@ -36,7 +36,7 @@ pub(super) struct QueuePair {
     /// Changes with every error and reset, so that what belongs to before is recognised.
     pub(super) life: u32,
     /// How long it would try to reach a queue pair that does not answer.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
     pub(super) rights: Rights,
     pub(super) q_key: u32,
     pub(super) peer: Peer,
@@ -71,7 +71,7 @@ impl QueuePair {
             config,
             state: QueuePairState::Reset,
             life,
-            patience: PATIENCE_MAX,
+            timeout: TIMEOUT_MAX,
             rights: Rights::NONE,
             q_key: 0,
             peer: Peer::default(),
@@ -178,7 +178,7 @@ impl Verbs {
                 ready(core, jetty);
                 if let Some(ip) = ip.filter(|_| !unconnected) {
                     let link = self.link_to(ip, slot_of(peer.queue_pair));
-                    self.connect(core, link, PATIENCE);
+                    self.connect(core, link, CONNECT_TIMEOUT);
                     self.set(local, |pair| pair.link = Some(link));
                 }
             }
@@ -189,7 +189,7 @@ impl Verbs {
                     Transport::Uc | Transport::Ud => 0,
                 };
                 let _ = core.nic.set_jetty_patience(jetty, Some(retries));
-                pair.patience = patience(&reliability);
+                pair.timeout = timeout(&reliability);
                 pair.token = token(number, pair.peer.queue_pair, first);
             }
             Change::Drain => pair.draining = true,

@@ -15,7 +15,7 @@ use fairway_roce::{
 };
 use fairway_runtime::{Gone, clock};
 
-use super::link::{DATAGRAM_PATIENCE, PATIENCE};
+use super::link::{CONNECT_TIMEOUT, DATAGRAM_CONNECT_TIMEOUT};
 use super::memory::{copy, remote};
 use super::note::Note;
 use super::queue_pair::QueuePair;
@@ -220,8 +220,8 @@ impl Verbs {
             return Err(Begun::Yes);
         }
         self.wait_for_link(local, link);
-        let patience = if datagram { DATAGRAM_PATIENCE } else { PATIENCE };
-        self.connect(core, link, patience);
+        let timeout = if datagram { DATAGRAM_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
+        self.connect(core, link, timeout);
         Err(Begun::Later)
     }
 

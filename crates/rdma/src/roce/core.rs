@@ -6,7 +6,7 @@ use fairway_engine::CompletionQueueId;
 use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_port::Arrival;
 use fairway_roce::{
-    Completion, Event, Host, OwnVerdict, PlacementToken, Received, Target, Transmit,
+    Completion, Event, OwnVerdict, PlacementToken, Received, RoceDevice, Target, Transmit,
 };
 use fairway_runtime::{
     self as runtime, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered,
@@ -23,7 +23,7 @@ use super::reorder_buffer::ReorderBuffer;
 const SOON: Duration = Duration::from_us(20);
 
 pub(super) struct RoceCore {
-    pub(super) host: Host,
+    pub(super) host: RoceDevice,
     pub(super) memories: Memories,
     buffered: ReorderBuffer,
     /// Queue pairs of services that acknowledge nothing.
@@ -34,7 +34,7 @@ pub(super) struct RoceCore {
 }
 
 impl RoceCore {
-    pub(super) fn new(host: Host, network: Network) -> RoceCore {
+    pub(super) fn new(host: RoceDevice, network: Network) -> RoceCore {
         RoceCore {
             host,
             memories: Memories::new(Unregistered::LeftOut),
@@ -74,7 +74,7 @@ impl RoceCore {
 }
 
 impl Protocol for RoceCore {
-    type Device = Host;
+    type Device = RoceDevice;
     type Own = Packets;
     /// The datagram; `None` for a packet that was buffered.
     type Context<'a> = Option<Arrived<'a>>;
@@ -87,7 +87,7 @@ impl Protocol for RoceCore {
     const RUNS_MAX: u32 = u32::MAX;
     const EAGERNESS: Eagerness = Eagerness::TakeAll;
 
-    fn parts(&mut self) -> (&mut Host, &mut Memories) {
+    fn parts(&mut self) -> (&mut RoceDevice, &mut Memories) {
         (&mut self.host, &mut self.memories)
     }
 

@@ -12,7 +12,7 @@ use super::{Addressee, Handed};
 
 /// The first retry comes so much later. Each further one waits a quarter of the oldest forwarded
 /// datagram's age.
-const PATIENCE_MIN: Duration = Duration::from_us(250);
+const RETRY_INTERVAL_MIN: Duration = Duration::from_us(250);
 
 /// A forwarded datagram that was not taken for so long is dropped: its sender repeats it.
 const AGE_MAX: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Queue {
             return Handed::Full;
         }
         self.forwarded.push_back(Unsent { to, bytes: bytes.into(), since: now });
-        self.retry_at.get_or_insert(now + PATIENCE_MIN);
+        self.retry_at.get_or_insert(now + RETRY_INTERVAL_MIN);
         Handed::Later
     }
 
@@ -86,7 +86,7 @@ impl Queue {
         let oldest = self.forwarded.front();
         self.retry_at = oldest.map(|forwarded| {
             let age = now.since(forwarded.since);
-            now + Duration::from_ns(age.as_ns() / 4).max(PATIENCE_MIN)
+            now + Duration::from_ns(age.as_ns() / 4).max(RETRY_INTERVAL_MIN)
         });
     }
 }

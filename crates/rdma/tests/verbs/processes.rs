@@ -97,8 +97,8 @@ pub fn write_and_read_back(here: &Node, pair: Qpn, other: &Other, seed: u64) {
 fn joined(here: &Node, other: &mut Other) -> Qpn {
     let pair = here.queue_pair(Transport::Rc);
     let gid = here.provider.gids()[0];
-    let patience = Reliability { timeout: Duration::from_us(4000), ..Reliability::default() };
-    here.connect(pair, here.peer(gid, other.queue_pair), patience);
+    let timeout = Reliability { timeout: Duration::from_us(4000), ..Reliability::default() };
+    here.connect(pair, here.peer(gid, other.queue_pair), timeout);
     other.connect(gid.ip(), pair);
     pair
 }

@@ -23,8 +23,8 @@ fn survives(spec: &str, out_of_order: bool) {
         let emulate = Some((spec.clone(), seed));
         ProviderOptions { emulate, out_of_order, ..own.clone() }
     });
-    let patience = Reliability { timeout: Duration::from_us(40_000), ..quick() };
-    let pair = Pair::with(Transport::Rc, options, 1 << 20, patience);
+    let timeout = Reliability { timeout: Duration::from_us(40_000), ..quick() };
+    let pair = Pair::with(Transport::Rc, options, 1 << 20, timeout);
     let [here, there] = &pair.nodes;
     for round in 0..12 {
         let bytes = content(round, 60_000);
@@ -110,9 +110,9 @@ fn a_receiver_that_is_not_ready_is_waited_for() {
     here.sent(1);
     there.received(1);
 
-    let patience = Reliability { rnr_retries: 2, ..patient() };
+    let timeout = Reliability { rnr_retries: 2, ..patient() };
     let own = own_options();
-    let pair = Pair::with(Transport::Rc, [own.clone(), own], 4096, patience);
+    let pair = Pair::with(Transport::Rc, [own.clone(), own], 4096, timeout);
     pair.post(0, 1, SEND, pair.nodes[0].local(0, 64));
     assert_eq!(pair.nodes[0].next(pair.nodes[0].sends).status, Status::RnrRetryExceeded);
 }

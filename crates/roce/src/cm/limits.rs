@@ -25,9 +25,9 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// A message is repeated after so long; then after twice that, and so on.
-    pub patience_min: Duration,
+    pub retry_interval_min: Duration,
     /// But not less often than this.
-    pub patience_max: Duration,
+    pub retry_interval_max: Duration,
     /// How long an end is remembered at least, whatever the path's lifetime, to answer what comes
     /// late.
     pub wait_min: Duration,
@@ -49,8 +49,8 @@ impl Default for Profile {
         Profile {
             // Far less than the 4.3 s that REQ announces: a repeated message costs nothing, and
             // over UDP the first may well be lost.
-            patience_min: Duration::from_ms(100),
-            patience_max: Duration::from_ms(4_300),
+            retry_interval_min: Duration::from_ms(100),
+            retry_interval_max: Duration::from_ms(4_300),
             wait_min: Duration::from_ms(500),
             wait_max: Duration::from_secs(5),
             ready_repeats: 7,

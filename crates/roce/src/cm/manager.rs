@@ -118,7 +118,7 @@ impl Manager {
         record.wait = wait;
         let id = record.id;
         let message = Message::Request(Request { local: id, ..*request });
-        self.send_patiently(now, index, transaction, message);
+        self.send_until_answered(now, index, transaction, message);
         Ok(id)
     }
 
@@ -136,7 +136,7 @@ impl Manager {
         record.ca_guid = reply.ca_guid;
         let (names, transaction) = (record.names(), record.transaction);
         let message = Message::Reply(Reply { names, ..*reply });
-        self.send_patiently(now, index, transaction, message);
+        self.send_until_answered(now, index, transaction, message);
         Ok(())
     }
 
@@ -163,11 +163,11 @@ impl Manager {
         // Not forgotten at once: the REJ may be lost, and REQ repeated. REP is not.
         self.wait(now, index);
         if !is_asked {
-            let patience = self.profile.patience_min;
+            let retry_interval = self.profile.retry_interval_min;
             let record = &mut self.records[index];
             record.repeats = record.repeats_max.min(self.profile.ready_repeats);
-            record.patience = patience;
-            self.wake(index, now + patience);
+            record.retry_interval = retry_interval;
+            self.wake(index, now + retry_interval);
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Manager {
         record.was_connected = true;
         let (names, transaction) = (record.names(), record.transaction);
         let message = Message::ReadyToUse(ReadyToUse { names, private: *private });
-        self.send_patiently(now, index, transaction, message);
+        self.send_until_answered(now, index, transaction, message);
         let record = &mut self.records[index];
         record.repeats = record.repeats_max.min(self.profile.ready_repeats);
         Ok(())
@@ -224,7 +224,7 @@ impl Manager {
         let id = self.records[index].id;
         self.records[index].transaction = transaction;
         let message = Message::ServiceRequest(ServiceRequest { id, ..*request });
-        self.send_patiently(now, index, transaction, message);
+        self.send_until_answered(now, index, transaction, message);
         Ok(id)
     }
 
@@ -396,7 +396,7 @@ impl Manager {
     }
 
     /// Sends a message that is repeated until it is answered.
-    fn send_patiently(
+    fn send_until_answered(
         &mut self,
         now: Instant,
         index: Index<Record>,
@@ -404,12 +404,12 @@ impl Manager {
         message: Message,
     ) {
         self.send(index, transaction, message);
-        let patience = self.profile.patience_min;
+        let retry_interval = self.profile.retry_interval_min;
         let record = &mut self.records[index];
         record.repeats = record.repeats_max;
-        record.patience = patience;
+        record.retry_interval = retry_interval;
         record.extended_until = None;
-        self.wake(index, now + patience);
+        self.wake(index, now + retry_interval);
     }
 
     pub(super) fn wake(&mut self, index: Index<Record>, at: Instant) {
@@ -424,11 +424,11 @@ impl Manager {
     }
 
     fn repeat(&mut self, now: Instant, index: Index<Record>) {
-        let patience_max = self.profile.patience_max;
+        let retry_interval_max = self.profile.retry_interval_max;
         let record = &mut self.records[index];
         if let Some(until) = record.extended_until.filter(|until| now.is_before(*until)) {
-            record.patience = record.patience.times(2).min(patience_max);
-            let at = until.min(now + record.patience);
+            record.retry_interval = record.retry_interval.times(2).min(retry_interval_max);
+            let at = until.min(now + record.retry_interval);
             self.counters.repeated += 1;
             self.send_last(index);
             return self.wake(index, at);
@@ -438,8 +438,8 @@ impl Manager {
         }
         record.repeats -= 1;
         record.extended_until = None;
-        record.patience = record.patience.times(2).min(self.profile.patience_max);
-        let at = now + record.patience;
+        record.retry_interval = record.retry_interval.times(2).min(self.profile.retry_interval_max);
+        let at = now + record.retry_interval;
         // REP comes again when REQ does: a peer that has proven nothing gets no more than it sends.
         if record.state != State::Accepting {
             self.counters.repeated += 1;
@@ -490,7 +490,7 @@ impl Manager {
         let (names, queue_pair) = (record.names(), record.queue_pair);
         let private = [0; Disconnect::PRIVATE_LEN];
         let message = Message::Disconnect(Disconnect { names, queue_pair, private });
-        self.send_patiently(now, index, transaction, message);
+        self.send_until_answered(now, index, transaction, message);
     }
 
     /// It was established, and no longer is.
@@ -527,8 +527,9 @@ impl Manager {
     fn waited(&mut self, now: Instant, index: Index<Record>) {
         let record = &mut self.records[index];
         if now.is_before(record.over_at) {
-            record.patience = record.patience.times(2);
-            let next = if record.repeats > 1 { now + record.patience } else { record.over_at };
+            record.retry_interval = record.retry_interval.times(2);
+            let next =
+                if record.repeats > 1 { now + record.retry_interval } else { record.over_at };
             let at = next.min(record.over_at);
             record.repeats = record.repeats.saturating_sub(1);
             self.counters.repeated += 1;

@@ -161,7 +161,7 @@ impl Manager {
         message: &Acknowledgement,
     ) -> Handled {
         let index = self.find(message.names.remote).ok_or(DropReason::NoConnection)?;
-        let (min, max) = (self.profile.patience_min, self.profile.extension_max);
+        let (min, max) = (self.profile.retry_interval_min, self.profile.extension_max);
         let record = &mut self.records[index];
         let expected = match record.state {
             State::Requesting => Refused::Request,
@@ -173,10 +173,10 @@ impl Manager {
             return Err(DropReason::State);
         }
         let extension = record::timeout(message.service_timeout, min, max);
-        let until = now + extension + record.patience;
+        let until = now + extension + record.retry_interval;
         record.extended_until = Some(until);
         record.is_proven |= message.names.local == record.remote;
-        let at = until.min(now + record.patience);
+        let at = until.min(now + record.retry_interval);
         self.wake(index, at);
         Ok(())
     }

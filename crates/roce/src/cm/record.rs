@@ -48,7 +48,7 @@ pub(super) struct Record {
     /// How often it may still be.
     pub repeats: u8,
     /// After how long.
-    pub patience: Duration,
+    pub retry_interval: Duration,
     /// When something has to be done about it.
     pub deadline: Option<Instant>,
     /// How long an end is remembered.
@@ -80,7 +80,7 @@ impl Record {
             last: [0; MAD_LEN],
             repeats_max: 0,
             repeats: 0,
-            patience: Duration::ZERO,
+            retry_interval: Duration::ZERO,
             deadline: None,
             wait: Duration::ZERO,
             over_at: Instant::ZERO,

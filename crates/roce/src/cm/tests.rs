@@ -315,8 +315,8 @@ fn slow_program_requests_more_time() {
     pair.pass(Duration::from_ms(300));
     let said = [(0, "REQ"), (0, "REQ"), (1, "MRA")];
     assert_eq!(pair.said(), said);
-    // Patience for 69 s. It is asked again meanwhile, since its answer may get lost, but that does
-    // not count.
+    // The MRA extends the time-out to 69 s. Requests are repeated meanwhile, since the answer may
+    // get lost, but these do not count.
     pair.pass(Duration::from_secs(60));
     let said = pair.said();
     assert!(

@@ -317,7 +317,7 @@ fn packets_that_wait_for_others_leave_room_for_those_whose_turn_it_is() {
     let profile = Profile { out_of_order: Some(OutOfOrder::default()), ..Profile::default() };
     let limits = Limits { pending: 8, queue_pairs: 4, read_depth: 4, ..Limits::default() };
     // A host with few records, in the place of one side.
-    let mut host = Host::new(&limits, &profile, 7);
+    let mut host = RoceDevice::new(&limits, &profile, 7);
     let queues = [(); 2].map(|()| host.create_completion_queue(64).unwrap());
     let request = MemoryRequest { domain: 3, address: BASE, length: LENGTH, rights: Rights::ALL };
     let region = host.register(&request).unwrap();

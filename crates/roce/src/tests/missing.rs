@@ -73,7 +73,7 @@ impl Gap {
                 }
             }
             if !moved {
-                let due = self.pair.hosts.iter().filter_map(Host::poll_timeout);
+                let due = self.pair.hosts.iter().filter_map(RoceDevice::poll_timeout);
                 let Some(due) = due.reduce(Instant::min) else { return };
                 self.pair.now = self.pair.now.max(due);
                 self.pair.pass(Duration::ZERO);

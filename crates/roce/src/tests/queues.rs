@@ -178,7 +178,7 @@ fn numbers_stay_within_their_range() {
     let base = 5 << 16;
     let limits =
         Limits { queue_pairs: 64, number_bits: 16, number_base: base, ..Limits::default() };
-    let mut host = Host::new(&limits, &Profile::default(), 1);
+    let mut host = RoceDevice::new(&limits, &Profile::default(), 1);
     let queue = host.create_completion_queue(8).unwrap();
     let config = config(Transport::Rc, [queue; 2]);
     let mut seen = alloc::collections::BTreeSet::new();
@@ -194,7 +194,7 @@ fn numbers_stay_within_their_range() {
     }
     assert!(host.create_queue_pair(&config).is_err(), "all are taken");
     let first = Limits { number_base: 0, ..limits };
-    let mut host = Host::new(&first, &Profile::default(), 1);
+    let mut host = RoceDevice::new(&first, &Profile::default(), 1);
     let queue = host.create_completion_queue(8).unwrap();
     let config = QueuePairConfig { send_queue: queue, receive_queue: queue, ..config };
     assert!(host.create_queue_pair(&config).unwrap().value() > 1, "0 and 1 are not ours");

@@ -106,7 +106,7 @@ fn a_peer_that_never_answers_is_given_up_after_all_retries() {
 }
 
 #[test]
-fn progress_gives_patience_back() {
+fn progress_restores_retries() {
     let reliability = Reliability { retries: 1, ..Reliability::default() };
     let mut pair = Pair::with(Transport::Rc, reliability, Profile::default());
     for id in 0..10 {

@@ -6,9 +6,9 @@ use fairway_device::drive::{self, AccessOf, Driver, Output};
 use fairway_roce::wire::roce::{self, Icrc, Outer, RnrTimer};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
 use fairway_roce::{
-    Change, Completion, Host, Limits, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
-    QueuePairConfig, ReceiveRequest, Received, Reliability, ScatterList, Status, Transmit,
-    WorkRequest,
+    Change, Completion, Limits, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
+    QueuePairConfig, ReceiveRequest, Received, Reliability, RoceDevice, ScatterList, Status,
+    Transmit, WorkRequest,
 };
 use fairway_roce::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ pub const RECEIVE: u32 = 64 * 1024;
 pub const SLOTS: usize = 24;
 
 pub struct Node {
-    pub driver: Driver<Host, Vec<u8>>,
+    pub driver: Driver<RoceDevice, Vec<u8>>,
     pub pair: Qpn,
     /// By segment: what is sent from and read into; what the peer works on; receives.
     pub memory: Memory,
@@ -50,7 +50,7 @@ pub struct Node {
 }
 
 /// What is to be done to memory.
-pub type Access = AccessOf<Host, Vec<u8>>;
+pub type Access = AccessOf<RoceDevice, Vec<u8>>;
 
 /// The bytes of the segments of a node.
 pub struct Memory(pub Vec<Vec<u8>>);
@@ -79,7 +79,7 @@ impl Node {
             out_of_order: traffic.out_of_order.then(OutOfOrder::default),
             ..Profile::default()
         };
-        let mut host = Host::new(&limits, &profile, index as u64);
+        let mut host = RoceDevice::new(&limits, &profile, index as u64);
         let relaxed = traffic.relaxed == Relaxed::Both;
         let any_order = if relaxed { Rights::RELAXED } else { Rights::NONE };
         let regions = [0, 1, 2].map(|_| {
@@ -135,11 +135,11 @@ impl Node {
         }
     }
 
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &RoceDevice {
         self.driver.device()
     }
 
-    pub fn host_mut(&mut self) -> &mut Host {
+    pub fn host_mut(&mut self) -> &mut RoceDevice {
         self.driver.device_mut()
     }
 

@@ -301,10 +301,10 @@ fn until_polled(operations: ibv_context_ops, cq: *mut ibv_cq) -> c_int {
     panic!("no completion within ten seconds");
 }
 
-fn has_news(side: &Side, patience_ms: c_int) -> bool {
+fn has_news(side: &Side, timeout_ms: c_int) -> bool {
     let mut waiting =
         libc::pollfd { fd: unsafe { (*side.0).fd }, events: libc::POLLIN, revents: 0 };
-    unsafe { libc::poll(&mut waiting, 1, patience_ms) == 1 }
+    unsafe { libc::poll(&mut waiting, 1, timeout_ms) == 1 }
 }
 
 fn part<const COUNT: usize>(ids: [*mut rdma_cm_id; COUNT]) {

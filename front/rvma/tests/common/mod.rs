@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Far longer than any program takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The folder of this crate.
 pub fn here() -> &'static Path {
@@ -142,7 +142,7 @@ pub fn run(program: &Path) {
         if let Some(status) = child.try_wait().expect("a child of ours") {
             break status;
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             // SAFETY: the group that was made above, whose leader has not been waited for.
             unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
             panic!("{} hung", program.display());

@@ -20,7 +20,7 @@ mod link;
 pub use children::ended_within;
 
 /// Far longer than any program takes.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Says what is skipped, also when the output of tests that pass is not shown.
 pub fn skip(what: &str) {
@@ -91,7 +91,7 @@ pub struct Running {
     /// Of a server: how it listens, as the preloaded `listening.c` reports it.
     listening: Option<Receiver<String>>,
     since: Instant,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// Sends all that a stream brings, when it has ended.
@@ -108,29 +108,29 @@ fn collect(number: usize, stream: Option<impl Read + Send + 'static>, to: Sender
 
 impl Running {
     pub fn start(command: Command) -> Running {
-        Running::start_with(command, PATIENCE)
+        Running::start_with(command, TIMEOUT)
     }
 
-    fn start_with(mut command: Command, patience: Duration) -> Running {
+    fn start_with(mut command: Command, timeout: Duration) -> Running {
         let what = format!("{command:?}");
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{what}: {error}"));
         let (to, printed) = channel();
         collect(0, child.stdout.take(), to.clone());
         collect(1, child.stderr.take(), to);
-        Running { what, child, printed, listening: None, since: Instant::now(), patience }
+        Running { what, child, printed, listening: None, since: Instant::now(), timeout }
     }
 
     /// Starts a program that is to listen, which [`Running::listens`] waits for.
     pub fn server(command: Command) -> Running {
-        Running::server_with(command, PATIENCE)
+        Running::server_with(command, TIMEOUT)
     }
 
-    fn server_with(mut command: Command, patience: Duration) -> Running {
+    fn server_with(mut command: Command, timeout: Duration) -> Running {
         let (reports, writer) = std::io::pipe().expect("a pipe");
         let preloaded = [reporter(), &library().join("libibverbs.so.1")];
         let preloaded = preloaded.map(|file| file.to_str().expect("text"));
         command.env("LD_PRELOAD", preloaded.join(":")).stdin(writer);
-        let mut running = Running::start_with(command, patience);
+        let mut running = Running::start_with(command, timeout);
         let (to, listening) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(reports).lines().map_while(Result::ok) {
@@ -144,7 +144,7 @@ impl Running {
     /// Waits until it listens as this says (`tcp PORT`, or `rdma`), or has ended.
     pub fn listens(&self, wanted: &str) {
         let reports = self.listening.as_ref().expect("it was started as a server");
-        let left = || self.patience.saturating_sub(self.since.elapsed());
+        let left = || self.timeout.saturating_sub(self.since.elapsed());
         while reports.recv_timeout(left()).is_ok_and(|line| line != wanted) {}
     }
 
@@ -152,7 +152,7 @@ impl Running {
     pub fn outcome(mut self) -> Outcome {
         let mut output = [String::new(), String::new()];
         for _ in 0..output.len() {
-            let left = self.patience.saturating_sub(self.since.elapsed());
+            let left = self.timeout.saturating_sub(self.since.elapsed());
             let left = left.max(Duration::from_secs(1));
             match self.printed.recv_timeout(left) {
                 Ok((number, text)) => output[number] = text,
@@ -172,23 +172,23 @@ pub fn run(command: Command) -> Outcome {
 /// Runs the two halves of a program: one that waits, and one that goes to it. Both have to succeed.
 /// What the second printed.
 pub fn pair(half: impl Fn(u16) -> Command) -> String {
-    attempt(&half, PATIENCE).unwrap_or_else(|error| panic!("{error}"))
+    attempt(&half, TIMEOUT).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// As [`pair`], over a service that may lose what it carries. These programs then wait for ever:
 /// they are stopped, and try again.
 pub fn lossy_pair(half: impl Fn(u16) -> Command) -> String {
-    let mut attempts = (0..4).map(|_| attempt(&half, PATIENCE / 6));
+    let mut attempts = (0..4).map(|_| attempt(&half, TIMEOUT / 6));
     attempts.find_map(Result::ok).unwrap_or_else(|| pair(half))
 }
 
-fn attempt(half: &impl Fn(u16) -> Command, patience: Duration) -> Result<String, String> {
+fn attempt(half: &impl Fn(u16) -> Command, timeout: Duration) -> Result<String, String> {
     let port = free_port();
-    let server = Running::server_with(half(port), patience);
+    let server = Running::server_with(half(port), timeout);
     server.listens(&format!("tcp {port}"));
     let mut client = half(port);
     client.arg("127.0.0.1");
-    let client = Running::start_with(client, patience).outcome();
+    let client = Running::start_with(client, timeout).outcome();
     let server = server.outcome();
     if client.status.success() && server.status.success() {
         return Ok(client.output);

@@ -13,7 +13,7 @@ use super::running::Running;
 use crate::programs::{Scratch, command, fairway};
 
 /// Making four hosts takes less than a second, ending them likewise.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Memory that a TCP socket may take for each direction: more than any product of rate and
 /// distance.
 const TCP_MEMORY: &str = "4096 131072 67108864";
@@ -65,7 +65,7 @@ impl Emulator {
     /// Its namespaces are there when it has printed a line for each.
     fn await_hosts(&self) -> io::Result<()> {
         for _ in 0..=HOSTS {
-            let line = self.running.as_ref().map_or(Ok(None), |running| running.line(PATIENCE))?;
+            let line = self.running.as_ref().map_or(Ok(None), |running| running.line(TIMEOUT))?;
             line.ok_or_else(|| {
                 io::Error::other("fairway emulate ended before the network was made")
             })?;
@@ -108,7 +108,7 @@ impl Emulator {
     pub fn stop(&mut self) -> io::Result<Value> {
         let Some(running) = self.running.take() else { return Ok(Value::Null) };
         terminate(&running);
-        let line = running.last_line(PATIENCE)?;
+        let line = running.last_line(TIMEOUT)?;
         serde_json::from_str(&line).map_err(io::Error::other)
     }
 }

@@ -16,7 +16,7 @@ use crate::programs::{command, fairway};
 /// What both programs write at once.
 const WRITE_BYTES: u64 = 32 << 10;
 /// A measurement may take so much longer than planned.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// What the TCP flow of a pair runs before it is measured, and after: Fairway begins within the
 /// first of them, and ends within the second.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -164,7 +164,7 @@ fn fairway_flow(
     let mut server = start(RECEIVER, CORES[1]);
     server.args(["--server", "--parent", &std::process::id().to_string()]);
     let server = Running::start(&mut server, "fairway perf --server")?;
-    let line = server.line(PATIENCE)?.unwrap_or_default();
+    let line = server.line(TIMEOUT)?.unwrap_or_default();
     let address = line.trim().rsplit(' ').next().unwrap_or_default();
     let mut client = start(SENDER, CORES[0]);
     let millis = format!("{}ms", duration.as_millis());
@@ -174,7 +174,7 @@ fn fairway_flow(
     client.args(["write", "--json", "--connect", address, "--duration", &millis]);
     client.args(["--size", &WRITE_BYTES.to_string(), "--depth", &depth]);
     let client = Running::start(&mut client, "fairway perf write")?;
-    let row: Value = serde_json::from_str(&client.last_line(duration + PATIENCE)?)?;
+    let row: Value = serde_json::from_str(&client.last_line(duration + TIMEOUT)?)?;
     if row["verified"].as_u64().unwrap_or_default() == 0 {
         return Err(io::Error::other("fairway perf compared nothing"));
     }
@@ -222,16 +222,16 @@ impl Tcp {
         let nowhere = format!("{}:0", Emulator::address(from));
         let mut meter = peer(RECEIVER, CORES[1], "tcp-meter", &nowhere);
         let meter = Running::start(&mut meter, "the TCP receiver")?;
-        let address = meter.line(PATIENCE)?.unwrap_or_default();
+        let address = meter.line(TIMEOUT)?.unwrap_or_default();
         let mut flow = peer(from, CORES[0], "tcp-flow", &address);
         let flow = Running::start(&mut flow, "the TCP sender")?;
-        let limit = times.warm_up + times.measured + times.after + PATIENCE;
+        let limit = times.warm_up + times.measured + times.after + TIMEOUT;
         Ok(Tcp { meter, flow, limit, measured: times.measured })
     }
 
     fn finish(self) -> io::Result<Sample> {
         let sent = self.flow.last_line(self.limit)?;
-        let received = self.meter.last_line(PATIENCE)?;
+        let received = self.meter.last_line(TIMEOUT)?;
         let [packets, again, for_nothing] = peers::numbers(&sent)?;
         let [bytes] = peers::numbers(&received)?;
         Ok(Sample {

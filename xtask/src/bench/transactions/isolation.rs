@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fairway::{Error, Jetty, Order, Post, Rights, Segment, ServiceMode};
 use serde_json::json;
 
-use super::pair::{Flow, LOOPBACK, PATIENCE, Pair, jetty, segment};
+use super::pair::{Flow, LOOPBACK, Pair, TIMEOUT, jetty, segment};
 use super::{Section, failed};
 use crate::bench::table::Spread;
 use crate::programs::check_signals;
@@ -103,7 +103,7 @@ fn measure(does: Does, stall: &Stalled, slice: Duration, rates: &mut Rates) -> i
             }
             // Now there is a receive, and everything ends.
             deaf.post_receive(target.slice(0..BYTES), 0).map_err(failed)?;
-            stalled.drain(PATIENCE).map_err(failed)?;
+            stalled.drain(TIMEOUT).map_err(failed)?;
         }
         Ok(())
     })

@@ -12,7 +12,7 @@ use fairway::{
 };
 use serde_json::json;
 
-use super::pair::{Network, PATIENCE, Pair, jetty, quantile_us, segment};
+use super::pair::{Network, Pair, TIMEOUT, jetty, quantile_us, segment};
 use super::{Section, failed};
 use crate::bench::table::Spread;
 use crate::programs::check_signals;
@@ -195,7 +195,7 @@ impl Sender<'_> {
                 succeeded(&completion)?;
                 open -= 1;
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err(io::Error::other(format!("{:?}: a message was lost", self.notice)));
             }
         }

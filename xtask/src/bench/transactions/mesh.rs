@@ -11,7 +11,7 @@ use fairway::{
 };
 
 use super::failed;
-use super::pair::{CORES, Flow, PATIENCE, segment};
+use super::pair::{CORES, Flow, TIMEOUT, segment};
 use crate::peers::sockets::pin;
 
 /// What each context that sends keeps under way to each of its peers.
@@ -62,8 +62,8 @@ impl Mesh {
         for one in 0..count {
             for two in one + 1..count {
                 let address = contexts[two].local_addrs()[0];
-                let there = contexts[one].connect(address, PATIENCE).map_err(failed)?;
-                let Event::Connected(back) = contexts[two].wait_event(PATIENCE).map_err(failed)?
+                let there = contexts[one].connect(address, TIMEOUT).map_err(failed)?;
+                let Event::Connected(back) = contexts[two].wait_event(TIMEOUT).map_err(failed)?
                 else {
                     return Err(io::Error::other("something else happened than a connection"));
                 };
@@ -146,7 +146,7 @@ impl Mesh {
             if !busy && std::mem::take(&mut waits) {
                 idle.fetch_add(1, Ordering::AcqRel);
             }
-            if since.elapsed() > PATIENCE {
+            if since.elapsed() > TIMEOUT {
                 return Err(io::Error::other("operations did not complete"));
             }
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fairway::{Context, Post, Rights};
 use serde_json::json;
 
-use super::pair::{Flow, LOOPBACK, PATIENCE, Pair, jetty, segment};
+use super::pair::{Flow, LOOPBACK, Pair, TIMEOUT, jetty, segment};
 use super::{Section, failed};
 use crate::bench::table::Spread;
 use crate::programs::check_signals;
@@ -96,7 +96,7 @@ fn measure(reads: bool, rate: u64, bytes: u64, slice: Duration) -> io::Result<f6
                     return Ok(());
                 }
             }
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > TIMEOUT {
                 return Err(io::Error::other("operations do not complete"));
             }
         }

@@ -15,7 +15,7 @@ use super::failed;
 use crate::peers::sockets::pin;
 
 /// An operation that takes longer has hung.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The core of the side that serves, and of the side that drives.
 pub const CORES: [usize; 2] = [0, 1];
@@ -60,8 +60,8 @@ impl Pair {
             builder.build().map_err(failed)
         };
         let (server, client) = (context(1)?, context(2)?);
-        let peer = client.connect(server.local_addrs()[0], PATIENCE).map_err(failed)?;
-        match server.wait_event(PATIENCE).map_err(failed)? {
+        let peer = client.connect(server.local_addrs()[0], TIMEOUT).map_err(failed)?;
+        match server.wait_event(TIMEOUT).map_err(failed)? {
             Event::Connected(_) => Ok(Pair { client, server, peer }),
             event => Err(io::Error::other(format!("{event:?} instead of a connection"))),
         }
@@ -193,7 +193,7 @@ impl<'a> Flow<'a> {
         let start = Instant::now();
         while self.done < self.posted {
             self.take()?;
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err(io::Error::other("operations did not complete"));
             }
         }

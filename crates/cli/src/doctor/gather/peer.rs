@@ -24,7 +24,7 @@ const TIMED: usize = 64;
 /// Most messages at a time, so that they go over many paths.
 const BURST: u64 = 64;
 /// How long paths may take to answer, and long packets to be tried.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// Room for the messages.
 const MESSAGE_BYTES: u64 = 8;
 
@@ -91,7 +91,7 @@ fn examine(
         let paths = peer.stats().paths;
         peer.long_packets() != LongPackets::Unknown && paths.iter().all(has_answered)
     };
-    while !is_known() && start.elapsed() < PATIENCE && peer.is_alive() {
+    while !is_known() && start.elapsed() < TIMEOUT && peer.is_alive() {
         exchange(&jetty, peer, &memory, BURST)?;
     }
     let paths = peer.stats().paths;
@@ -122,7 +122,7 @@ fn exchange(jetty: &Jetty, peer: &Peer, memory: &Segment, count: u64) -> Result<
         jetty.send(peer, To::new(NO_JETTY), memory.slice(0..MESSAGE_BYTES), id)?;
     }
     for _ in 0..count {
-        let done = jetty.wait(PATIENCE)?;
+        let done = jetty.wait(TIMEOUT)?;
         if done.status != Status::RemoteNoJetty && done.status != Status::Success {
             return Err(Error::Failed { operation: "message", status: done.status });
         }

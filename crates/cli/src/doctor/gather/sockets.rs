@@ -19,7 +19,7 @@ const BUFFER_BYTES: usize = 4 << 20;
 const PACKETS: usize = 32;
 const PACKET_BYTES: usize = 64;
 /// How long the loopback interface may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends a train of packets from one socket to another, and compares what arrives.
 pub(super) fn udp() -> io::Result<Udp> {
@@ -75,7 +75,7 @@ fn receive(port: &mut UdpPort) -> io::Result<(usize, usize)> {
     let since = Instant::now();
     while arrived < PACKETS {
         let Some(arrival) = port.receive(0, &mut buffer)? else {
-            let left = PATIENCE.saturating_sub(since.elapsed());
+            let left = TIMEOUT.saturating_sub(since.elapsed());
             if left.is_zero() {
                 break;
             }

@@ -13,7 +13,7 @@ use fairway_engine::wire::{
 };
 use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 
-use super::{PATIENCE, pattern};
+use super::{TIMEOUT, pattern};
 use crate::{Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 
 /// The Jetty that forged messages go to.
@@ -162,17 +162,17 @@ fn packets_that_are_forged_without_the_key_change_nothing() {
     mail.post_receive(&inbox, 0).unwrap();
     let secret = server.register(Memory::zeroed(64).unwrap(), Rights::READ_WRITE).unwrap();
     *victim.lock().unwrap() = Some(secret.key());
-    let peer = client.connect(server.local_addrs()[0], PATIENCE).unwrap();
-    assert!(matches!(server.wait_event(PATIENCE).unwrap(), Event::Connected(_)));
+    let peer = client.connect(server.local_addrs()[0], TIMEOUT).unwrap();
+    assert!(matches!(server.wait_event(TIMEOUT).unwrap(), Event::Connected(_)));
     let jetty = client.create_jetty(Default::default()).unwrap();
     let local = client.register(Memory::from_vec(pattern(1 << 20)), Rights::NONE).unwrap();
     let remote = server.register(Memory::zeroed(1 << 20).unwrap(), Rights::READ_WRITE).unwrap();
     let back = client.register(Memory::zeroed(1 << 20).unwrap(), Rights::NONE).unwrap();
     for id in 0..8 {
         jetty.write(&peer, &local, remote.key(), id).unwrap();
-        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
         jetty.read(&peer, &back, remote.key(), id).unwrap();
-        assert_eq!(jetty.wait(PATIENCE).unwrap().status, Status::Success);
+        assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);
         assert!(back.compare(0, &pattern(1 << 20)).unwrap());
     }
     let sent = sent.load(Ordering::Relaxed);

@@ -96,7 +96,7 @@ fn waiting_sender_requests_again_with_growing_intervals() {
     assert_eq!(sender.demand_at(), Some(at_us(1500)));
     assert_eq!(sender.demand(at_us(1500), 64 * KIB), demand(64, false, true));
     assert_eq!(sender.demand_at(), Some(at_us(3500)));
-    // A long round trip makes it more patient still; credit, impatient again.
+    // A long round trip makes the time-out longer still; credit makes it short again.
     sender.on_ack(&AckSample { smoothed_rtt: Duration::from_us(300), ..ack(at_us(1600), 4096) });
     assert_eq!(sender.demand_at(), Some(at_us(1500 + 4 * 1200)));
     sender.on_credit(at_us(2000), 0);

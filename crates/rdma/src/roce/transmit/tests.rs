@@ -10,8 +10,8 @@ use fairway_engine::wire::{Duration, Psn, Qpn};
 use fairway_engine::{LocalRange, Rights};
 use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort};
 use fairway_roce::{
-    Change, Completion, Host, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability,
-    Transport, Work, WorkRequest,
+    Change, Completion, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability,
+    RoceDevice, Transport, Work, WorkRequest,
 };
 use fairway_runtime::{Memory, clock, transmit};
 
@@ -76,7 +76,7 @@ fn waiting_packet_keeps_the_payload_of_its_completed_operation() {
     let (closed, packets) = (Arc::new(AtomicBool::new(true)), Arc::<Mutex<Vec<_>>>::default());
     let (port, full, kept) = (opened.datapath, Arc::clone(&closed), Arc::clone(&packets));
     opened.datapath = Box::new(Sluice { port, closed: full, packets: kept });
-    let host = Host::new(&Limits::default(), &Profile::default(), 1);
+    let host = RoceDevice::new(&Limits::default(), &Profile::default(), 1);
     let Parts { network, mut io, .. } = assemble(opened).unwrap();
     let mut core = RoceCore::new(host, network);
 

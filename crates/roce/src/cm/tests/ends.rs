@@ -109,7 +109,7 @@ fn a_peer_that_accepts_in_vain_gives_up() {
     let active = pair.connect(5);
     pair.pass(Duration::from_ms(300));
     let passive = pair.requested();
-    // The other end was asked for patience, and asks no more.
+    // The other end received an MRA, and repeats its request no more.
     pair.lose.push(("REP", 100));
     pair.accept(passive, 6);
     pair.pass(Duration::from_secs(80));

@@ -8,7 +8,7 @@ use fairway::{CompletionKind, Error, Memory, Rights, SegmentKey};
 
 use super::succeeded;
 use crate::bench::transactions::failed;
-use crate::bench::transactions::pair::{PATIENCE, Pair, jetty, quantile_us, segment};
+use crate::bench::transactions::pair::{Pair, TIMEOUT, jetty, quantile_us, segment};
 
 /// Exchanges measured.
 const COUNT: usize = 20;
@@ -59,7 +59,7 @@ pub(super) fn measure(pair: &Pair, size: u64) -> io::Result<f64> {
                         time = start.elapsed();
                     }
                 }
-                if start.elapsed() > PATIENCE {
+                if start.elapsed() > TIMEOUT {
                     return Err(io::Error::other("nobody answered with a key"));
                 }
             }

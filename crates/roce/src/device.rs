@@ -1,5 +1,5 @@
-//! [`Host`]: all queue pairs of a node, and what is called from outside. What is made, changed and
-//! removed is in `objects`.
+//! [`RoceDevice`]: all queue pairs of a node, and what is called from outside. What is made,
+//! changed and removed is in `objects`.
 
 mod objects;
 
@@ -31,7 +31,7 @@ const LENGTH_MAX: u32 = 1 << 31;
 
 /// The RoCE side of a NIC.
 #[derive(Debug)]
-pub struct Host {
+pub struct RoceDevice {
     shared: Shared,
     /// Grows to `Limits::queue_pairs`.
     pairs: Vec<Option<Box<QueuePair>>>,
@@ -49,7 +49,7 @@ pub struct Host {
     turn_left: u32,
 }
 
-impl Host {
+impl RoceDevice {
     /// A host with nothing in it. Shared memory is taken here, that of a queue pair when it is
     /// made.
     ///
@@ -57,7 +57,7 @@ impl Host {
     ///
     /// If a limit or the profile is out of the range its documentation states, or
     /// `acknowledge_every` is larger than `window_packets`.
-    pub fn new(limits: &Limits, profile: &Profile, seed: u64) -> Host {
+    pub fn new(limits: &Limits, profile: &Profile, seed: u64) -> RoceDevice {
         let index_bits = u32::BITS - limits.queue_pairs.saturating_sub(1).leading_zeros();
         let Limits { number_bits, number_base, .. } = *limits;
         assert!(number_bits <= 24 && index_bits < number_bits, "Limits::number_bits");
@@ -69,7 +69,7 @@ impl Host {
         assert!((1..=profile.window_packets).contains(&every), "Profile::acknowledge_every");
         let window = profile.out_of_order.map_or(1, |option| option.window);
         assert!(window.is_power_of_two() && window <= 1 << 16, "OutOfOrder::window");
-        Host {
+        RoceDevice {
             shared: Shared::new(limits, profile),
             pairs: Vec::new(),
             uses: Vec::new(),

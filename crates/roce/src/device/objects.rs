@@ -1,6 +1,6 @@
 //! What a host is asked to make, change and remove: memory regions, queues, queue pairs.
 
-use super::Host;
+use super::RoceDevice;
 use crate::api::{
     Change, ChangeError, MemoryRegion, MemoryRequest, QueuePairConfig, ReceiveQueueId,
 };
@@ -16,7 +16,7 @@ use fairway_device::{CompletionQueueId, Rights, SegmentId, SegmentRequest, Setup
 use fairway_policy::DcqcnRate;
 use fairway_wire::Qpn;
 
-impl Host {
+impl RoceDevice {
     /// Registers memory. Its R_Key is new: one of an earlier registration opens nothing.
     pub fn register(&mut self, request: &MemoryRequest) -> Result<MemoryRegion, SetupError> {
         let tag = (self.random.number() as u32) & ((1 << KEY_TAG_BITS) - 1);
