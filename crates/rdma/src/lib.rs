@@ -152,12 +152,12 @@ pub struct NetworkCounters {
     pub damaged: u64,
     /// Packets that are none of RoCE's, or for no process of this host.
     pub malformed: u64,
-    /// Packets and management datagrams that came for another process, and were handed on.
+    /// Packets and management datagrams for another process, forwarded to it.
     pub forwarded: u64,
     /// Those that it had no room for, or whose process was gone.
     pub not_forwarded: u64,
-    /// Packets and management datagrams that another process has handed on.
-    pub handed_over: u64,
+    /// Packets and management datagrams that another process has forwarded to this one.
+    pub forwarded_here: u64,
     /// Packets to addresses that there is no way to.
     pub unroutable: u64,
     /// Packets that the operating system refused to send.

@@ -115,7 +115,7 @@ impl Network {
     fn unwrap<'a>(&mut self, bytes: &'a [u8]) -> Option<Arrived<'a>> {
         match ForwardedDatagram::read(bytes) {
             Some(ForwardedDatagram::Packet { source, destination, ecn, datagram }) => {
-                self.counters.handed_over += 1;
+                self.counters.forwarded_here += 1;
                 let identification = 0;
                 Some(Arrived { source, destination, ecn, datagram, identification })
             }
@@ -235,7 +235,7 @@ impl Network {
     fn open_forwarded(&mut self, bytes: &[u8]) {
         match ForwardedDatagram::read(bytes) {
             Some(ForwardedDatagram::Management { from, bytes }) => {
-                self.counters.handed_over += 1;
+                self.counters.forwarded_here += 1;
                 if let Some(source) = self.routes.number_of_sender(from) {
                     let (bytes, forwarded) = (Box::new(*bytes), true);
                     self.notices.push(Notice::Management { source, from, bytes, forwarded });

@@ -111,7 +111,7 @@ fn a_packet_that_came_to_the_wrong_provider_is_forwarded() {
     }
     let counted = nodes.each_ref().map(|node| node.provider.network_counters());
     assert_eq!(counted.iter().map(|counters| counters.forwarded).sum::<u64>(), 1);
-    assert_eq!(counted.iter().map(|counters| counters.handed_over).sum::<u64>(), 1);
+    assert_eq!(counted.iter().map(|counters| counters.forwarded_here).sum::<u64>(), 1);
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn only_providers_of_this_host_hand_packets_over() {
     UnixDatagram::unbound().unwrap().send_to_addr(&forwarded, &slot).unwrap();
     let real = datagram(liar.local_addr().unwrap(), to, pair, &[2; 64]);
     node.until_counted(|counters| {
-        counters.malformed + counters.damaged + counters.not_forwarded + counters.handed_over > 1
+        counters.malformed + counters.damaged + counters.not_forwarded + counters.forwarded_here > 1
     });
     liar.send_to(&real, to).unwrap();
     node.received(1);
     assert_eq!(node.memory.read(40, 64), [2; 64]);
-    assert_eq!(node.provider.network_counters().handed_over, 0);
+    assert_eq!(node.provider.network_counters().forwarded_here, 0);
 }
