@@ -40,7 +40,8 @@ pub enum Rule {
     Comment,
     /// A line of Markdown beyond column 100, outside of tables and blocks of code.
     Markdown,
-    /// A document that is cited and is not in the repository.
+    /// A document that is cited, or a source file that Markdown cites, and that is not in the
+    /// repository.
     Document,
     /// Software that a comment or Markdown speaks of as a person, by a pronoun such as `he`.
     Person,
@@ -133,6 +134,7 @@ impl Findings {
             }
             prose::check(root, source, &mut findings);
         }
+        prose::check_cited_sources(&sources, &mut findings);
         Ok(findings)
     }
 

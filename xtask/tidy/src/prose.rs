@@ -180,6 +180,30 @@ fn documents(root: &Path, source: &Source, line: usize, text: &str, findings: &m
     }
 }
 
+/// Rust files that Markdown cites: each must be the end of a path in the repository. Names in
+/// capitals, such as `NAME.rs`, stand for a name that the reader chooses, and `*_oracle.rs` for
+/// several.
+pub(crate) fn check_cited_sources(sources: &[Source], findings: &mut Findings) {
+    let rust: Vec<String> =
+        sources.iter().filter(|one| one.is_rust()).map(|one| format!("/{}", one.file)).collect();
+    for source in sources.iter().filter(|source| !source.is_rust()) {
+        for (number, line) in source.text.lines().enumerate() {
+            let is_part = |letter: char| letter.is_alphanumeric() || "_-./".contains(letter);
+            let words = line.split(|letter| !is_part(letter)).map(|word| word.trim_matches('.'));
+            let cited = words.filter(|word| word.ends_with(".rs") && !word.contains("docs.rs"));
+            for word in
+                cited.filter(|word| !word.contains(char::is_uppercase) && !word.starts_with('_'))
+            {
+                let end = format!("/{}", word.trim_start_matches(['.', '/']));
+                if end.len() > 4 && !rust.iter().any(|file| file.ends_with(&end)) {
+                    let text = format!("{word} is not in the repository");
+                    findings.list.push(source.finding(Rule::Document, number + 1, 1, text));
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +223,22 @@ mod tests {
         );
         let found = [(Rule::Person, 1), (Rule::Comment, 4), (Rule::Document, 5)];
         assert_eq!(of("crates/a/src/b.rs", &text), found);
+    }
+
+    #[test]
+    fn source_files_that_markdown_cites_must_exist() {
+        let file = |file: &str, text: &str| Source {
+            file: file.into(),
+            room: "a".into(),
+            text: text.into(),
+        };
+        let page = "`a/src/b.rs`, `b.rs`, (b.rs).\n[c](../crates/a/src/b.rs), `NAME.rs`\n`c.rs`\n\
+                    a/b.rs, https://docs.rs/x\n";
+        let sources = [file("crates/a/src/b.rs", ""), file("docs/a.md", page)];
+        let mut findings = Findings::default();
+        check_cited_sources(&sources, &mut findings);
+        let lines: Vec<usize> = findings.list.iter().map(|found| found.line).collect();
+        assert_eq!(lines, [3, 4]);
     }
 
     #[test]
