@@ -2,9 +2,11 @@
 
 mod body;
 mod overtaking;
+mod progress;
 
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
 pub(crate) use overtaking::{Overtaking, OvertakingPlan};
+pub(crate) use progress::Progress;
 
 use crate::api::{
     ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest, is_numbered,
@@ -13,7 +15,7 @@ use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
 use crate::names::{ChannelIndex, FlowIndex};
 use crate::pool::Index;
-use fairway_wire::{Instant, JettyId, Msn, Operation, ServiceMode, Tag};
+use fairway_wire::{Instant, JettyId, Operation, ServiceMode, Tag};
 
 /// One message (transaction) on its way out.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +27,6 @@ pub(crate) struct Message {
     pub(crate) body: Body,
     /// Set once the operation has been given up, or is over, and its record tells the target so.
     notice: Option<Notice>,
-    /// Bytes of the local range that travel with it.
-    carried: u32,
     /// Our Jetty; in an answer, the one it is for.
     pub(crate) jetty: JettyId,
     /// Its channel; `None` once the record is free.
@@ -35,15 +35,8 @@ pub(crate) struct Message {
     pub(crate) channel_id: ChannelId,
     /// While it is in line to send payload: its flow.
     pub(crate) flow: Option<FlowIndex>,
-    pub(crate) number: Msn,
-    /// Packets it takes; at least one.
-    pub(crate) packets: u32,
-    /// The next packet to be sent for the first time.
-    pub(crate) next_index: u32,
-    /// Packets sent and not acknowledged.
-    pub(crate) outstanding: u32,
-    /// Of a read: bytes of the answer in place.
-    pub(crate) placed: u32,
+    /// How far its transmission has got.
+    pub(crate) progress: Progress,
     /// After a refusal: when to try again.
     pub(crate) retry_at: Instant,
     pub(crate) links: Links<Index<Message>>,
@@ -57,8 +50,6 @@ pub(crate) struct Message {
     pub(crate) outcome: Outcome,
     pub(crate) has_slot: bool,
     pub(crate) signaled: bool,
-    /// The receiver has said that it knows where the message starts.
-    pub(crate) learned: bool,
     /// It has, or awaits, `request_slot`, under which its Jetty waits for the response.
     pub(crate) has_request: bool,
     pub(crate) request_slot: u8,
@@ -75,8 +66,6 @@ pub(crate) struct Message {
     pub(crate) parked: Option<Status>,
     /// It has completed, or has no completion.
     pub(crate) reported: bool,
-    /// It was given up in the middle: what tells the target so has the number that it had.
-    pub(crate) keeps_number: bool,
     /// The transport needs it no more.
     pub(crate) released: bool,
     /// It failed, in memory order. Later operations are not reported before the target has
@@ -157,16 +146,11 @@ impl Message {
             local: LocalRange::default(),
             body,
             notice: None,
-            carried: 0,
             jetty,
             channel: Some(channel),
             channel_id: ChannelId(channel.number()),
             flow: None,
-            number: Msn::default(),
-            packets: 1,
-            next_index: 0,
-            outstanding: 0,
-            placed: 0,
+            progress: Progress::NEW,
             retry_at: Instant::ZERO,
             links: Links::UNLINKED,
             transaction: 0,
@@ -177,7 +161,6 @@ impl Message {
             outcome: Outcome::Open,
             has_slot: false,
             signaled: false,
-            learned: false,
             has_request: false,
             request_slot: 0,
             waits_for_reads: false,
@@ -187,7 +170,6 @@ impl Message {
             early: false,
             parked: None,
             reported: false,
-            keeps_number: false,
             released: false,
             bars: false,
             order: OrderRequest::default(),
@@ -224,8 +206,10 @@ impl Message {
             id: request.id,
             local,
             transaction,
-            carried: if body.has_payload() { local.length } else { 0 },
-            packets: if body.has_payload() { packets_of(local.length, mtu) } else { 1 },
+            progress: match body.has_payload() {
+                true => Progress::of_payload(local.length, mtu),
+                false => Progress::NEW,
+            },
             signaled: request.signaled,
             order: request.order,
             channel_id: request.channel,
@@ -328,24 +312,19 @@ impl Message {
     /// The answer brings the bytes of `local`.
     pub(crate) fn settle_bytes(&mut self, local: LocalRange, mtu: u32) {
         self.settle_reply(Reply::Bytes { refused_next: false });
-        (self.local, self.carried) = (local, local.length);
-        self.packets = packets_of(local.length, mtu);
+        self.local = local;
+        self.progress.set_payload(local.length, mtu);
     }
 
     /// From now on the record tells the target that the operation is over, in one packet.
     pub(crate) fn give_notice(&mut self, notice: Notice) {
         self.notice = Some(notice);
-        self.carried = 0;
+        self.progress.restart_as_notice();
     }
 
     /// Does it tell the receiver up to which put all are over?
     pub(crate) fn tells_puts_over(&self) -> bool {
         matches!(self.notice, Some(Notice::PutsOver { .. }))
-    }
-
-    /// Payload bytes that the whole message carries.
-    pub(crate) fn carried(&self) -> u32 {
-        self.carried
     }
 
     /// Settles what an answer says, which it does once.
@@ -365,6 +344,23 @@ impl Message {
         match &mut self.body {
             Body::Answer(answer) => core::mem::take(&mut answer.marks),
             _ => false,
+        }
+    }
+
+    /// Counts bytes of the answer to a READ or GET as placed. True if they are all in place.
+    pub(crate) fn note_placed(&mut self, bytes: u32) -> bool {
+        let (Body::Read { placed, .. } | Body::Get { placed, .. }) = &mut self.body else {
+            unreachable!("{:?} asks for no bytes", self.body);
+        };
+        *placed += bytes;
+        *placed == self.local.length
+    }
+
+    /// The operation is to be sent again, from its beginning.
+    pub(crate) fn restart(&mut self) {
+        self.progress.restart();
+        if let Body::Read { placed, .. } | Body::Get { placed, .. } = &mut self.body {
+            *placed = 0;
         }
     }
 
@@ -402,10 +398,6 @@ impl Message {
         }
     }
 
-    pub(crate) fn is_multi(&self) -> bool {
-        self.packets > 1
-    }
-
     /// Is it ended by an answer, and not by the transport's acknowledgement?
     pub(crate) fn awaits_answer(&self) -> bool {
         self.is_question()
@@ -419,7 +411,7 @@ impl Message {
     pub(crate) fn may_be_held(&self) -> bool {
         let order = &self.order;
         let held = match order.tag {
-            Tag::So => !self.is_multi(),
+            Tag::So => !self.progress.is_multi(),
             Tag::Mo => true,
             Tag::No | Tag::Ro => false,
         };
@@ -444,24 +436,8 @@ impl Message {
     /// May the target keep a part of it, and a receive, for the rest?
     pub(crate) fn is_cut_short(&self) -> bool {
         let is_other = !matches!(self.body, Body::Answer(_) | Body::Put(_));
-        self.is_multi() && self.next_index > 0 && is_other
+        self.progress.is_multi() && self.progress.has_begun() && is_other
     }
-
-    /// Payload bytes of packet `index`.
-    pub(crate) fn payload(&self, index: u32, mtu: u32) -> u32 {
-        let before = u64::from(index) * u64::from(mtu);
-        u64::from(self.carried).saturating_sub(before).min(u64::from(mtu)) as u32
-    }
-
-    /// Bytes still to be sent for the first time.
-    pub(crate) fn remaining(&self, mtu: u32) -> u64 {
-        u64::from(self.carried).saturating_sub(u64::from(self.next_index) * u64::from(mtu))
-    }
-}
-
-/// Packets a message of `length` bytes takes.
-pub(crate) fn packets_of(length: u32, mtu: u32) -> u32 {
-    length.div_ceil(mtu).max(1)
 }
 
 impl ListRecord for Message {

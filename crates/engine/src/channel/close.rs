@@ -227,7 +227,7 @@ impl Channel {
             let message = &mut shared.messages[index];
             message.place = MessagePlace::Unlisted;
             message.flow = None;
-            message.outstanding = 0;
+            message.progress.forget_outstanding();
             if message.outcome == Outcome::Reported {
                 self.settle(shared, index);
             } else {

@@ -155,9 +155,9 @@ impl Channel {
         let own = self.index();
         let is_it = |index: &Index<Message>| {
             let message = &shared.messages[*index];
-            let is_sent = message.next_index > 0 && !message.bypasses();
+            let is_sent = message.progress.has_begun() && !message.bypasses();
             message.channel == Some(own)
-                && message.number == nak.message
+                && message.progress.number() == nak.message
                 && is_sent
                 && !(message.is_answer() || message.awaits_answer() || message.reported)
         };
@@ -167,7 +167,7 @@ impl Channel {
             message.parked = Some(status_of(nak.reason));
         } else if message.parked.is_none() && message.outcome == Outcome::Open {
             self.give_up(shared, index, nak.reason, now);
-            if shared.messages[index].outstanding == 0 {
+            if !shared.messages[index].progress.has_outstanding() {
                 self.settle(shared, index);
             }
         }

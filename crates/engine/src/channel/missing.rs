@@ -175,7 +175,7 @@ impl Channel {
         let sent = *self.send.record(data.psn, &mut shared.send_blocks);
         let message = shared.messages[sent.message()];
         let is_it = !sent.is(ACKNOWLEDGED)
-            && message.number == data.message
+            && message.progress.number() == data.message
             && message.outcome == Outcome::Open;
         if !is_it {
             return;

@@ -174,7 +174,7 @@ impl Channel {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
-        let is_late = shared.messages[sent.message()].number != nak.message;
+        let is_late = shared.messages[sent.message()].progress.number() != nak.message;
         if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }

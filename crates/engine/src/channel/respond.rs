@@ -181,12 +181,13 @@ impl Channel {
         let message = &shared.messages[index];
         // A message may be refused when its first packet has arrived and others have not been sent.
         let is_refusal = matches!(data.operation, Operation::Done { refusal: Some(_), .. });
-        let is_refused_early =
-            is_refusal && message.next_index > 0 && !shared.is_planted(Canary::IgnoreEarlyRefusal);
+        let is_refused_early = is_refusal
+            && message.progress.has_begun()
+            && !shared.is_planted(Canary::IgnoreEarlyRefusal);
         let fits = message.transaction == data.transaction
             && message.jetty == data.jetty
             && message.outcome == Outcome::Open
-            && (message.next_index == message.packets || is_refused_early);
+            && (message.progress.is_all_sent() || is_refused_early);
         fits.then_some(index)
     }
 
@@ -219,7 +220,7 @@ impl Channel {
                     _ => Duration::from_us(u64::from(retry_after_us)),
                 };
                 self.give_up(shared, index, refusal, now + wait);
-                if shared.messages[index].outstanding == 0 {
+                if !shared.messages[index].progress.has_outstanding() {
                     self.settle(shared, index);
                 }
                 nothing
@@ -271,7 +272,8 @@ impl Channel {
     pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let is_refused = matches!(message.outcome, Outcome::Failed(_) | Outcome::NotReady);
-        let is_idle = message.place == MessagePlace::Unlisted && message.outstanding == 0;
+        let is_idle =
+            message.place == MessagePlace::Unlisted && !message.progress.has_outstanding();
         if is_refused && is_idle && message.channel == Some(self.index()) && !message.released {
             self.settle(shared, index);
         }
@@ -292,7 +294,7 @@ impl Channel {
         shared.complete_message(index, status);
         shared.messages[index].outcome = Outcome::Reported;
         self.release_slots(shared, index);
-        if shared.messages[index].outstanding == 0 {
+        if !shared.messages[index].progress.has_outstanding() {
             self.release(shared, index);
         }
     }

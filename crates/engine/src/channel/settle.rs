@@ -15,7 +15,7 @@ impl Channel {
         let lasts = || self.is_being_answered(index) && !shared.is_planted(Canary::EndUnplaced);
         match message.outcome {
             Outcome::Failed(_) | Outcome::NotReady if lasts() => {}
-            Outcome::Open if message.next_index < message.packets => {}
+            Outcome::Open if !message.progress.is_all_sent() => {}
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
             Outcome::Open => {
@@ -56,7 +56,7 @@ impl Channel {
         }
         let is_cut_short =
             message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
-        shared.messages[index].keeps_number = is_cut_short;
+        shared.messages[index].progress.set_keeps_number(is_cut_short);
         if (untold && message.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
         } else {
@@ -67,7 +67,7 @@ impl Channel {
     /// Its Jetty has failed: what has not been sent yet is flushed.
     pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = shared.messages[index];
-        if message.reported || message.parked.is_some() || message.next_index > 0 {
+        if message.reported || message.parked.is_some() || message.progress.has_begun() {
             return;
         }
         if message.bypasses() {
@@ -127,10 +127,7 @@ impl Channel {
 
     fn send_notice(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
-        message.packets = 1;
-        message.next_index = 0;
         message.outcome = Outcome::Open;
-        message.learned = false;
         self.enlist(shared, index);
     }
 
@@ -138,9 +135,7 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
         message.outcome = Outcome::Open;
-        message.next_index = 0;
-        message.learned = false;
-        message.placed = 0;
+        message.restart();
         if core::mem::take(&mut message.early) {
             let (is_put, is_free) = (message.is_open_put(), message.order.tag == Tag::No);
             let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);

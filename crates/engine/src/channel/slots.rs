@@ -77,7 +77,7 @@ impl MessageSlots {
         }
         let slots = if message.is_question() {
             &mut self.of_reads
-        } else if message.is_multi() {
+        } else if message.progress.is_multi() {
             &mut self.of_messages
         } else {
             return true;

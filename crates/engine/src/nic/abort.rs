@@ -103,7 +103,7 @@ impl crate::channel::Channel {
         use crate::message::{MessagePlace, Outcome};
         let message = shared.messages[index];
         let ended = message.reported || message.parked.is_some() || message.channel.is_none();
-        if ended || message.next_index == 0 || message.bypasses() {
+        if ended || !message.progress.has_begun() || message.bypasses() {
             return;
         }
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
@@ -111,7 +111,7 @@ impl crate::channel::Channel {
         }
         shared.messages[index].outcome = Outcome::Failed(Status::Flushed);
         shared.complete_message(index, Status::Flushed);
-        if shared.messages[index].outstanding == 0 {
+        if !shared.messages[index].progress.has_outstanding() {
             self.settle(shared, index);
         }
     }

@@ -276,7 +276,7 @@ impl Initiator {
                 record.run_group = numbered.then_some(group);
                 record.run_start = message.serial;
             }
-            let (start, multi) = (record.run_start, message.is_multi());
+            let (start, multi) = (record.run_start, message.progress.is_multi());
             let oldest = record.ordered.head();
             // What the target would have to set aside in many packets waits here instead.
             let held_here = !numbered || multi;
