@@ -3,13 +3,17 @@
 mod body;
 mod overtaking;
 mod progress;
+mod report;
+mod taken_slots;
 
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
 pub(crate) use overtaking::{Overtaking, OvertakingPlan};
 pub(crate) use progress::Progress;
+pub(crate) use report::Report;
+pub(crate) use taken_slots::TakenSlots;
 
 use crate::api::{
-    ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest, is_numbered,
+    ChannelId, Completion, LocalRange, OrderRequest, Status, Work, WorkRequest, is_numbered,
 };
 use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
@@ -20,8 +24,6 @@ use fairway_wire::{Instant, JettyId, Operation, ServiceMode, Tag};
 /// One message (transaction) on its way out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// The application's number for it.
-    pub(crate) id: u64,
     pub(crate) local: LocalRange,
     /// What it is, with what only messages of its kind have.
     pub(crate) body: Body,
@@ -31,8 +33,6 @@ pub(crate) struct Message {
     pub(crate) jetty: JettyId,
     /// Its channel; `None` once the record is free.
     pub(crate) channel: Option<ChannelIndex>,
-    /// Of an operation: its channel's name, which outlives it.
-    pub(crate) channel_id: ChannelId,
     /// While it is in line to send payload: its flow.
     pub(crate) flow: Option<FlowIndex>,
     /// How far its transmission has got.
@@ -41,18 +41,15 @@ pub(crate) struct Message {
     pub(crate) retry_at: Instant,
     pub(crate) links: Links<Index<Message>>,
     pub(crate) transaction: u16,
-    /// The slot under which the receiver keeps it, or the read slot; if `has_slot`.
-    pub(crate) slot: u8,
+    /// The slots that it has at the peer.
+    pub(crate) slots: TakenSlots,
+    /// Whether its completion has been reported.
+    pub(crate) report: Report,
     pub(crate) retries: u8,
     /// How often it was refused because it came before others.
     pub(crate) overtaking: Overtaking,
     pub(crate) place: MessagePlace,
     pub(crate) outcome: Outcome,
-    pub(crate) has_slot: bool,
-    pub(crate) signaled: bool,
-    /// It has, or awaits, `request_slot`, under which its Jetty waits for the response.
-    pub(crate) has_request: bool,
-    pub(crate) request_slot: u8,
     /// It has not been issued because an earlier read, or an earlier ordered one, is not done.
     pub(crate) waits_for_reads: bool,
     pub(crate) waits_for_order: bool,
@@ -62,15 +59,6 @@ pub(crate) struct Message {
     pub(crate) has_share: bool,
     /// It was told that it came too early: to be tried again after what goes before it.
     pub(crate) early: bool,
-    /// How it ended, if its completion has to wait for those of earlier ones.
-    pub(crate) parked: Option<Status>,
-    /// It has completed, or has no completion.
-    pub(crate) reported: bool,
-    /// The transport needs it no more.
-    pub(crate) released: bool,
-    /// It failed, in memory order. Later operations are not reported before the target has
-    /// acknowledged that it does not wait for this one.
-    pub(crate) bars: bool,
     pub(crate) order: OrderRequest,
     pub(crate) sequence: u16,
     pub(crate) receive_sequence: u16,
@@ -79,6 +67,17 @@ pub(crate) struct Message {
     pub(crate) incomplete_links: Links<Index<Message>>,
     pub(crate) ordered_links: Links<Index<Message>>,
     pub(crate) read_links: Links<Index<Message>>,
+}
+
+/// What an answer repeats of the operation of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The Jetty of the peer.
+    pub(crate) jetty: JettyId,
+    pub(crate) transaction: u16,
+    /// The slot in which the peer awaits the answer.
+    pub(crate) slot: u8,
+    pub(crate) sequence: u16,
 }
 
 /// Which list of its channel a message is in.
@@ -135,43 +134,49 @@ impl Message {
         self.retries > 0 || self.overtaking.has_happened()
     }
 
-    /// The answer to an operation of `jetty`, a Jetty of the peer. It has nothing to say yet.
-    pub(crate) fn answer(channel: ChannelIndex, jetty: JettyId) -> Message {
-        Message { reported: true, ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, jetty) }
+    /// The answer to an operation of the peer. What it says is settled later.
+    pub(crate) fn answer(channel: ChannelIndex, asked: &Asked) -> Message {
+        Message {
+            transaction: asked.transaction,
+            slots: TakenSlots::of_answer(asked.slot),
+            sequence: asked.sequence,
+            ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, asked.jetty)
+        }
+    }
+
+    /// What an answer repeats of the operation of the peer.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            jetty: self.jetty,
+            transaction: self.transaction,
+            slot: self.slots.number(),
+            sequence: self.sequence,
+        }
     }
 
     fn new(body: Body, channel: ChannelIndex, jetty: JettyId) -> Message {
         Message {
-            id: 0,
             local: LocalRange::default(),
             body,
             notice: None,
             jetty,
             channel: Some(channel),
-            channel_id: ChannelId(channel.number()),
             flow: None,
             progress: Progress::NEW,
             retry_at: Instant::ZERO,
             links: Links::UNLINKED,
             transaction: 0,
-            slot: 0,
+            slots: TakenSlots::NONE,
+            report: Report::none(ChannelId(channel.number())),
             retries: 0,
             overtaking: Overtaking::NONE_YET,
             place: MessagePlace::Unlisted,
             outcome: Outcome::Open,
-            has_slot: false,
-            signaled: false,
-            has_request: false,
-            request_slot: 0,
             waits_for_reads: false,
             waits_for_order: false,
             waits_for_share: false,
             has_share: false,
             early: false,
-            parked: None,
-            reported: false,
-            released: false,
-            bars: false,
             order: OrderRequest::default(),
             sequence: 0,
             receive_sequence: 0,
@@ -184,7 +189,7 @@ impl Message {
 
     /// The group of the channel that an operation of our own goes by, found by its leader.
     pub(crate) fn group(&self) -> ChannelIndex {
-        self.channel_id.record()
+        self.report.channel().record()
     }
 
     /// An operation of our own, which is to go by `channel`.
@@ -203,16 +208,14 @@ impl Message {
             _ => request.local,
         };
         Message {
-            id: request.id,
+            report: Report::new(request.id, request.channel, request.signaled),
             local,
             transaction,
             progress: match body.has_payload() {
                 true => Progress::of_payload(local.length, mtu),
                 false => Progress::NEW,
             },
-            signaled: request.signaled,
             order: request.order,
-            channel_id: request.channel,
             place: MessagePlace::Sending,
             ..Message::new(body, channel, jetty)
         }
@@ -371,13 +374,28 @@ impl Message {
         true
     }
 
-    /// What its completion calls it, whatever becomes of it.
-    pub(crate) fn completes_as(&self) -> CompletionKind {
-        self.body.completes_as()
+    /// The completion of an operation of our own.
+    pub(crate) fn completion(&self, status: Status) -> Completion {
+        let success = status == Status::Success;
+        let value = match &self.body {
+            Body::Atomic(atomic) if success => atomic.old,
+            _ => 0,
+        };
+        Completion {
+            id: self.report.id(),
+            jetty: self.jetty,
+            status,
+            kind: self.body.completes_as(),
+            bytes: if success { self.local.length } else { 0 },
+            immediate: None,
+            value,
+            channel: self.report.channel(),
+            remote_jetty: self.remote_jetty(),
+        }
     }
 
     /// The peer's Jetty, where the operation names one.
-    pub(crate) fn remote_jetty(&self) -> JettyId {
+    fn remote_jetty(&self) -> JettyId {
         match self.body {
             Body::WriteImmediate { target, .. }
             | Body::Send { target }

@@ -213,13 +213,13 @@ impl Channel {
             let message = &mut shared.messages[index];
             let ours = message.channel.is_some() && message.group() == self.group();
             let ordered = message.order.tag == Tag::Mo && !message.is_answer();
-            if ours && ordered && message.parked == Some(Status::Success) {
-                message.parked = Some(status);
+            if ours && ordered {
+                message.report.fail_parked(status);
             }
         }
         for index in shared.messages.ever_taken() {
             if shared.messages[index].channel != Some(self.index())
-                || shared.messages[index].released
+                || shared.messages[index].report.is_released()
             {
                 continue;
             }

@@ -23,7 +23,7 @@
 use super::Channel;
 use super::ack_state::Why;
 use super::bypass::status_of;
-use crate::api::{Event, Status};
+use crate::api::Event;
 use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::held::{Cause, Held};
@@ -159,13 +159,12 @@ impl Channel {
             message.channel == Some(own)
                 && message.progress.number() == nak.message
                 && is_sent
-                && !(message.is_answer() || message.awaits_answer() || message.reported)
+                && !(message.is_answer() || message.awaits_answer() || message.report.is_reported())
         };
         let Some(index) = shared.messages.ever_taken().find(is_it) else { return };
         let message = &mut shared.messages[index];
-        if message.parked == Some(Status::Success) {
-            message.parked = Some(status_of(nak.reason));
-        } else if message.parked.is_none() && message.outcome == Outcome::Open {
+        let was_parked = message.report.fail_parked(status_of(nak.reason));
+        if !was_parked && message.report.is_pending() && message.outcome == Outcome::Open {
             self.give_up(shared, index, nak.reason, now);
             if !shared.messages[index].progress.has_outstanding() {
                 self.settle(shared, index);

@@ -197,7 +197,7 @@ impl Channel {
         shared.messages[sent.message()].outcome = Outcome::Failed(Status::Flushed);
         if is_answer {
             self.unmark(shared, sent.message());
-        } else if !message.reported && message.parked.is_none() {
+        } else if message.report.is_pending() {
             shared.complete_message(sent.message(), Status::LocalMemory);
         }
     }
@@ -215,11 +215,7 @@ impl Channel {
 
     /// An answer to the same READ as one that was begun, with nothing to say yet.
     fn successor_of_read(&self, begun: &Message) -> Message {
-        let mut answer = Message::answer(self.index(), begun.jetty);
-        answer.transaction = begun.transaction;
-        answer.slot = begun.slot;
-        answer.sequence = begun.sequence;
-        answer
+        Message::answer(self.index(), &begun.asked())
     }
 
     /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no

@@ -4,7 +4,7 @@ use super::Channel;
 use super::receive::{Judgement, place_at};
 use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::canary::Canary;
-use crate::message::{Message, MessagePlace, Outcome, Reply};
+use crate::message::{Asked, Message, MessagePlace, Outcome, Reply};
 use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -32,11 +32,13 @@ impl Channel {
             return None;
         }
         let question = is_question(&data.operation);
-        let mut answer = Message::answer(self.index(), data.jetty);
-        answer.transaction = data.transaction;
-        answer.slot = if question { data.slot } else { data.order.request_slot };
-        answer.sequence = data.order.sequence;
-        let index = shared.messages.add(answer)?;
+        let asked = Asked {
+            jetty: data.jetty,
+            transaction: data.transaction,
+            slot: if question { data.slot } else { data.order.request_slot },
+            sequence: data.order.sequence,
+        };
+        let index = shared.messages.add(Message::answer(self.index(), &asked))?;
         self.inbound.begin_answer();
         Some(index)
     }
@@ -274,7 +276,11 @@ impl Channel {
         let is_refused = matches!(message.outcome, Outcome::Failed(_) | Outcome::NotReady);
         let is_idle =
             message.place == MessagePlace::Unlisted && !message.progress.has_outstanding();
-        if is_refused && is_idle && message.channel == Some(self.index()) && !message.released {
+        if is_refused
+            && is_idle
+            && message.channel == Some(self.index())
+            && !message.report.is_released()
+        {
             self.settle(shared, index);
         }
     }

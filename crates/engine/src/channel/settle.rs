@@ -20,7 +20,7 @@ impl Channel {
             Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
             Outcome::Open => {
                 let (jetty, sequence) = (message.jetty, message.sequence);
-                let is_untold = !message.reported && message.parked.is_none();
+                let is_untold = message.report.is_pending();
                 if shared.messages[index].take_marks() {
                     // The answer to an ordered read has arrived: what follows it may go on.
                     self.mark_executed(shared, jetty, sequence);
@@ -45,7 +45,7 @@ impl Channel {
     /// Reports a message as failed and releases it.
     pub(crate) fn end(&mut self, shared: &mut Shared, index: Index<Message>, status: Status) {
         let message = shared.messages[index];
-        if !message.reported && message.parked.is_none() {
+        if message.report.is_pending() {
             shared.complete_message(index, status);
         }
         // The target refused it for good and goes on; what it never heard of it has to be told.
@@ -67,7 +67,7 @@ impl Channel {
     /// Its Jetty has failed: what has not been sent yet is flushed.
     pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = shared.messages[index];
-        if message.reported || message.parked.is_some() || message.progress.has_begun() {
+        if !message.report.is_pending() || message.progress.has_begun() {
             return;
         }
         if message.bypasses() {
@@ -161,7 +161,7 @@ impl Channel {
         if message.was_not_ready() {
             self.retries.note_end();
         }
-        let (segment, reported) = (message.local.segment.number(), message.reported);
+        let segment = message.local.segment.number();
         if message.is_answer() {
             let has_bytes = message.is_read_response();
             self.read_ends(shared, index);
@@ -185,10 +185,8 @@ impl Channel {
             }
         }
         shared.lift_bar(index);
-        if reported {
+        if shared.messages[index].report.release() {
             shared.free_message(index);
-        } else {
-            shared.messages[index].released = true;
         }
     }
 
@@ -211,15 +209,11 @@ impl Channel {
     /// once: if they only got in line, others could take them first for ever.
     pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
-        if core::mem::take(&mut message.has_request) {
-            let slot = message.request_slot;
+        if let Some(slot) = message.slots.give_request_back() {
             self.pass_read_slot(shared, slot);
         }
         let message = &mut shared.messages[index];
-        if !core::mem::take(&mut message.has_slot) {
-            return;
-        }
-        let slot = message.slot;
+        let Some(slot) = message.slots.give_back() else { return };
         if message.is_question() {
             return self.pass_read_slot(shared, slot);
         }
@@ -230,9 +224,10 @@ impl Channel {
     /// what it waits for may need its slot.
     fn give_message_slot_back(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
-        if message.order.tag == Tag::Mo && !message.is_question() && message.has_slot {
-            message.has_slot = false;
-            let slot = message.slot;
+        if message.order.tag == Tag::Mo
+            && !message.is_question()
+            && let Some(slot) = message.slots.give_back()
+        {
             self.pass_message_slot(shared, slot);
         }
     }

@@ -232,7 +232,7 @@ impl Channel {
             index: packet_index,
             jetty: message.jetty,
             transaction: message.transaction,
-            slot: message.slot,
+            slot: message.slots.number(),
             ack_request,
             retry: false,
             last,
@@ -398,7 +398,7 @@ impl Channel {
             index: sent.index,
             jetty: message.jetty,
             transaction: message.transaction,
-            slot: message.slot,
+            slot: message.slots.number(),
             ack_request,
             retry: true,
             last: message.progress.is_last(sent.index),
@@ -463,6 +463,6 @@ fn order_of(message: &Message, operation: &Operation) -> Order {
         in_order: message.order.receive_in_order,
         sequence: message.sequence,
         receive_sequence: message.receive_sequence,
-        request_slot: message.request_slot,
+        request_slot: message.slots.request_number(),
     }
 }

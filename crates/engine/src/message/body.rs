@@ -160,7 +160,7 @@ impl Body {
     }
 
     /// What the completion of the operation calls it.
-    pub(crate) fn completes_as(&self) -> CompletionKind {
+    pub(super) fn completes_as(&self) -> CompletionKind {
         match self {
             Body::Read { .. } => CompletionKind::Read,
             Body::Send { .. } | Body::SendImmediate { .. } => CompletionKind::Send,

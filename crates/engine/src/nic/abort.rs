@@ -102,7 +102,7 @@ impl crate::channel::Channel {
     ) {
         use crate::message::{MessagePlace, Outcome};
         let message = shared.messages[index];
-        let ended = message.reported || message.parked.is_some() || message.channel.is_none();
+        let ended = !message.report.is_pending() || message.channel.is_none();
         if ended || !message.progress.has_begun() || message.bypasses() {
             return;
         }

@@ -382,7 +382,7 @@ impl Initiator {
     pub(crate) fn completed(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
-        if !message.bars {
+        if !message.report.bars_later() {
             self.incomplete[number].unlink(&mut Incomplete(messages), index);
         }
         let is_read = messages[index].is_read();
