@@ -1,20 +1,22 @@
 //! Messages being sent: operations of our own, and the answers to peers' reads.
 
 mod body;
+mod gate;
+mod order;
 mod overtaking;
 mod progress;
 mod report;
 mod taken_slots;
 
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
+pub(crate) use gate::Gate;
+pub(crate) use order::OrderState;
 pub(crate) use overtaking::{Overtaking, OvertakingPlan};
 pub(crate) use progress::Progress;
 pub(crate) use report::Report;
 pub(crate) use taken_slots::TakenSlots;
 
-use crate::api::{
-    ChannelId, Completion, LocalRange, OrderRequest, Status, Work, WorkRequest, is_numbered,
-};
+use crate::api::{ChannelId, Completion, LocalRange, OrderRequest, Status, Work, WorkRequest};
 use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
 use crate::names::{ChannelIndex, FlowIndex};
@@ -50,23 +52,12 @@ pub(crate) struct Message {
     pub(crate) overtaking: Overtaking,
     pub(crate) place: MessagePlace,
     pub(crate) outcome: Outcome,
-    /// It has not been issued because an earlier read, or an earlier ordered one, is not done.
-    pub(crate) waits_for_reads: bool,
-    pub(crate) waits_for_order: bool,
-    /// Nor because its Jetty has its share of what the target may have to hold under way; or it
-    /// counts towards that.
-    pub(crate) waits_for_share: bool,
-    pub(crate) has_share: bool,
+    /// What it waits for before it is issued.
+    pub(crate) gate: Gate,
     /// It was told that it came too early: to be tried again after what goes before it.
     pub(crate) early: bool,
-    pub(crate) order: OrderRequest,
-    pub(crate) sequence: u16,
-    pub(crate) receive_sequence: u16,
-    /// Counts the posts of its Jetty, if that keeps order.
-    pub(crate) serial: u32,
-    pub(crate) incomplete_links: Links<Index<Message>>,
-    pub(crate) ordered_links: Links<Index<Message>>,
-    pub(crate) read_links: Links<Index<Message>>,
+    /// The order that it has to keep.
+    pub(crate) order: OrderState,
 }
 
 /// What an answer repeats of the operation of the peer.
@@ -139,7 +130,7 @@ impl Message {
         Message {
             transaction: asked.transaction,
             slots: TakenSlots::of_answer(asked.slot),
-            sequence: asked.sequence,
+            order: OrderState::of_answer(asked.sequence),
             ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, asked.jetty)
         }
     }
@@ -150,7 +141,7 @@ impl Message {
             jetty: self.jetty,
             transaction: self.transaction,
             slot: self.slots.number(),
-            sequence: self.sequence,
+            sequence: self.order.sequence(),
         }
     }
 
@@ -172,18 +163,9 @@ impl Message {
             overtaking: Overtaking::NONE_YET,
             place: MessagePlace::Unlisted,
             outcome: Outcome::Open,
-            waits_for_reads: false,
-            waits_for_order: false,
-            waits_for_share: false,
-            has_share: false,
+            gate: Gate::OPEN,
             early: false,
-            order: OrderRequest::default(),
-            sequence: 0,
-            receive_sequence: 0,
-            serial: 0,
-            incomplete_links: Links::UNLINKED,
-            ordered_links: Links::UNLINKED,
-            read_links: Links::UNLINKED,
+            order: OrderState::of(OrderRequest::default()),
         }
     }
 
@@ -215,7 +197,7 @@ impl Message {
                 true => Progress::of_payload(local.length, mtu),
                 false => Progress::NEW,
             },
-            order: request.order,
+            order: OrderState::of(request.order),
             place: MessagePlace::Sending,
             ..Message::new(body, channel, jetty)
         }
@@ -342,7 +324,8 @@ impl Message {
         matches!(self.body, Body::Answer(answer) if answer.marks || answer.is_tracked)
     }
 
-    /// True once, if `Message::sequence` is to be marked as executed with this answer.
+    /// True once, if the number of the peer's operation is to be marked as executed with this
+    /// answer.
     pub(crate) fn take_marks(&mut self) -> bool {
         match &mut self.body {
             Body::Answer(answer) => core::mem::take(&mut answer.marks),
@@ -419,7 +402,7 @@ impl Message {
     /// Is it ended by an answer, and not by the transport's acknowledgement?
     pub(crate) fn awaits_answer(&self) -> bool {
         self.is_question()
-            || (matches!(self.order.mode, ServiceMode::Roi | ServiceMode::Rot)
+            || (matches!(self.order.mode(), ServiceMode::Roi | ServiceMode::Rot)
                 && !self.is_answer()
                 && self.notice.is_none())
     }
@@ -427,28 +410,17 @@ impl Message {
     /// May the target have to hold it, with its read slot, until what it follows is done? What
     /// takes several packets, and what the initiator orders, is not issued before that.
     pub(crate) fn may_be_held(&self) -> bool {
-        let order = &self.order;
-        let held = match order.tag {
+        let held = match self.order.tag() {
             Tag::So => !self.progress.is_multi(),
             Tag::Mo => true,
             Tag::No | Tag::Ro => false,
         };
-        order.mode == ServiceMode::Rot && held
-    }
-
-    /// Is there something that it waits for before it is issued?
-    pub(crate) fn waits(&self) -> bool {
-        self.waits_for_reads || self.waits_for_order || self.waits_for_share
+        self.order.mode() == ServiceMode::Rot && held
     }
 
     /// Does a fence wait for it?
     pub(crate) fn is_read(&self) -> bool {
         self.body.is_question()
-    }
-
-    /// Has it numbers that messages at the target may wait for?
-    pub(crate) fn is_awaited(&self) -> bool {
-        is_numbered(self.order.mode, self.order.tag) || self.order.receive_in_order
     }
 
     /// May the target keep a part of it, and a receive, for the rest?

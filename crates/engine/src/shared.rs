@@ -285,7 +285,7 @@ impl Shared {
     /// An operation of ours is done, or never will be. It is reported, now or in its turn.
     pub(crate) fn complete_message(&mut self, index: Index<Message>, status: Status) {
         let message = &mut self.messages[index];
-        let bars = status != Status::Success && message.order.tag == Tag::Mo;
+        let bars = status != Status::Success && message.order.tag() == Tag::Mo;
         message.report.set_bars_later(bars);
         match bars {
             true => self.initiator.failed(&mut self.messages, index),
@@ -295,7 +295,7 @@ impl Shared {
         if let Some(channel) = message.channel {
             self.channels.take(channel, message.local.length);
         }
-        if message.order.complete_in_order
+        if message.order.request().complete_in_order
             && !self.initiator.is_first(&self.messages, index)
             && !self.is_planted(Canary::CompleteAtOnce)
         {
@@ -312,7 +312,7 @@ impl Shared {
     /// True if only that was left of it.
     pub(crate) fn abort_parked(&mut self, index: Index<Message>) -> bool {
         let message = &mut self.messages[index];
-        message.order.complete_in_order = false;
+        message.order.complete_at_once();
         let Some(parked) = message.report.unpark() else { return false };
         self.report_message(index, Status::Flushed);
         if parked.is_released {

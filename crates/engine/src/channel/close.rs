@@ -212,7 +212,7 @@ impl Channel {
         for index in shared.messages.ever_taken() {
             let message = &mut shared.messages[index];
             let ours = message.channel.is_some() && message.group() == self.group();
-            let ordered = message.order.tag == Tag::Mo && !message.is_answer();
+            let ordered = message.order.tag() == Tag::Mo && !message.is_answer();
             if ours && ordered {
                 message.report.fail_parked(status);
             }

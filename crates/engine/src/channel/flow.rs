@@ -84,7 +84,7 @@ impl Channel {
             // aside. A message that came too early and is the oldest now goes before the others of
             // its flow, because they wait for it. One that found no receive goes behind them: the
             // receive that is left may be kept for one of them.
-            let in_turn = message.order.tag == Tag::Mo;
+            let in_turn = message.order.tag() == Tag::Mo;
             let was_early = message.early || is_planted;
             if let Some(flow) = message.flow.filter(|_| in_turn || shared.flows.are_scheduled()) {
                 let is_oldest =

@@ -105,7 +105,7 @@ impl Channel {
     /// A word was not changed: nothing waits for that any more.
     fn unmark(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &mut shared.messages[answer];
-        let (jetty, sequence) = (message.jetty, message.sequence);
+        let (jetty, sequence) = (message.jetty, message.order.sequence());
         if message.take_marks() {
             self.mark_executed(shared, jetty, sequence);
         }

@@ -228,8 +228,8 @@ impl Channel {
         }
         // One that is received in order may be refused because it came before others, ordered or
         // not: only when none is left does that count.
-        let overtakes =
-            shared.messages[index].order.receive_in_order && Self::overtakes(shared, index);
+        let overtakes = shared.messages[index].order.request().receive_in_order
+            && Self::overtakes(shared, index);
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
         let plan = Self::overtaking_plan(shared);
         let message = &mut shared.messages[index];
@@ -273,7 +273,7 @@ impl Channel {
     /// How many operations of its Jetty were posted after `first` and up to it.
     fn distance(shared: &Shared, index: Index<Message>, first: Option<Index<Message>>) -> u32 {
         first.map_or(0, |first| {
-            shared.messages[index].serial.wrapping_sub(shared.messages[first].serial)
+            shared.messages[index].order.posts_since(&shared.messages[first].order)
         })
     }
 

@@ -90,7 +90,7 @@ impl Channel {
         shared.counters.atomics_executed += 1;
         let answer = &mut shared.messages[index];
         answer.settle_reply(Reply::Old(old));
-        let (marks, jetty, sequence) = (answer.take_marks(), answer.jetty, answer.sequence);
+        let (marks, jetty, sequence) = (answer.take_marks(), answer.jetty, answer.order.sequence());
         self.send_answer(shared, index);
         if marks {
             self.mark_executed(shared, jetty, sequence);

@@ -1,12 +1,12 @@
 //! The end of messages: reported, tried again, released.
 
 use super::{Channel, Timer};
-use crate::api::{OrderRequest, Status};
+use crate::api::Status;
 use crate::canary::Canary;
 use crate::message::{Body, Message, MessagePlace, Notice, Outcome};
 use crate::pool::Index;
 use crate::shared::Shared;
-use fairway_wire::{ServiceMode, Tag};
+use fairway_wire::Tag;
 
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
@@ -19,7 +19,7 @@ impl Channel {
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
             Outcome::Open => {
-                let (jetty, sequence) = (message.jetty, message.sequence);
+                let (jetty, sequence) = (message.jetty, message.order.sequence());
                 let is_untold = message.report.is_pending();
                 if shared.messages[index].take_marks() {
                     // The answer to an ordered read has arrived: what follows it may go on.
@@ -57,7 +57,7 @@ impl Channel {
         let is_cut_short =
             message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
         shared.messages[index].progress.set_keeps_number(is_cut_short);
-        if (untold && message.is_awaited() || is_cut_short) && self.is_open() {
+        if (untold && message.order.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);
@@ -109,11 +109,7 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
         message.give_notice(Notice::Abandoned);
-        if message.order.mode == ServiceMode::Roi {
-            // What the initiator orders has no number at the target.
-            message.order.tag = Tag::No;
-        }
-        message.order.mode = ServiceMode::Rol;
+        message.order.give_up();
         self.send_notice(shared, index);
     }
 
@@ -121,7 +117,7 @@ impl Channel {
     fn tell_over(&mut self, shared: &mut Shared, index: Index<Message>, through: u32) {
         let message = &mut shared.messages[index];
         message.give_notice(Notice::PutsOver { through });
-        message.order = OrderRequest::default();
+        message.order.clear_request();
         self.send_notice(shared, index);
     }
 
@@ -137,7 +133,7 @@ impl Channel {
         message.outcome = Outcome::Open;
         message.restart();
         if core::mem::take(&mut message.early) {
-            let (is_put, is_free) = (message.is_open_put(), message.order.tag == Tag::No);
+            let (is_put, is_free) = (message.is_open_put(), message.order.tag() == Tag::No);
             let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
             if waits && is_free {
                 shared.puts.wait(&mut shared.messages, index);
@@ -224,7 +220,7 @@ impl Channel {
     /// what it waits for may need its slot.
     fn give_message_slot_back(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
-        if message.order.tag == Tag::Mo
+        if message.order.tag() == Tag::Mo
             && !message.is_question()
             && let Some(slot) = message.slots.give_back()
         {

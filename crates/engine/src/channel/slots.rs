@@ -60,7 +60,7 @@ impl MessageSlots {
         index: Index<Message>,
         first: bool,
     ) -> bool {
-        if message.is_answer() || message.order.mode == ServiceMode::Uno {
+        if message.is_answer() || message.order.mode() == ServiceMode::Uno {
             return true;
         }
         let needs_read_slot = needs_read_slot(message);

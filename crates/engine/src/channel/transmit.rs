@@ -1,7 +1,7 @@
 //! Packets out: control first, then what was lost, then what is new.
 
 use super::{Channel, Timer};
-use crate::api::{LocalRange, OrderRequest, Transmit};
+use crate::api::{LocalRange, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
 use crate::message::{Message, MessagePlace, Outcome};
@@ -112,7 +112,7 @@ impl Channel {
             return self.resend(shared, now);
         }
         let index = self.next_message(shared, now)?;
-        if shared.messages[index].order.mode == ServiceMode::Uno {
+        if shared.messages[index].order.mode() == ServiceMode::Uno {
             return Some(self.send_datagram(shared, now, index));
         }
         self.send_new(shared, index, now)
@@ -451,18 +451,8 @@ fn wants_news(message: &Message) -> bool {
 }
 
 fn order_of(message: &Message, operation: &Operation) -> Order {
-    if message.order == OrderRequest::default()
-        || message.is_answer()
-        || *operation == Operation::Learned
-    {
+    if message.is_answer() || *operation == Operation::Learned {
         return Order::NONE;
     }
-    Order {
-        mode: message.order.mode,
-        tag: message.order.tag,
-        in_order: message.order.receive_in_order,
-        sequence: message.sequence,
-        receive_sequence: message.receive_sequence,
-        request_slot: message.slots.request_number(),
-    }
+    message.order.of_packet(message.slots.request_number())
 }

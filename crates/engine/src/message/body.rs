@@ -96,7 +96,7 @@ pub(crate) struct Unsequenced {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnAnswer {
     pub(crate) reply: Reply,
-    /// `Message::sequence` is to be marked as executed when the answer has arrived.
+    /// The number of the peer's operation is to be marked as executed when the answer has arrived.
     pub(crate) marks: bool,
     /// It answers a READ in memory order: what overlaps it waits until it has arrived.
     pub(crate) is_tracked: bool,

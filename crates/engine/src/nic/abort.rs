@@ -26,7 +26,7 @@ impl Nic {
         let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
         while let Some(at) = next {
             all.push(at);
-            next = self.shared.messages[at].incomplete_links.next();
+            next = self.shared.messages[at].order.next_incomplete();
         }
         // The last one first: what waits for an earlier one is not to be let go meanwhile.
         for index in all.into_iter().rev() {
