@@ -1,5 +1,6 @@
 //! Messages being sent: operations of our own, and the answers to peers' reads.
 
+mod attempts;
 mod body;
 mod gate;
 mod order;
@@ -8,10 +9,12 @@ mod progress;
 mod report;
 mod taken_slots;
 
+pub(crate) use attempts::{Attempts, Outcome};
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
 pub(crate) use gate::Gate;
 pub(crate) use order::OrderState;
-pub(crate) use overtaking::{Overtaking, OvertakingPlan};
+use overtaking::Overtaking;
+pub(crate) use overtaking::OvertakingPlan;
 pub(crate) use progress::Progress;
 pub(crate) use report::Report;
 pub(crate) use taken_slots::TakenSlots;
@@ -21,7 +24,7 @@ use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
 use crate::names::{ChannelIndex, FlowIndex};
 use crate::pool::Index;
-use fairway_wire::{Instant, JettyId, Operation, ServiceMode, Tag};
+use fairway_wire::{JettyId, Operation, ServiceMode, Tag};
 
 /// One message (transaction) on its way out.
 #[derive(Clone, Copy, Debug)]
@@ -39,26 +42,23 @@ pub(crate) struct Message {
     pub(crate) flow: Option<FlowIndex>,
     /// How far its transmission has got.
     pub(crate) progress: Progress,
-    /// After a refusal: when to try again.
-    pub(crate) retry_at: Instant,
     pub(crate) links: Links<Index<Message>>,
     pub(crate) transaction: u16,
     /// The slots that it has at the peer.
     pub(crate) slots: TakenSlots,
     /// Whether its completion has been reported.
     pub(crate) report: Report,
-    pub(crate) retries: u8,
-    /// How often it was refused because it came before others.
-    pub(crate) overtaking: Overtaking,
+    /// How the current attempt to carry it out ends, and when the next one begins.
+    pub(crate) attempts: Attempts,
     pub(crate) place: MessagePlace,
-    pub(crate) outcome: Outcome,
     /// What it waits for before it is issued.
     pub(crate) gate: Gate,
-    /// It was told that it came too early: to be tried again after what goes before it.
-    pub(crate) early: bool,
     /// The order that it has to keep.
     pub(crate) order: OrderState,
 }
+
+/// Most memory of a NIC is records of messages: one more word is a decision.
+const _: () = assert!(size_of::<Message>() <= 232);
 
 /// What an answer repeats of the operation of the peer.
 #[derive(Clone, Copy, Debug)]
@@ -106,25 +106,7 @@ pub(crate) enum MessagePlace {
     Expired,
 }
 
-/// How a message is going to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Nothing stands against it.
-    Open,
-    /// Refused for lack of a receive: to be tried again once nothing of it is in flight.
-    NotReady,
-    /// Refused for good.
-    Failed(Status),
-    /// Its answer is complete, and it has been reported.
-    Reported,
-}
-
 impl Message {
-    /// Was it refused at least once for lack of a receive?
-    pub(crate) fn was_not_ready(&self) -> bool {
-        self.retries > 0 || self.overtaking.has_happened()
-    }
-
     /// The answer to an operation of the peer. What it says is settled later.
     pub(crate) fn answer(channel: ChannelIndex, asked: &Asked) -> Message {
         Message {
@@ -154,17 +136,13 @@ impl Message {
             channel: Some(channel),
             flow: None,
             progress: Progress::NEW,
-            retry_at: Instant::ZERO,
             links: Links::UNLINKED,
             transaction: 0,
             slots: TakenSlots::NONE,
             report: Report::none(ChannelId(channel.number())),
-            retries: 0,
-            overtaking: Overtaking::NONE_YET,
+            attempts: Attempts::NONE_YET,
             place: MessagePlace::Unlisted,
-            outcome: Outcome::Open,
             gate: Gate::OPEN,
-            early: false,
             order: OrderState::of(OrderRequest::default()),
         }
     }

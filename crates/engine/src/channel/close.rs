@@ -228,7 +228,7 @@ impl Channel {
             message.place = MessagePlace::Unlisted;
             message.flow = None;
             message.progress.forget_outstanding();
-            if message.outcome == Outcome::Reported {
+            if message.attempts.outcome() == Outcome::Reported {
                 self.settle(shared, index);
             } else {
                 self.end(shared, index, status);

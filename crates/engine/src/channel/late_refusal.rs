@@ -28,7 +28,6 @@ use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::held::{Cause, Held};
 use crate::message::Message;
-use crate::message::Outcome;
 use crate::placement::{PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::send_window::VOID;
@@ -164,7 +163,7 @@ impl Channel {
         let Some(index) = shared.messages.ever_taken().find(is_it) else { return };
         let message = &mut shared.messages[index];
         let was_parked = message.report.fail_parked(status_of(nak.reason));
-        if !was_parked && message.report.is_pending() && message.outcome == Outcome::Open {
+        if !was_parked && message.report.is_pending() && message.attempts.is_open() {
             self.give_up(shared, index, nak.reason, now);
             if !shared.messages[index].progress.has_outstanding() {
                 self.settle(shared, index);

@@ -6,7 +6,7 @@ use crate::api::{Completion, Status};
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
-use crate::message::{Message, MessagePlace, Outcome, Reply};
+use crate::message::{Message, MessagePlace, Reply};
 use crate::placement::{PlacementToken, Purpose};
 use crate::pool::Index;
 use crate::send_window::ACKNOWLEDGED;
@@ -176,7 +176,7 @@ impl Channel {
         let message = shared.messages[sent.message()];
         let is_it = !sent.is(ACKNOWLEDGED)
             && message.progress.number() == data.message
-            && message.outcome == Outcome::Open;
+            && message.attempts.is_open();
         if !is_it {
             return;
         }
@@ -194,7 +194,7 @@ impl Channel {
         }
         // The packets on their way become void when they are lost, as if the operation had been
         // called off; the target need not wait for its numbers.
-        shared.messages[sent.message()].outcome = Outcome::Failed(Status::Flushed);
+        shared.messages[sent.message()].attempts.fail(Status::Flushed);
         if is_answer {
             self.unmark(shared, sent.message());
         } else if message.report.is_pending() {

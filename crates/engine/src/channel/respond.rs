@@ -4,7 +4,7 @@ use super::Channel;
 use super::receive::{Judgement, place_at};
 use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::canary::Canary;
-use crate::message::{Asked, Message, MessagePlace, Outcome, Reply};
+use crate::message::{Asked, Message, MessagePlace, Reply};
 use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -188,7 +188,7 @@ impl Channel {
             && !shared.is_planted(Canary::IgnoreEarlyRefusal);
         let fits = message.transaction == data.transaction
             && message.jetty == data.jetty
-            && message.outcome == Outcome::Open
+            && message.attempts.is_open()
             && (message.progress.is_all_sent() || is_refused_early);
         fits.then_some(index)
     }
@@ -260,7 +260,7 @@ impl Channel {
         let message = &shared.messages[index];
         message.asks_for_bytes()
             && message.channel == Some(self.index())
-            && message.outcome == Outcome::Open
+            && message.attempts.is_open()
             && message.place == MessagePlace::Unlisted
     }
 
@@ -273,7 +273,7 @@ impl Channel {
     /// the operation may end: until then its memory has no other use.
     pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
-        let is_refused = matches!(message.outcome, Outcome::Failed(_) | Outcome::NotReady);
+        let is_refused = message.attempts.outcome().is_refused();
         let is_idle =
             message.place == MessagePlace::Unlisted && !message.progress.has_outstanding();
         if is_refused
@@ -298,7 +298,7 @@ impl Channel {
         status: Status,
     ) {
         shared.complete_message(index, status);
-        shared.messages[index].outcome = Outcome::Reported;
+        shared.messages[index].attempts.note_reported();
         self.release_slots(shared, index);
         if !shared.messages[index].progress.has_outstanding() {
             self.release(shared, index);

@@ -13,8 +13,8 @@ impl Channel {
     pub(crate) fn settle(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let lasts = || self.is_being_answered(index) && !shared.is_planted(Canary::EndUnplaced);
-        match message.outcome {
-            Outcome::Failed(_) | Outcome::NotReady if lasts() => {}
+        match message.attempts.outcome() {
+            outcome if outcome.is_refused() && lasts() => {}
             Outcome::Open if !message.progress.is_all_sent() => {}
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
@@ -35,10 +35,10 @@ impl Channel {
                 self.turn_into_refusal(shared, index);
             }
             Outcome::Failed(status) => self.end(shared, index, status),
-            Outcome::NotReady if shared.has_failed(message.jetty) => {
+            Outcome::NotReady | Outcome::TooEarly if shared.has_failed(message.jetty) => {
                 self.end(shared, index, Status::Flushed);
             }
-            Outcome::NotReady => self.try_again(shared, index),
+            Outcome::NotReady | Outcome::TooEarly => self.try_again(shared, index),
         }
     }
 
@@ -54,8 +54,8 @@ impl Channel {
             put.is_unnoted =
                 untold || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
         }
-        let is_cut_short =
-            message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
+        let is_cut_short = message.attempts.outcome() == Outcome::Failed(Status::Flushed)
+            && message.is_cut_short();
         shared.messages[index].progress.set_keeps_number(is_cut_short);
         if (untold && message.order.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
@@ -122,17 +122,15 @@ impl Channel {
     }
 
     fn send_notice(&mut self, shared: &mut Shared, index: Index<Message>) {
-        let message = &mut shared.messages[index];
-        message.outcome = Outcome::Open;
+        shared.messages[index].attempts.reopen();
         self.enlist(shared, index);
     }
 
     fn try_again(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
-        message.outcome = Outcome::Open;
         message.restart();
-        if core::mem::take(&mut message.early) {
+        if message.attempts.reopen() == Outcome::TooEarly {
             let (is_put, is_free) = (message.is_open_put(), message.order.tag() == Tag::No);
             let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
             if waits && is_free {
@@ -154,7 +152,7 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
-        if message.was_not_ready() {
+        if message.attempts.was_not_ready() {
             self.retries.note_end();
         }
         let segment = message.local.segment.number();

@@ -4,7 +4,7 @@ use super::{Channel, Timer};
 use crate::api::{LocalRange, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
-use crate::message::{Message, MessagePlace, Outcome};
+use crate::message::{Message, MessagePlace};
 use crate::pool::Index;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, VOID};
 use crate::shared::Shared;
@@ -364,7 +364,7 @@ impl Channel {
         let message = shared.messages[sent.message()];
         // Of what was answered every packet has arrived, and its memory may be gone: only the
         // sequence number has to be filled.
-        let void = sent.is(VOID) || message.outcome != Outcome::Open;
+        let void = sent.is(VOID) || !message.attempts.is_open();
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = sent.flags_when_resent() | if void { VOID } else { 0 };
         let avoid = Some(sent.path);

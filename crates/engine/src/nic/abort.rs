@@ -100,7 +100,7 @@ impl crate::channel::Channel {
         shared: &mut crate::shared::Shared,
         index: Index<Message>,
     ) {
-        use crate::message::{MessagePlace, Outcome};
+        use crate::message::MessagePlace;
         let message = shared.messages[index];
         let ended = !message.report.is_pending() || message.channel.is_none();
         if ended || !message.progress.has_begun() || message.bypasses() {
@@ -109,7 +109,7 @@ impl crate::channel::Channel {
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
             self.delist(shared, index);
         }
-        shared.messages[index].outcome = Outcome::Failed(Status::Flushed);
+        shared.messages[index].attempts.fail(Status::Flushed);
         shared.complete_message(index, Status::Flushed);
         if !shared.messages[index].progress.has_outstanding() {
             self.settle(shared, index);
