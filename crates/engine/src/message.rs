@@ -8,6 +8,8 @@ mod overtaking;
 mod progress;
 mod report;
 mod taken_slots;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use attempts::{Attempts, Outcome};
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
@@ -26,12 +28,14 @@ use crate::names::{ChannelIndex, FlowIndex};
 use crate::pool::Index;
 use fairway_wire::{JettyId, Operation, ServiceMode, Tag};
 
-/// One message (transaction) on its way out.
+/// One message (transaction) on its way out: its names, its place in the lists of its channel, and
+/// owners of the rest of its state, whose fields are private to their files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    pub(crate) local: LocalRange,
     /// What it is, with what only messages of its kind have.
     pub(crate) body: Body,
+    /// The local bytes that it carries, or that its answer is to fill.
+    pub(crate) local: LocalRange,
     /// Set once the operation has been given up, or is over, and its record tells the target so.
     notice: Option<Notice>,
     /// Our Jetty; in an answer, the one it is for.
@@ -40,24 +44,27 @@ pub(crate) struct Message {
     pub(crate) channel: Option<ChannelIndex>,
     /// While it is in line to send payload: its flow.
     pub(crate) flow: Option<FlowIndex>,
+    /// The links of the list that `place` states.
+    pub(crate) links: Links<Index<Message>>,
+    pub(crate) place: MessagePlace,
+    /// The number of the transaction at its Jetty, which an answer repeats.
+    pub(crate) transaction: u16,
     /// How far its transmission has got.
     pub(crate) progress: Progress,
-    pub(crate) links: Links<Index<Message>>,
-    pub(crate) transaction: u16,
     /// The slots that it has at the peer.
     pub(crate) slots: TakenSlots,
-    /// Whether its completion has been reported.
-    pub(crate) report: Report,
     /// How the current attempt to carry it out ends, and when the next one begins.
     pub(crate) attempts: Attempts,
-    pub(crate) place: MessagePlace,
-    /// What it waits for before it is issued.
-    pub(crate) gate: Gate,
     /// The order that it has to keep.
     pub(crate) order: OrderState,
+    /// What it waits for before it is issued.
+    pub(crate) gate: Gate,
+    /// Its completion, and whether that has been reported.
+    pub(crate) report: Report,
 }
 
-/// Most memory of a NIC is records of messages: one more word is a decision.
+/// A NIC has a record for every message that may be under way. This limit makes a change of the
+/// record's size deliberate.
 const _: () = assert!(size_of::<Message>() <= 232);
 
 /// What an answer repeats of the operation of the peer.
@@ -129,21 +136,21 @@ impl Message {
 
     fn new(body: Body, channel: ChannelIndex, jetty: JettyId) -> Message {
         Message {
-            local: LocalRange::default(),
             body,
+            local: LocalRange::default(),
             notice: None,
             jetty,
             channel: Some(channel),
             flow: None,
-            progress: Progress::NEW,
             links: Links::UNLINKED,
-            transaction: 0,
-            slots: TakenSlots::NONE,
-            report: Report::none(ChannelId(channel.number())),
-            attempts: Attempts::NONE_YET,
             place: MessagePlace::Unlisted,
-            gate: Gate::OPEN,
+            transaction: 0,
+            progress: Progress::NEW,
+            slots: TakenSlots::NONE,
+            attempts: Attempts::NONE_YET,
             order: OrderState::of(OrderRequest::default()),
+            gate: Gate::OPEN,
+            report: Report::none(ChannelId(channel.number())),
         }
     }
 
@@ -167,16 +174,17 @@ impl Message {
             }
             _ => request.local,
         };
+        let progress = match body.has_payload() {
+            true => Progress::of_payload(local.length, mtu),
+            false => Progress::NEW,
+        };
         Message {
-            report: Report::new(request.id, request.channel, request.signaled),
             local,
-            transaction,
-            progress: match body.has_payload() {
-                true => Progress::of_payload(local.length, mtu),
-                false => Progress::NEW,
-            },
-            order: OrderState::of(request.order),
             place: MessagePlace::Sending,
+            transaction,
+            progress,
+            order: OrderState::of(request.order),
+            report: Report::new(request.id, request.channel, request.signaled),
             ..Message::new(body, channel, jetty)
         }
     }
