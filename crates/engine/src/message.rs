@@ -1,95 +1,81 @@
 //! Messages being sent: operations of our own, and the answers to peers' reads.
 
+mod attempts;
 mod body;
+mod gate;
+mod order;
 mod overtaking;
+mod progress;
+mod report;
+mod taken_slots;
+#[cfg(test)]
+mod tests;
 
+pub(crate) use attempts::{Attempts, Outcome};
 pub(crate) use body::{Body, Notice, OwnAnswer, OwnPut, Reply, Unsequenced, access};
-pub(crate) use overtaking::{Overtaking, OvertakingPlan};
+pub(crate) use gate::Gate;
+pub(crate) use order::OrderState;
+use overtaking::Overtaking;
+pub(crate) use overtaking::OvertakingPlan;
+pub(crate) use progress::Progress;
+pub(crate) use report::Report;
+pub(crate) use taken_slots::TakenSlots;
 
-use crate::api::{
-    ChannelId, CompletionKind, LocalRange, OrderRequest, Status, Work, WorkRequest, is_numbered,
-};
+use crate::api::{ChannelId, Completion, LocalRange, OrderRequest, Status, Work, WorkRequest};
 use crate::limits::Profile;
 use crate::list::{Links, ListRecord};
 use crate::names::{ChannelIndex, FlowIndex};
 use crate::pool::Index;
-use fairway_wire::{Instant, JettyId, Msn, Operation, ServiceMode, Tag};
+use fairway_wire::{JettyId, Operation, ServiceMode, Tag};
 
-/// One message (transaction) on its way out.
+/// One message (transaction) on its way out: its names, its place in the lists of its channel, and
+/// owners of the rest of its state, whose fields are private to their files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// The application's number for it.
-    pub(crate) id: u64,
-    pub(crate) local: LocalRange,
     /// What it is, with what only messages of its kind have.
     pub(crate) body: Body,
+    /// The local bytes that it carries, or that its answer is to fill.
+    pub(crate) local: LocalRange,
     /// Set once the operation has been given up, or is over, and its record tells the target so.
     notice: Option<Notice>,
-    /// Bytes of the local range that travel with it.
-    carried: u32,
     /// Our Jetty; in an answer, the one it is for.
     pub(crate) jetty: JettyId,
     /// Its channel; `None` once the record is free.
     pub(crate) channel: Option<ChannelIndex>,
-    /// Of an operation: its channel's name, which outlives it.
-    pub(crate) channel_id: ChannelId,
     /// While it is in line to send payload: its flow.
     pub(crate) flow: Option<FlowIndex>,
-    pub(crate) number: Msn,
-    /// Packets it takes; at least one.
-    pub(crate) packets: u32,
-    /// The next packet to be sent for the first time.
-    pub(crate) next_index: u32,
-    /// Packets sent and not acknowledged.
-    pub(crate) outstanding: u32,
-    /// Of a read: bytes of the answer in place.
-    pub(crate) placed: u32,
-    /// After a refusal: when to try again.
-    pub(crate) retry_at: Instant,
+    /// The links of the list that `place` states.
     pub(crate) links: Links<Index<Message>>,
-    pub(crate) transaction: u16,
-    /// The slot under which the receiver keeps it, or the read slot; if `has_slot`.
-    pub(crate) slot: u8,
-    pub(crate) retries: u8,
-    /// How often it was refused because it came before others.
-    pub(crate) overtaking: Overtaking,
     pub(crate) place: MessagePlace,
-    pub(crate) outcome: Outcome,
-    pub(crate) has_slot: bool,
-    pub(crate) signaled: bool,
-    /// The receiver has said that it knows where the message starts.
-    pub(crate) learned: bool,
-    /// It has, or awaits, `request_slot`, under which its Jetty waits for the response.
-    pub(crate) has_request: bool,
-    pub(crate) request_slot: u8,
-    /// It has not been issued because an earlier read, or an earlier ordered one, is not done.
-    pub(crate) waits_for_reads: bool,
-    pub(crate) waits_for_order: bool,
-    /// Nor because its Jetty has its share of what the target may have to hold under way; or it
-    /// counts towards that.
-    pub(crate) waits_for_share: bool,
-    pub(crate) has_share: bool,
-    /// It was told that it came too early: to be tried again after what goes before it.
-    pub(crate) early: bool,
-    /// How it ended, if its completion has to wait for those of earlier ones.
-    pub(crate) parked: Option<Status>,
-    /// It has completed, or has no completion.
-    pub(crate) reported: bool,
-    /// It was given up in the middle: what tells the target so has the number that it had.
-    pub(crate) keeps_number: bool,
-    /// The transport needs it no more.
-    pub(crate) released: bool,
-    /// It failed, in memory order. Later operations are not reported before the target has
-    /// acknowledged that it does not wait for this one.
-    pub(crate) bars: bool,
-    pub(crate) order: OrderRequest,
+    /// The number of the transaction at its Jetty, which an answer repeats.
+    pub(crate) transaction: u16,
+    /// How far its transmission has got.
+    pub(crate) progress: Progress,
+    /// The slots that it has at the peer.
+    pub(crate) slots: TakenSlots,
+    /// How the current attempt to carry it out ends, and when the next one begins.
+    pub(crate) attempts: Attempts,
+    /// The order that it has to keep.
+    pub(crate) order: OrderState,
+    /// What it waits for before it is issued.
+    pub(crate) gate: Gate,
+    /// Its completion, and whether that has been reported.
+    pub(crate) report: Report,
+}
+
+/// A NIC has a record for every message that may be under way. This limit makes a change of the
+/// record's size deliberate.
+const _: () = assert!(size_of::<Message>() <= 232);
+
+/// What an answer repeats of the operation of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The Jetty of the peer.
+    pub(crate) jetty: JettyId,
+    pub(crate) transaction: u16,
+    /// The slot in which the peer awaits the answer.
+    pub(crate) slot: u8,
     pub(crate) sequence: u16,
-    pub(crate) receive_sequence: u16,
-    /// Counts the posts of its Jetty, if that keeps order.
-    pub(crate) serial: u32,
-    pub(crate) incomplete_links: Links<Index<Message>>,
-    pub(crate) ordered_links: Links<Index<Message>>,
-    pub(crate) read_links: Links<Index<Message>>,
 }
 
 /// Which list of its channel a message is in.
@@ -127,82 +113,50 @@ pub(crate) enum MessagePlace {
     Expired,
 }
 
-/// How a message is going to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Nothing stands against it.
-    Open,
-    /// Refused for lack of a receive: to be tried again once nothing of it is in flight.
-    NotReady,
-    /// Refused for good.
-    Failed(Status),
-    /// Its answer is complete, and it has been reported.
-    Reported,
-}
-
 impl Message {
-    /// Was it refused at least once for lack of a receive?
-    pub(crate) fn was_not_ready(&self) -> bool {
-        self.retries > 0 || self.overtaking.has_happened()
+    /// The answer to an operation of the peer. What it says is settled later.
+    pub(crate) fn answer(channel: ChannelIndex, asked: &Asked) -> Message {
+        Message {
+            transaction: asked.transaction,
+            slots: TakenSlots::of_answer(asked.slot),
+            order: OrderState::of_answer(asked.sequence),
+            ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, asked.jetty)
+        }
     }
 
-    /// The answer to an operation of `jetty`, a Jetty of the peer. It has nothing to say yet.
-    pub(crate) fn answer(channel: ChannelIndex, jetty: JettyId) -> Message {
-        Message { reported: true, ..Message::new(Body::Answer(OwnAnswer::PENDING), channel, jetty) }
+    /// What an answer repeats of the operation of the peer.
+    pub(crate) fn asked(&self) -> Asked {
+        Asked {
+            jetty: self.jetty,
+            transaction: self.transaction,
+            slot: self.slots.number(),
+            sequence: self.order.sequence(),
+        }
     }
 
     fn new(body: Body, channel: ChannelIndex, jetty: JettyId) -> Message {
         Message {
-            id: 0,
-            local: LocalRange::default(),
             body,
+            local: LocalRange::default(),
             notice: None,
-            carried: 0,
             jetty,
             channel: Some(channel),
-            channel_id: ChannelId(channel.number()),
             flow: None,
-            number: Msn::default(),
-            packets: 1,
-            next_index: 0,
-            outstanding: 0,
-            placed: 0,
-            retry_at: Instant::ZERO,
             links: Links::UNLINKED,
-            transaction: 0,
-            slot: 0,
-            retries: 0,
-            overtaking: Overtaking::NONE_YET,
             place: MessagePlace::Unlisted,
-            outcome: Outcome::Open,
-            has_slot: false,
-            signaled: false,
-            learned: false,
-            has_request: false,
-            request_slot: 0,
-            waits_for_reads: false,
-            waits_for_order: false,
-            waits_for_share: false,
-            has_share: false,
-            early: false,
-            parked: None,
-            reported: false,
-            keeps_number: false,
-            released: false,
-            bars: false,
-            order: OrderRequest::default(),
-            sequence: 0,
-            receive_sequence: 0,
-            serial: 0,
-            incomplete_links: Links::UNLINKED,
-            ordered_links: Links::UNLINKED,
-            read_links: Links::UNLINKED,
+            transaction: 0,
+            progress: Progress::NEW,
+            slots: TakenSlots::NONE,
+            attempts: Attempts::NONE_YET,
+            order: OrderState::of(OrderRequest::default()),
+            gate: Gate::OPEN,
+            report: Report::none(ChannelId(channel.number())),
         }
     }
 
     /// The group of the channel that an operation of our own goes by, found by its leader.
     pub(crate) fn group(&self) -> ChannelIndex {
-        self.channel_id.record()
+        self.report.channel().record()
     }
 
     /// An operation of our own, which is to go by `channel`.
@@ -220,16 +174,17 @@ impl Message {
             }
             _ => request.local,
         };
+        let progress = match body.has_payload() {
+            true => Progress::of_payload(local.length, mtu),
+            false => Progress::NEW,
+        };
         Message {
-            id: request.id,
             local,
-            transaction,
-            carried: if body.has_payload() { local.length } else { 0 },
-            packets: if body.has_payload() { packets_of(local.length, mtu) } else { 1 },
-            signaled: request.signaled,
-            order: request.order,
-            channel_id: request.channel,
             place: MessagePlace::Sending,
+            transaction,
+            progress,
+            order: OrderState::of(request.order),
+            report: Report::new(request.id, request.channel, request.signaled),
             ..Message::new(body, channel, jetty)
         }
     }
@@ -328,24 +283,19 @@ impl Message {
     /// The answer brings the bytes of `local`.
     pub(crate) fn settle_bytes(&mut self, local: LocalRange, mtu: u32) {
         self.settle_reply(Reply::Bytes { refused_next: false });
-        (self.local, self.carried) = (local, local.length);
-        self.packets = packets_of(local.length, mtu);
+        self.local = local;
+        self.progress.set_payload(local.length, mtu);
     }
 
     /// From now on the record tells the target that the operation is over, in one packet.
     pub(crate) fn give_notice(&mut self, notice: Notice) {
         self.notice = Some(notice);
-        self.carried = 0;
+        self.progress.restart_as_notice();
     }
 
     /// Does it tell the receiver up to which put all are over?
     pub(crate) fn tells_puts_over(&self) -> bool {
         matches!(self.notice, Some(Notice::PutsOver { .. }))
-    }
-
-    /// Payload bytes that the whole message carries.
-    pub(crate) fn carried(&self) -> u32 {
-        self.carried
     }
 
     /// Settles what an answer says, which it does once.
@@ -360,11 +310,29 @@ impl Message {
         matches!(self.body, Body::Answer(answer) if answer.marks || answer.is_tracked)
     }
 
-    /// True once, if `Message::sequence` is to be marked as executed with this answer.
+    /// True once, if the number of the peer's operation is to be marked as executed with this
+    /// answer.
     pub(crate) fn take_marks(&mut self) -> bool {
         match &mut self.body {
             Body::Answer(answer) => core::mem::take(&mut answer.marks),
             _ => false,
+        }
+    }
+
+    /// Counts bytes of the answer to a READ or GET as placed. True if they are all in place.
+    pub(crate) fn note_placed(&mut self, bytes: u32) -> bool {
+        let (Body::Read { placed, .. } | Body::Get { placed, .. }) = &mut self.body else {
+            unreachable!("{:?} asks for no bytes", self.body);
+        };
+        *placed += bytes;
+        *placed == self.local.length
+    }
+
+    /// The operation is to be sent again, from its beginning.
+    pub(crate) fn restart(&mut self) {
+        self.progress.restart();
+        if let Body::Read { placed, .. } | Body::Get { placed, .. } = &mut self.body {
+            *placed = 0;
         }
     }
 
@@ -375,13 +343,28 @@ impl Message {
         true
     }
 
-    /// What its completion calls it, whatever becomes of it.
-    pub(crate) fn completes_as(&self) -> CompletionKind {
-        self.body.completes_as()
+    /// The completion of an operation of our own.
+    pub(crate) fn completion(&self, status: Status) -> Completion {
+        let success = status == Status::Success;
+        let value = match &self.body {
+            Body::Atomic(atomic) if success => atomic.old,
+            _ => 0,
+        };
+        Completion {
+            id: self.report.id(),
+            jetty: self.jetty,
+            status,
+            kind: self.body.completes_as(),
+            bytes: if success { self.local.length } else { 0 },
+            immediate: None,
+            value,
+            channel: self.report.channel(),
+            remote_jetty: self.remote_jetty(),
+        }
     }
 
     /// The peer's Jetty, where the operation names one.
-    pub(crate) fn remote_jetty(&self) -> JettyId {
+    fn remote_jetty(&self) -> JettyId {
         match self.body {
             Body::WriteImmediate { target, .. }
             | Body::Send { target }
@@ -402,14 +385,10 @@ impl Message {
         }
     }
 
-    pub(crate) fn is_multi(&self) -> bool {
-        self.packets > 1
-    }
-
     /// Is it ended by an answer, and not by the transport's acknowledgement?
     pub(crate) fn awaits_answer(&self) -> bool {
         self.is_question()
-            || (matches!(self.order.mode, ServiceMode::Roi | ServiceMode::Rot)
+            || (matches!(self.order.mode(), ServiceMode::Roi | ServiceMode::Rot)
                 && !self.is_answer()
                 && self.notice.is_none())
     }
@@ -417,18 +396,12 @@ impl Message {
     /// May the target have to hold it, with its read slot, until what it follows is done? What
     /// takes several packets, and what the initiator orders, is not issued before that.
     pub(crate) fn may_be_held(&self) -> bool {
-        let order = &self.order;
-        let held = match order.tag {
-            Tag::So => !self.is_multi(),
+        let held = match self.order.tag() {
+            Tag::So => !self.progress.is_multi(),
             Tag::Mo => true,
             Tag::No | Tag::Ro => false,
         };
-        order.mode == ServiceMode::Rot && held
-    }
-
-    /// Is there something that it waits for before it is issued?
-    pub(crate) fn waits(&self) -> bool {
-        self.waits_for_reads || self.waits_for_order || self.waits_for_share
+        self.order.mode() == ServiceMode::Rot && held
     }
 
     /// Does a fence wait for it?
@@ -436,32 +409,11 @@ impl Message {
         self.body.is_question()
     }
 
-    /// Has it numbers that messages at the target may wait for?
-    pub(crate) fn is_awaited(&self) -> bool {
-        is_numbered(self.order.mode, self.order.tag) || self.order.receive_in_order
-    }
-
     /// May the target keep a part of it, and a receive, for the rest?
     pub(crate) fn is_cut_short(&self) -> bool {
         let is_other = !matches!(self.body, Body::Answer(_) | Body::Put(_));
-        self.is_multi() && self.next_index > 0 && is_other
+        self.progress.is_multi() && self.progress.has_begun() && is_other
     }
-
-    /// Payload bytes of packet `index`.
-    pub(crate) fn payload(&self, index: u32, mtu: u32) -> u32 {
-        let before = u64::from(index) * u64::from(mtu);
-        u64::from(self.carried).saturating_sub(before).min(u64::from(mtu)) as u32
-    }
-
-    /// Bytes still to be sent for the first time.
-    pub(crate) fn remaining(&self, mtu: u32) -> u64 {
-        u64::from(self.carried).saturating_sub(u64::from(self.next_index) * u64::from(mtu))
-    }
-}
-
-/// Packets a message of `length` bytes takes.
-pub(crate) fn packets_of(length: u32, mtu: u32) -> u32 {
-    length.div_ceil(mtu).max(1)
 }
 
 impl ListRecord for Message {

@@ -100,7 +100,7 @@ pub(crate) const PUTS_BYTES: usize = Keyed::<Stream>::RECORD_BYTES;
 /// May it have to wait: for other operations, because of what it asks of the order, or for the
 /// epoch it names?
 fn may_wait(message: &Message) -> bool {
-    message.order.tag != Tag::No || message.order.fence || message.put().epoch.is_some()
+    message.order.tag() != Tag::No || message.order.request().fence || message.put().epoch.is_some()
 }
 
 /// The earlier of two numbers of one stream, which wrap.

@@ -285,8 +285,9 @@ impl Shared {
     /// An operation of ours is done, or never will be. It is reported, now or in its turn.
     pub(crate) fn complete_message(&mut self, index: Index<Message>, status: Status) {
         let message = &mut self.messages[index];
-        message.bars = status != Status::Success && message.order.tag == Tag::Mo;
-        match message.bars {
+        let bars = status != Status::Success && message.order.tag() == Tag::Mo;
+        message.report.set_bars_later(bars);
+        match bars {
             true => self.initiator.failed(&mut self.messages, index),
             false => self.initiator.done(&mut self.messages, index),
         }
@@ -294,11 +295,11 @@ impl Shared {
         if let Some(channel) = message.channel {
             self.channels.take(channel, message.local.length);
         }
-        if message.order.complete_in_order
+        if message.order.request().complete_in_order
             && !self.initiator.is_first(&self.messages, index)
             && !self.is_planted(Canary::CompleteAtOnce)
         {
-            self.messages[index].parked = Some(status);
+            self.messages[index].report.park(status);
             self.counters.completions_parked += 1;
             return;
         }
@@ -311,13 +312,10 @@ impl Shared {
     /// True if only that was left of it.
     pub(crate) fn abort_parked(&mut self, index: Index<Message>) -> bool {
         let message = &mut self.messages[index];
-        message.order.complete_in_order = false;
-        if message.parked.take().is_none() {
-            return false;
-        }
-        let released = message.released;
+        message.order.complete_at_once();
+        let Some(parked) = message.report.unpark() else { return false };
         self.report_message(index, Status::Flushed);
-        if released {
+        if parked.is_released {
             self.free_message(index);
         }
         true
@@ -328,13 +326,12 @@ impl Shared {
         loop {
             let Some(next) = self.initiator.incomplete[jetty].head() else { return };
             // One that has been reported is there because it bars.
-            if self.messages[next].reported {
+            if self.messages[next].report.is_reported() {
                 return;
             }
-            let Some(status) = self.messages[next].parked.take() else { return };
-            let released = self.messages[next].released;
-            self.report_message(next, status);
-            if released {
+            let Some(parked) = self.messages[next].report.unpark() else { return };
+            self.report_message(next, parked.status);
+            if parked.is_released {
                 self.free_message(next);
             }
         }
@@ -343,11 +340,11 @@ impl Shared {
     /// Called when the target has acknowledged that it does not wait for a failed operation in
     /// memory order. Operations that were posted after it continue and are reported.
     pub(crate) fn lift_bar(&mut self, index: Index<Message>) {
-        if !core::mem::take(&mut self.messages[index].bars) {
+        if !self.messages[index].report.lift_bar() {
             return;
         }
         self.initiator.done(&mut self.messages, index);
-        if self.messages[index].reported {
+        if self.messages[index].report.is_reported() {
             let jetty = self.messages[index].jetty.value() as usize;
             let mut incomplete = self.initiator.incomplete[jetty];
             incomplete.unlink(&mut Incomplete(&mut self.messages), index);
@@ -360,25 +357,12 @@ impl Shared {
     fn report_message(&mut self, index: Index<Message>, status: Status) {
         self.initiator.completed(&mut self.messages, index);
         let message = &mut self.messages[index];
-        message.reported = true;
+        message.report.note_reported();
         let success = status == Status::Success;
-        let old = match &message.body {
-            Body::Atomic(atomic) => Some(atomic.old),
-            _ => None,
-        };
+        let has_memory = !matches!(message.body, Body::Atomic(_));
         let (id, segment, silent) =
-            (message.jetty, message.local.segment.number(), !message.signaled);
-        let completion = Completion {
-            id: message.id,
-            jetty: id,
-            status,
-            kind: message.completes_as(),
-            bytes: if success { message.local.length } else { 0 },
-            immediate: None,
-            value: old.filter(|_| success).unwrap_or(0),
-            channel: message.channel_id,
-            remote_jetty: message.remote_jetty(),
-        };
+            (message.jetty, message.local.segment.number(), !message.report.is_signaled());
+        let completion = message.completion(status);
         let jetty = &mut self.jetties[id.value() as usize];
         jetty.outstanding -= 1;
         let queue = jetty.send_queue;
@@ -387,7 +371,7 @@ impl Shared {
         } else {
             self.queue(queue).push(completion);
         }
-        if old.is_none() {
+        if has_memory {
             self.let_go(segment);
         }
         if !success {

@@ -153,9 +153,8 @@ impl Channel {
             return;
         }
         for index in self.slots.messages() {
-            if shared.messages[index].number == ack.learned {
-                let message = &mut shared.messages[index];
-                message.learned = message.next_index > 0;
+            if shared.messages[index].progress.number() == ack.learned {
+                shared.messages[index].progress.note_learned();
             }
         }
     }
@@ -217,9 +216,7 @@ impl Channel {
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths.insert(sent.path);
-        let message = &mut shared.messages[sent.message()];
-        message.outstanding -= 1;
-        if message.outstanding == 0 {
+        if shared.messages[sent.message()].progress.note_acknowledged() {
             self.settle(shared, sent.message());
         }
     }

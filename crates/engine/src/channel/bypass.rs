@@ -127,7 +127,7 @@ impl Channel {
         }
         loop {
             let first = self.bypass.sending.head();
-            let is_repeat = first.is_some_and(|first| shared.messages[first].next_index > 0);
+            let is_repeat = first.is_some_and(|first| shared.messages[first].progress.has_begun());
             // Those that found no number free have waited longest.
             if !is_repeat
                 && self.bypass.has_number()
@@ -138,7 +138,7 @@ impl Channel {
             }
             let index = first?;
             self.bypass.sending.unlink(&mut shared.messages, index);
-            let is_new = shared.messages[index].next_index == 0;
+            let is_new = !shared.messages[index].progress.has_begun();
             if is_new && !self.take_number(shared, index) {
                 shared.messages[index].place = MessagePlace::AwaitingBypass;
                 self.bypass.waiting.push_back(&mut shared.messages, index);
@@ -159,7 +159,7 @@ impl Channel {
         self.bypass.repeats.begin(number);
         let message = &mut shared.messages[index];
         message.set_unsequenced_number(number);
-        message.next_index = 1;
+        message.progress.note_sent_unsequenced();
         true
     }
 
@@ -206,7 +206,7 @@ impl Channel {
     pub(crate) fn withdraw_bypass(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
         let message = &mut shared.messages[index];
         let list = match message.place {
-            MessagePlace::Bypassing if message.next_index == 0 => &mut self.bypass.sending,
+            MessagePlace::Bypassing if !message.progress.has_begun() => &mut self.bypass.sending,
             MessagePlace::AwaitingBypass => &mut self.bypass.waiting,
             _ => return false,
         };
@@ -353,7 +353,7 @@ impl Channel {
         let is_it = is_load == answers_load
             && message.unsequenced().number == bypass.number
             && message.jetty == bypass.jetty
-            && message.placed == 0;
+            && message.place != MessagePlace::Placing;
         if !is_it {
             return shared.drop(DropReason::NoRead);
         }
@@ -368,7 +368,6 @@ impl Channel {
             return Verdict::Done;
         }
         // A second answer must not be placed while, or after, this one is.
-        shared.messages[index].placed = wanted;
         self.delist_bypass(shared, index);
         shared.messages[index].place = MessagePlace::Placing;
         self.bypass_answered(shared, now, bypass.number, received.route.path);

@@ -212,14 +212,14 @@ impl Channel {
         for index in shared.messages.ever_taken() {
             let message = &mut shared.messages[index];
             let ours = message.channel.is_some() && message.group() == self.group();
-            let ordered = message.order.tag == Tag::Mo && !message.is_answer();
-            if ours && ordered && message.parked == Some(Status::Success) {
-                message.parked = Some(status);
+            let ordered = message.order.tag() == Tag::Mo && !message.is_answer();
+            if ours && ordered {
+                message.report.fail_parked(status);
             }
         }
         for index in shared.messages.ever_taken() {
             if shared.messages[index].channel != Some(self.index())
-                || shared.messages[index].released
+                || shared.messages[index].report.is_released()
             {
                 continue;
             }
@@ -227,8 +227,8 @@ impl Channel {
             let message = &mut shared.messages[index];
             message.place = MessagePlace::Unlisted;
             message.flow = None;
-            message.outstanding = 0;
-            if message.outcome == Outcome::Reported {
+            message.progress.forget_outstanding();
+            if message.attempts.outcome() == Outcome::Reported {
                 self.settle(shared, index);
             } else {
                 self.end(shared, index, status);

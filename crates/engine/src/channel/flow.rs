@@ -4,7 +4,7 @@ use super::Channel;
 use crate::canary::Canary;
 use crate::flow::{FlowPlace, Gate};
 use crate::list::List;
-use crate::message::{Message, MessagePlace};
+use crate::message::{Message, MessagePlace, Outcome};
 use crate::names::FlowIndex;
 use crate::pool::{Index, Pool};
 use crate::shared::Shared;
@@ -84,8 +84,8 @@ impl Channel {
             // aside. A message that came too early and is the oldest now goes before the others of
             // its flow, because they wait for it. One that found no receive goes behind them: the
             // receive that is left may be kept for one of them.
-            let in_turn = message.order.tag == Tag::Mo;
-            let was_early = message.early || is_planted;
+            let in_turn = message.order.tag() == Tag::Mo;
+            let was_early = message.attempts.outcome() == Outcome::TooEarly || is_planted;
             if let Some(flow) = message.flow.filter(|_| in_turn || shared.flows.are_scheduled()) {
                 let is_oldest =
                     in_turn && was_early && shared.initiator.is_oldest(&shared.messages, index);

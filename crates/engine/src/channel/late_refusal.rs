@@ -23,12 +23,11 @@
 use super::Channel;
 use super::ack_state::Why;
 use super::bypass::status_of;
-use crate::api::{Event, Status};
+use crate::api::Event;
 use crate::arrival::Arrival;
 use crate::canary::Canary;
 use crate::held::{Cause, Held};
 use crate::message::Message;
-use crate::message::Outcome;
 use crate::placement::{PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::send_window::VOID;
@@ -155,19 +154,18 @@ impl Channel {
         let own = self.index();
         let is_it = |index: &Index<Message>| {
             let message = &shared.messages[*index];
-            let is_sent = message.next_index > 0 && !message.bypasses();
+            let is_sent = message.progress.has_begun() && !message.bypasses();
             message.channel == Some(own)
-                && message.number == nak.message
+                && message.progress.number() == nak.message
                 && is_sent
-                && !(message.is_answer() || message.awaits_answer() || message.reported)
+                && !(message.is_answer() || message.awaits_answer() || message.report.is_reported())
         };
         let Some(index) = shared.messages.ever_taken().find(is_it) else { return };
         let message = &mut shared.messages[index];
-        if message.parked == Some(Status::Success) {
-            message.parked = Some(status_of(nak.reason));
-        } else if message.parked.is_none() && message.outcome == Outcome::Open {
+        let was_parked = message.report.fail_parked(status_of(nak.reason));
+        if !was_parked && message.report.is_pending() && message.attempts.is_open() {
             self.give_up(shared, index, nak.reason, now);
-            if shared.messages[index].outstanding == 0 {
+            if !shared.messages[index].progress.has_outstanding() {
                 self.settle(shared, index);
             }
         }

@@ -248,7 +248,7 @@ impl Channel {
     /// A READ in memory order has had its turn: its answer begins. What it overlaps waits.
     pub(crate) fn read_begins(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &shared.messages[answer];
-        let (jetty, sequence) = (message.jetty, message.sequence);
+        let (jetty, sequence) = (message.jetty, message.order.sequence());
         if let Some(tracker) = shared.trackers.find(&Key::of(self.group(), jetty)) {
             shared.messages[answer].own_answer().is_tracked = true;
             let mut reading = shared.trackers[tracker].reading;
@@ -307,7 +307,7 @@ impl Shared {
             if self.segments.overlap(&answer.local, range) {
                 return true;
             }
-            next = answer.ordered_links.next();
+            next = answer.order.next_ordered();
         }
         false
     }

@@ -6,7 +6,7 @@ use crate::api::{Completion, Status};
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
-use crate::message::{Message, MessagePlace, Outcome, Reply};
+use crate::message::{Message, MessagePlace, Reply};
 use crate::placement::{PlacementToken, Purpose};
 use crate::pool::Index;
 use crate::send_window::ACKNOWLEDGED;
@@ -105,7 +105,7 @@ impl Channel {
     /// A word was not changed: nothing waits for that any more.
     fn unmark(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &mut shared.messages[answer];
-        let (jetty, sequence) = (message.jetty, message.sequence);
+        let (jetty, sequence) = (message.jetty, message.order.sequence());
         if message.take_marks() {
             self.mark_executed(shared, jetty, sequence);
         }
@@ -175,8 +175,8 @@ impl Channel {
         let sent = *self.send.record(data.psn, &mut shared.send_blocks);
         let message = shared.messages[sent.message()];
         let is_it = !sent.is(ACKNOWLEDGED)
-            && message.number == data.message
-            && message.outcome == Outcome::Open;
+            && message.progress.number() == data.message
+            && message.attempts.is_open();
         if !is_it {
             return;
         }
@@ -194,10 +194,10 @@ impl Channel {
         }
         // The packets on their way become void when they are lost, as if the operation had been
         // called off; the target need not wait for its numbers.
-        shared.messages[sent.message()].outcome = Outcome::Failed(Status::Flushed);
+        shared.messages[sent.message()].attempts.fail(Status::Flushed);
         if is_answer {
             self.unmark(shared, sent.message());
-        } else if !message.reported && message.parked.is_none() {
+        } else if message.report.is_pending() {
             shared.complete_message(sent.message(), Status::LocalMemory);
         }
     }
@@ -215,11 +215,7 @@ impl Channel {
 
     /// An answer to the same READ as one that was begun, with nothing to say yet.
     fn successor_of_read(&self, begun: &Message) -> Message {
-        let mut answer = Message::answer(self.index(), begun.jetty);
-        answer.transaction = begun.transaction;
-        answer.slot = begun.slot;
-        answer.sequence = begun.sequence;
-        answer
+        Message::answer(self.index(), &begun.asked())
     }
 
     /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no

@@ -519,9 +519,7 @@ impl Channel {
                 if !self.is_answered(shared, index) {
                     return self.settle_placed(shared, index);
                 }
-                let message = &mut shared.messages[index];
-                message.placed += token.bytes;
-                if message.placed == message.local.length {
+                if shared.messages[index].note_placed(token.bytes) {
                     self.finish_answered(shared, index);
                 }
             }

@@ -13,7 +13,7 @@ use crate::api::{DropReason, Event};
 use crate::canary::Canary;
 use crate::limits::Profile;
 use crate::list::List;
-use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
+use crate::message::{Message, MessagePlace, OvertakingPlan};
 use crate::placement::Verdict;
 use crate::pool::{Index, Pool};
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
@@ -90,7 +90,7 @@ impl Retries {
     pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> Instant {
         let message = &mut messages[index];
         message.place = MessagePlace::AwaitingReceiver;
-        let at = message.retry_at;
+        let at = message.attempts.retry_at();
         self.waiting.push_back(messages, index);
         at
     }
@@ -174,7 +174,7 @@ impl Channel {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
-        let is_late = shared.messages[sent.message()].number != nak.message;
+        let is_late = shared.messages[sent.message()].progress.number() != nak.message;
         if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
@@ -228,32 +228,33 @@ impl Channel {
         }
         // One that is received in order may be refused because it came before others, ordered or
         // not: only when none is left does that count.
-        let overtakes =
-            shared.messages[index].order.receive_in_order && Self::overtakes(shared, index);
+        let overtakes = shared.messages[index].order.request().receive_in_order
+            && Self::overtakes(shared, index);
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
         let plan = Self::overtaking_plan(shared);
         let message = &mut shared.messages[index];
         let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
         let limit = own.unwrap_or(shared.profile.not_ready_retries);
-        if message.outcome != Outcome::Open {
+        if !message.attempts.is_open() {
             return;
         }
-        let patient = limit == 7 || message.retries < limit || overtakes;
-        let again = early || (reason == Refusal::ReceiverNotReady && patient);
-        message.early = early;
-        if again && !early && !overtakes {
-            message.retries = message.retries.saturating_add(1);
+        let patient = limit == 7 || message.attempts.retries() < limit || overtakes;
+        if early {
+            message.attempts.refuse_early(retry_at);
+        } else if reason == Refusal::ReceiverNotReady && patient {
+            message.attempts.refuse_not_ready(retry_at);
+            if !overtakes {
+                message.attempts.count_retry();
+            } else if !is_hasty {
+                let first = shared.initiator.first(message);
+                message.attempts.note_overtaking(first, plan);
+                let distance = Self::distance(shared, index, first);
+                self.retries.burst.note_refusal(distance);
+            }
+        } else {
+            message.attempts.fail(status);
         }
-        if again && !early && overtakes && !is_hasty {
-            let first = shared.initiator.first(message);
-            message.overtaking.note(first, plan);
-            let distance = Self::distance(shared, index, first);
-            self.retries.burst.note_refusal(distance);
-        }
-        let message = &mut shared.messages[index];
-        message.outcome = if again { Outcome::NotReady } else { Outcome::Failed(status) };
-        message.retry_at = retry_at;
-        if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
+        if matches!(shared.messages[index].place, MessagePlace::Sending | MessagePlace::Parked) {
             self.delist(shared, index);
         }
     }
@@ -273,7 +274,7 @@ impl Channel {
     /// How many operations of its Jetty were posted after `first` and up to it.
     fn distance(shared: &Shared, index: Index<Message>, first: Option<Index<Message>>) -> u32 {
         first.map_or(0, |first| {
-            shared.messages[index].serial.wrapping_sub(shared.messages[first].serial)
+            shared.messages[index].order.posts_since(&shared.messages[first].order)
         })
     }
 
@@ -297,13 +298,8 @@ impl Channel {
             let distance = Self::distance(shared, at, first);
             let message = &mut shared.messages[at];
             listed = message.links.next();
-            let is_due = !now.is_before(message.retry_at);
             let goes = begins_anew || self.retries.burst.has_place_for(distance);
-            if is_due && message.overtaking.lets_pass(first, goes) {
-                message.retry_at = now + pass;
-            }
-            if now.is_before(message.retry_at) {
-                let due = message.retry_at;
+            if let Some(due) = message.attempts.next_time(now, pass, first, goes) {
                 earliest = Some(earliest.map_or(due, |other| other.min(due)));
             } else {
                 self.retries.waiting.unlink(&mut shared.messages, at);

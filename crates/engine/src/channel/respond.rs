@@ -4,7 +4,7 @@ use super::Channel;
 use super::receive::{Judgement, place_at};
 use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::canary::Canary;
-use crate::message::{Message, MessagePlace, Outcome, Reply};
+use crate::message::{Asked, Message, MessagePlace, Reply};
 use crate::placement::Purpose;
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -32,11 +32,13 @@ impl Channel {
             return None;
         }
         let question = is_question(&data.operation);
-        let mut answer = Message::answer(self.index(), data.jetty);
-        answer.transaction = data.transaction;
-        answer.slot = if question { data.slot } else { data.order.request_slot };
-        answer.sequence = data.order.sequence;
-        let index = shared.messages.add(answer)?;
+        let asked = Asked {
+            jetty: data.jetty,
+            transaction: data.transaction,
+            slot: if question { data.slot } else { data.order.request_slot },
+            sequence: data.order.sequence,
+        };
+        let index = shared.messages.add(Message::answer(self.index(), &asked))?;
         self.inbound.begin_answer();
         Some(index)
     }
@@ -88,7 +90,7 @@ impl Channel {
         shared.counters.atomics_executed += 1;
         let answer = &mut shared.messages[index];
         answer.settle_reply(Reply::Old(old));
-        let (marks, jetty, sequence) = (answer.take_marks(), answer.jetty, answer.sequence);
+        let (marks, jetty, sequence) = (answer.take_marks(), answer.jetty, answer.order.sequence());
         self.send_answer(shared, index);
         if marks {
             self.mark_executed(shared, jetty, sequence);
@@ -181,12 +183,13 @@ impl Channel {
         let message = &shared.messages[index];
         // A message may be refused when its first packet has arrived and others have not been sent.
         let is_refusal = matches!(data.operation, Operation::Done { refusal: Some(_), .. });
-        let is_refused_early =
-            is_refusal && message.next_index > 0 && !shared.is_planted(Canary::IgnoreEarlyRefusal);
+        let is_refused_early = is_refusal
+            && message.progress.has_begun()
+            && !shared.is_planted(Canary::IgnoreEarlyRefusal);
         let fits = message.transaction == data.transaction
             && message.jetty == data.jetty
-            && message.outcome == Outcome::Open
-            && (message.next_index == message.packets || is_refused_early);
+            && message.attempts.is_open()
+            && (message.progress.is_all_sent() || is_refused_early);
         fits.then_some(index)
     }
 
@@ -219,7 +222,7 @@ impl Channel {
                     _ => Duration::from_us(u64::from(retry_after_us)),
                 };
                 self.give_up(shared, index, refusal, now + wait);
-                if shared.messages[index].outstanding == 0 {
+                if !shared.messages[index].progress.has_outstanding() {
                     self.settle(shared, index);
                 }
                 nothing
@@ -257,7 +260,7 @@ impl Channel {
         let message = &shared.messages[index];
         message.asks_for_bytes()
             && message.channel == Some(self.index())
-            && message.outcome == Outcome::Open
+            && message.attempts.is_open()
             && message.place == MessagePlace::Unlisted
     }
 
@@ -270,9 +273,14 @@ impl Channel {
     /// the operation may end: until then its memory has no other use.
     pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
-        let is_refused = matches!(message.outcome, Outcome::Failed(_) | Outcome::NotReady);
-        let is_idle = message.place == MessagePlace::Unlisted && message.outstanding == 0;
-        if is_refused && is_idle && message.channel == Some(self.index()) && !message.released {
+        let is_refused = message.attempts.outcome().is_refused();
+        let is_idle =
+            message.place == MessagePlace::Unlisted && !message.progress.has_outstanding();
+        if is_refused
+            && is_idle
+            && message.channel == Some(self.index())
+            && !message.report.is_released()
+        {
             self.settle(shared, index);
         }
     }
@@ -290,9 +298,9 @@ impl Channel {
         status: Status,
     ) {
         shared.complete_message(index, status);
-        shared.messages[index].outcome = Outcome::Reported;
+        shared.messages[index].attempts.note_reported();
         self.release_slots(shared, index);
-        if shared.messages[index].outstanding == 0 {
+        if !shared.messages[index].progress.has_outstanding() {
             self.release(shared, index);
         }
     }

@@ -1,26 +1,26 @@
 //! The end of messages: reported, tried again, released.
 
 use super::{Channel, Timer};
-use crate::api::{OrderRequest, Status};
+use crate::api::Status;
 use crate::canary::Canary;
 use crate::message::{Body, Message, MessagePlace, Notice, Outcome};
 use crate::pool::Index;
 use crate::shared::Shared;
-use fairway_wire::{ServiceMode, Tag};
+use fairway_wire::Tag;
 
 impl Channel {
     /// Nothing of the message is in flight any more: is it over?
     pub(crate) fn settle(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let lasts = || self.is_being_answered(index) && !shared.is_planted(Canary::EndUnplaced);
-        match message.outcome {
-            Outcome::Failed(_) | Outcome::NotReady if lasts() => {}
-            Outcome::Open if message.next_index < message.packets => {}
+        match message.attempts.outcome() {
+            outcome if outcome.is_refused() && lasts() => {}
+            Outcome::Open if !message.progress.is_all_sent() => {}
             // The request has arrived; the answer ends it.
             Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
             Outcome::Open => {
-                let (jetty, sequence) = (message.jetty, message.sequence);
-                let is_untold = !message.reported && message.parked.is_none();
+                let (jetty, sequence) = (message.jetty, message.order.sequence());
+                let is_untold = message.report.is_pending();
                 if shared.messages[index].take_marks() {
                     // The answer to an ordered read has arrived: what follows it may go on.
                     self.mark_executed(shared, jetty, sequence);
@@ -35,17 +35,17 @@ impl Channel {
                 self.turn_into_refusal(shared, index);
             }
             Outcome::Failed(status) => self.end(shared, index, status),
-            Outcome::NotReady if shared.has_failed(message.jetty) => {
+            Outcome::NotReady | Outcome::TooEarly if shared.has_failed(message.jetty) => {
                 self.end(shared, index, Status::Flushed);
             }
-            Outcome::NotReady => self.try_again(shared, index),
+            Outcome::NotReady | Outcome::TooEarly => self.try_again(shared, index),
         }
     }
 
     /// Reports a message as failed and releases it.
     pub(crate) fn end(&mut self, shared: &mut Shared, index: Index<Message>, status: Status) {
         let message = shared.messages[index];
-        if !message.reported && message.parked.is_none() {
+        if message.report.is_pending() {
             shared.complete_message(index, status);
         }
         // The target refused it for good and goes on; what it never heard of it has to be told.
@@ -54,10 +54,10 @@ impl Channel {
             put.is_unnoted =
                 untold || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
         }
-        let is_cut_short =
-            message.outcome == Outcome::Failed(Status::Flushed) && message.is_cut_short();
-        shared.messages[index].keeps_number = is_cut_short;
-        if (untold && message.is_awaited() || is_cut_short) && self.is_open() {
+        let is_cut_short = message.attempts.outcome() == Outcome::Failed(Status::Flushed)
+            && message.is_cut_short();
+        shared.messages[index].progress.set_keeps_number(is_cut_short);
+        if (untold && message.order.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);
@@ -67,7 +67,7 @@ impl Channel {
     /// Its Jetty has failed: what has not been sent yet is flushed.
     pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = shared.messages[index];
-        if message.reported || message.parked.is_some() || message.next_index > 0 {
+        if !message.report.is_pending() || message.progress.has_begun() {
             return;
         }
         if message.bypasses() {
@@ -109,11 +109,7 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
         message.give_notice(Notice::Abandoned);
-        if message.order.mode == ServiceMode::Roi {
-            // What the initiator orders has no number at the target.
-            message.order.tag = Tag::No;
-        }
-        message.order.mode = ServiceMode::Rol;
+        message.order.give_up();
         self.send_notice(shared, index);
     }
 
@@ -121,28 +117,21 @@ impl Channel {
     fn tell_over(&mut self, shared: &mut Shared, index: Index<Message>, through: u32) {
         let message = &mut shared.messages[index];
         message.give_notice(Notice::PutsOver { through });
-        message.order = OrderRequest::default();
+        message.order.clear_request();
         self.send_notice(shared, index);
     }
 
     fn send_notice(&mut self, shared: &mut Shared, index: Index<Message>) {
-        let message = &mut shared.messages[index];
-        message.packets = 1;
-        message.next_index = 0;
-        message.outcome = Outcome::Open;
-        message.learned = false;
+        shared.messages[index].attempts.reopen();
         self.enlist(shared, index);
     }
 
     fn try_again(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
-        message.outcome = Outcome::Open;
-        message.next_index = 0;
-        message.learned = false;
-        message.placed = 0;
-        if core::mem::take(&mut message.early) {
-            let (is_put, is_free) = (message.is_open_put(), message.order.tag == Tag::No);
+        message.restart();
+        if message.attempts.reopen() == Outcome::TooEarly {
+            let (is_put, is_free) = (message.is_open_put(), message.order.tag() == Tag::No);
             let waits = is_put && shared.puts.sent_back(&mut shared.messages, index);
             if waits && is_free {
                 shared.puts.wait(&mut shared.messages, index);
@@ -163,10 +152,10 @@ impl Channel {
         self.release_slots(shared, index);
         let message = &shared.messages[index];
         debug_assert!(message.place == MessagePlace::Unlisted, "a listed message was released");
-        if message.was_not_ready() {
+        if message.attempts.was_not_ready() {
             self.retries.note_end();
         }
-        let (segment, reported) = (message.local.segment.number(), message.reported);
+        let segment = message.local.segment.number();
         if message.is_answer() {
             let has_bytes = message.is_read_response();
             self.read_ends(shared, index);
@@ -190,10 +179,8 @@ impl Channel {
             }
         }
         shared.lift_bar(index);
-        if reported {
+        if shared.messages[index].report.release() {
             shared.free_message(index);
-        } else {
-            shared.messages[index].released = true;
         }
     }
 
@@ -216,15 +203,11 @@ impl Channel {
     /// once: if they only got in line, others could take them first for ever.
     pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
-        if core::mem::take(&mut message.has_request) {
-            let slot = message.request_slot;
+        if let Some(slot) = message.slots.give_request_back() {
             self.pass_read_slot(shared, slot);
         }
         let message = &mut shared.messages[index];
-        if !core::mem::take(&mut message.has_slot) {
-            return;
-        }
-        let slot = message.slot;
+        let Some(slot) = message.slots.give_back() else { return };
         if message.is_question() {
             return self.pass_read_slot(shared, slot);
         }
@@ -235,9 +218,10 @@ impl Channel {
     /// what it waits for may need its slot.
     fn give_message_slot_back(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
-        if message.order.tag == Tag::Mo && !message.is_question() && message.has_slot {
-            message.has_slot = false;
-            let slot = message.slot;
+        if message.order.tag() == Tag::Mo
+            && !message.is_question()
+            && let Some(slot) = message.slots.give_back()
+        {
             self.pass_message_slot(shared, slot);
         }
     }

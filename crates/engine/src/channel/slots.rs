@@ -60,31 +60,29 @@ impl MessageSlots {
         index: Index<Message>,
         first: bool,
     ) -> bool {
-        if message.is_answer() || message.order.mode == ServiceMode::Uno {
+        if message.is_answer() || message.order.mode() == ServiceMode::Uno {
             return true;
         }
         let needs_read_slot = needs_read_slot(message);
         if needs_read_slot && !first && self.of_reads.free() <= self.kept_for_first() {
             return false;
         }
-        if message.awaits_answer() && !message.is_question() && !message.has_request {
+        if message.awaits_answer() && !message.is_question() && !message.slots.has_request() {
             let Some(slot) = self.of_reads.take(index) else { return false };
-            message.request_slot = slot;
-            message.has_request = true;
+            message.slots.take_request(slot);
         }
-        if message.has_slot {
+        if message.slots.has_slot() {
             return true;
         }
         let slots = if message.is_question() {
             &mut self.of_reads
-        } else if message.is_multi() {
+        } else if message.progress.is_multi() {
             &mut self.of_messages
         } else {
             return true;
         };
         let Some(slot) = slots.take(index) else { return false };
-        message.slot = slot;
-        message.has_slot = true;
+        message.slots.take(slot);
         true
     }
 
@@ -123,8 +121,7 @@ impl MessageSlots {
             None => self.of_messages.give_back(slot),
             Some(next) => {
                 self.of_messages.pass(slot, next);
-                let message = &mut messages[next];
-                (message.slot, message.has_slot) = (slot, true);
+                messages[next].slots.take(slot);
             }
         }
         next
@@ -170,9 +167,9 @@ impl MessageSlots {
         self.of_reads.pass(slot, index);
         let message = &mut messages[index];
         if message.is_question() {
-            (message.slot, message.has_slot) = (slot, true);
+            message.slots.take(slot);
         } else {
-            (message.request_slot, message.has_request) = (slot, true);
+            message.slots.take_request(slot);
         }
     }
 
@@ -186,7 +183,7 @@ impl MessageSlots {
 
 /// Does a message lack a read slot?
 fn needs_read_slot(message: &Message) -> bool {
-    message.awaits_answer() && !(message.has_request || message.has_slot)
+    message.awaits_answer() && !message.slots.has_any()
 }
 
 /// The slots of one kind, and which message has each.

@@ -1,10 +1,10 @@
 //! Packets out: control first, then what was lost, then what is new.
 
 use super::{Channel, Timer};
-use crate::api::{LocalRange, OrderRequest, Transmit};
+use crate::api::{LocalRange, Transmit};
 use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
-use crate::message::{Message, MessagePlace, Outcome};
+use crate::message::{Message, MessagePlace};
 use crate::pool::Index;
 use crate::send_window::{ACKNOWLEDGED, LOST, Sent, VOID};
 use crate::shared::Shared;
@@ -112,7 +112,7 @@ impl Channel {
             return self.resend(shared, now);
         }
         let index = self.next_message(shared, now)?;
-        if shared.messages[index].order.mode == ServiceMode::Uno {
+        if shared.messages[index].order.mode() == ServiceMode::Uno {
             return Some(self.send_datagram(shared, now, index));
         }
         self.send_new(shared, index, now)
@@ -126,7 +126,7 @@ impl Channel {
                 continue;
             }
             let message = &mut shared.messages[index];
-            let begins = message.is_open_put() && message.next_index == 0;
+            let begins = message.is_open_put() && !message.progress.has_begun();
             if begins && !shared.puts.issue(&mut shared.messages, index) {
                 self.delist(shared, index);
                 shared.puts.wait(&mut shared.messages, index);
@@ -185,9 +185,9 @@ impl Channel {
         now: Instant,
     ) -> Option<Transmit> {
         let message = &shared.messages[index];
-        let packet_index = message.next_index;
+        let packet_index = message.progress.next_packet();
         let psn = self.tp.next();
-        let payload = message.payload(packet_index, self.mtu);
+        let payload = message.progress.payload(packet_index, self.mtu);
         let bytes = payload + HEADER_BYTES;
         if !self.has_room(shared, index, bytes) {
             return None;
@@ -211,7 +211,7 @@ impl Channel {
         let full = u64::from(self.tp.flight() + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         let is_first = packet_index == 0;
-        let learned = self.paths.leaves_address_out(index, is_first, message.learned);
+        let learned = self.paths.leaves_address_out(index, is_first, message.progress.is_learned());
         let enough = self.congestion.count_unasked(bytes, window);
         let ack_request =
             (idle && wants_news(message)) || full || (self.paths.is_chunk_over() && enough);
@@ -228,11 +228,11 @@ impl Channel {
         let message = &shared.messages[index];
         let packet = Packet::Data(Data {
             psn,
-            message: message.number,
+            message: message.progress.number(),
             index: packet_index,
             jetty: message.jetty,
             transaction: message.transaction,
-            slot: message.slot,
+            slot: message.slots.number(),
             ack_request,
             retry: false,
             last,
@@ -251,13 +251,13 @@ impl Channel {
         index: Index<Message>,
     ) -> Transmit {
         let flow = shared.messages[index].flow;
-        let bytes = shared.messages[index].payload(0, self.mtu) + HEADER_BYTES;
+        let bytes = shared.messages[index].progress.payload(0, self.mtu) + HEADER_BYTES;
         shared.flows.sent(flow, now, bytes);
         self.delist(shared, index);
         let path = self.path_for_small(shared, now);
         let message = shared.messages[index];
         shared.counters.datagrams_sent += 1;
-        let operation = message.operation(message.learned, &shared.profile);
+        let operation = message.operation(message.progress.is_learned(), &shared.profile);
         let number = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.next());
         let packet = Packet::Datagram(Datagram {
             number,
@@ -270,20 +270,18 @@ impl Channel {
         self.with_payload(shared, path, packet, &message, 0)
     }
 
-    /// Counts packet `next_index` of the message as sent; true if it was the last.
+    /// Counts the next packet of the message as sent; true if it was the last.
     fn advance_message(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
         let message = &mut shared.messages[index];
-        if message.next_index == 0 {
+        if !message.progress.has_begun() {
             if message.is_open_put() {
                 shared.puts.note_standing(message, index);
             }
-            if !message.keeps_number {
-                message.number = self.tp.take_message_number();
+            if message.progress.needs_number() {
+                message.progress.set_number(self.tp.take_message_number());
             }
         }
-        message.next_index += 1;
-        message.outstanding += 1;
-        let last = message.next_index == message.packets;
+        let last = message.progress.note_sent();
         if last {
             self.delist(shared, index);
         } else if self.paths.is_chunk_over() {
@@ -296,7 +294,7 @@ impl Channel {
     /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
     fn needs_path(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
-        let small = message.carried() <= shared.profile.small_message_bytes;
+        let small = message.progress.carried() <= shared.profile.small_message_bytes;
         !small && self.paths.needs_chunk(false)
     }
 
@@ -309,10 +307,10 @@ impl Channel {
         now: Instant,
     ) -> u8 {
         let message = &shared.messages[index];
-        let small = message.carried() <= shared.profile.small_message_bytes;
+        let small = message.progress.carried() <= shared.profile.small_message_bytes;
         if self.paths.needs_chunk(small) {
-            let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
-            let remaining = message.remaining(self.mtu) + headers;
+            let headers = u64::from(message.progress.packets_unsent()) * u64::from(HEADER_BYTES);
+            let remaining = message.progress.bytes_unsent(self.mtu) + headers;
             let size = if small {
                 SMALL_CHUNK_BYTES
             } else {
@@ -366,7 +364,7 @@ impl Channel {
         let message = shared.messages[sent.message()];
         // Of what was answered every packet has arrived, and its memory may be gone: only the
         // sequence number has to be filled.
-        let void = sent.is(VOID) || message.outcome != Outcome::Open;
+        let void = sent.is(VOID) || !message.attempts.is_open();
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = sent.flags_when_resent() | if void { VOID } else { 0 };
         let avoid = Some(sent.path);
@@ -387,23 +385,23 @@ impl Channel {
         let ack_request = self.send.first_lost().is_none() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
-            let message = self.send.late_refusal(psn).unwrap_or(message.number);
+            let message = self.send.late_refusal(psn).unwrap_or(message.progress.number());
             let void = Void { psn, message, ack_request: true };
             return Some(self.bare(shared, path, Packet::Void(void)));
         }
         shared.counters.data_resent += 1;
-        shared.counters.payload_sent += u64::from(message.payload(sent.index, self.mtu));
-        let operation = message.operation(message.learned, &shared.profile);
+        shared.counters.payload_sent += u64::from(message.progress.payload(sent.index, self.mtu));
+        let operation = message.operation(message.progress.is_learned(), &shared.profile);
         let packet = Packet::Data(Data {
             psn,
-            message: message.number,
+            message: message.progress.number(),
             index: sent.index,
             jetty: message.jetty,
             transaction: message.transaction,
-            slot: message.slot,
+            slot: message.slots.number(),
             ack_request,
             retry: true,
-            last: sent.index + 1 == message.packets,
+            last: message.progress.is_last(sent.index),
             order: order_of(&message, &operation),
             operation,
         });
@@ -435,7 +433,7 @@ impl Channel {
         let gather = LocalRange {
             segment: message.local.segment,
             offset: message.local.offset + u64::from(index) * u64::from(self.mtu),
-            length: message.payload(index, self.mtu),
+            length: message.progress.payload(index, self.mtu),
         };
         Transmit { channel: self.id, route: self.route(shared, path), packet, gather }
     }
@@ -447,24 +445,14 @@ impl Channel {
 fn wants_news(message: &Message) -> bool {
     if message.is_answer() {
         // What has to follow a read that was ordered waits until its answer has arrived.
-        return message.is_multi() || message.is_answer_awaited();
+        return message.progress.is_multi() || message.is_answer_awaited();
     }
     !message.is_question()
 }
 
 fn order_of(message: &Message, operation: &Operation) -> Order {
-    if message.order == OrderRequest::default()
-        || message.is_answer()
-        || *operation == Operation::Learned
-    {
+    if message.is_answer() || *operation == Operation::Learned {
         return Order::NONE;
     }
-    Order {
-        mode: message.order.mode,
-        tag: message.order.tag,
-        in_order: message.order.receive_in_order,
-        sequence: message.sequence,
-        receive_sequence: message.receive_sequence,
-        request_slot: message.request_slot,
-    }
+    message.order.of_packet(message.slots.request_number())
 }

@@ -13,14 +13,35 @@ use fairway_wire::{Access, AtomicOperator, Get, Operation, Put, Refusal, Target}
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Body {
-    Write { remote: RemoteRange },
-    WriteImmediate { remote: RemoteRange, target: Target, immediate: u64 },
-    Read { remote: RemoteRange },
-    Send { target: Target },
-    SendImmediate { target: Target, immediate: u64 },
+    Write {
+        remote: RemoteRange,
+    },
+    WriteImmediate {
+        remote: RemoteRange,
+        target: Target,
+        immediate: u64,
+    },
+    /// `placed`: bytes of the answer that are in place.
+    Read {
+        remote: RemoteRange,
+        placed: u32,
+    },
+    Send {
+        target: Target,
+    },
+    SendImmediate {
+        target: Target,
+        immediate: u64,
+    },
     Atomic(OwnAtomic),
     Put(OwnPut),
-    Get { mailbox: RemoteMailbox, offset: u64, epoch: Option<u32> },
+    /// `placed`: as in `Read`.
+    Get {
+        mailbox: RemoteMailbox,
+        offset: u64,
+        epoch: Option<u32>,
+        placed: u32,
+    },
     Load(Unsequenced),
     Store(Unsequenced),
     Answer(OwnAnswer),
@@ -75,7 +96,7 @@ pub(crate) struct Unsequenced {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnAnswer {
     pub(crate) reply: Reply,
-    /// `Message::sequence` is to be marked as executed when the answer has arrived.
+    /// The number of the peer's operation is to be marked as executed when the answer has arrived.
     pub(crate) marks: bool,
     /// It answers a READ in memory order: what overlaps it waits until it has arrived.
     pub(crate) is_tracked: bool,
@@ -111,7 +132,7 @@ impl Body {
             Work::WriteImmediate { remote, target, immediate } => {
                 Body::WriteImmediate { remote, target, immediate }
             }
-            Work::Read { remote } => Body::Read { remote },
+            Work::Read { remote } => Body::Read { remote, placed: 0 },
             Work::Send { target } => Body::Send { target },
             Work::SendImmediate { target, immediate } => Body::SendImmediate { target, immediate },
             Work::Atomic { remote, operator, operand, compare, .. } => {
@@ -132,14 +153,14 @@ impl Body {
                 was_early: false,
                 is_bound: false,
             }),
-            Work::Get { mailbox, offset, epoch } => Body::Get { mailbox, offset, epoch },
+            Work::Get { mailbox, offset, epoch } => Body::Get { mailbox, offset, epoch, placed: 0 },
             Work::Load { remote } => Body::Load(Unsequenced { remote, number: 0 }),
             Work::Store { remote } => Body::Store(Unsequenced { remote, number: 0 }),
         }
     }
 
     /// What the completion of the operation calls it.
-    pub(crate) fn completes_as(&self) -> CompletionKind {
+    pub(super) fn completes_as(&self) -> CompletionKind {
         match self {
             Body::Read { .. } => CompletionKind::Read,
             Body::Send { .. } | Body::SendImmediate { .. } => CompletionKind::Send,
@@ -176,7 +197,7 @@ impl Body {
     /// message starts.
     pub(super) fn operation(&self, length: u32, learned: bool, profile: &Profile) -> Operation {
         match *self {
-            Body::Read { ref remote } | Body::Load(Unsequenced { ref remote, .. }) => {
+            Body::Read { ref remote, .. } | Body::Load(Unsequenced { ref remote, .. }) => {
                 Operation::Read { access: access(remote, length) }
             }
             Body::Answer(ref answer) => answer.operation(profile),
@@ -186,7 +207,7 @@ impl Body {
                 operand: atomic.operand,
                 compare: atomic.compare,
             },
-            Body::Get { mailbox, offset, epoch } => Operation::Get(Get {
+            Body::Get { mailbox, offset, epoch, .. } => Operation::Get(Get {
                 mailbox: mailbox.address,
                 offset,
                 length,

@@ -22,7 +22,7 @@ pub(crate) enum OvertakingPlan {
 
 /// Refusals of a message that came before others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Overtaking {
+pub(super) struct Overtaking {
     /// In a row.
     refusals: u8,
     /// How many times to try again it still lets pass.
@@ -37,7 +37,7 @@ impl Overtaking {
     /// The message was refused because it came before others, of which `first` is the oldest. It is
     /// tried again ever more seldom (after 1, 1, 2, 4 and so on to 128 waits) until enough of those
     /// have completed: each attempt takes a slot, and its packets' place on the wire, from them.
-    pub(crate) fn note(&mut self, first: Option<Index<Message>>, plan: OvertakingPlan) {
+    pub(super) fn note(&mut self, first: Option<Index<Message>>, plan: OvertakingPlan) {
         let (again, most) = match plan {
             OvertakingPlan::Patient => (self.first.is_some(), PASSES_MAX),
             OvertakingPlan::ForEachFirst => (self.first == first, PASSES_MAX),
@@ -55,7 +55,7 @@ impl Overtaking {
 
     /// The time to try again has come. True if the message lets it pass: it does while `first` is
     /// the oldest that it came before, and `goes` says whether it goes on when that has changed.
-    pub(crate) fn lets_pass(&mut self, first: Option<Index<Message>>, goes: bool) -> bool {
+    pub(super) fn lets_pass(&mut self, first: Option<Index<Message>>, goes: bool) -> bool {
         if self.passes == 0 || (self.first != first && goes) {
             return false;
         }

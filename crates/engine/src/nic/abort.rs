@@ -26,7 +26,7 @@ impl Nic {
         let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
         while let Some(at) = next {
             all.push(at);
-            next = self.shared.messages[at].incomplete_links.next();
+            next = self.shared.messages[at].order.next_incomplete();
         }
         // The last one first: what waits for an earlier one is not to be let go meanwhile.
         for index in all.into_iter().rev() {
@@ -100,18 +100,18 @@ impl crate::channel::Channel {
         shared: &mut crate::shared::Shared,
         index: Index<Message>,
     ) {
-        use crate::message::{MessagePlace, Outcome};
+        use crate::message::MessagePlace;
         let message = shared.messages[index];
-        let ended = message.reported || message.parked.is_some() || message.channel.is_none();
-        if ended || message.next_index == 0 || message.bypasses() {
+        let ended = !message.report.is_pending() || message.channel.is_none();
+        if ended || !message.progress.has_begun() || message.bypasses() {
             return;
         }
         if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
             self.delist(shared, index);
         }
-        shared.messages[index].outcome = Outcome::Failed(Status::Flushed);
+        shared.messages[index].attempts.fail(Status::Flushed);
         shared.complete_message(index, Status::Flushed);
-        if shared.messages[index].outstanding == 0 {
+        if !shared.messages[index].progress.has_outstanding() {
             self.settle(shared, index);
         }
     }

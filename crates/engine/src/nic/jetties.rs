@@ -243,7 +243,7 @@ impl Nic {
             let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
             while let Some(at) = next {
                 all.push(at);
-                next = self.shared.messages[at].incomplete_links.next();
+                next = self.shared.messages[at].order.next_incomplete();
             }
             for index in all {
                 let channel = self.shared.messages[index].channel;

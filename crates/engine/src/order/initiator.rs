@@ -94,25 +94,25 @@ pub(crate) struct Answering<'a>(pub(crate) &'a mut Pool<Message>);
 
 impl Linked<Index<Message>> for Answering<'_> {
     fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
-        &mut self.0[index].ordered_links
+        self.0[index].order.ordered_links()
     }
 }
 
 impl Linked<Index<Message>> for Incomplete<'_> {
     fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
-        &mut self.0[index].incomplete_links
+        self.0[index].order.incomplete_links()
     }
 }
 
 impl Linked<Index<Message>> for Ordered<'_> {
     fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
-        &mut self.0[index].ordered_links
+        self.0[index].order.ordered_links()
     }
 }
 
 impl Linked<Index<Message>> for Reads<'_> {
     fn links(&mut self, index: Index<Message>) -> &mut Links<Index<Message>> {
-        &mut self.0[index].read_links
+        self.0[index].order.read_links()
     }
 }
 
@@ -133,18 +133,16 @@ impl JettyOrder {
         self.shares_max = if is_first { share } else { self.shares_max.min(share) };
         if self.next_share.is_none() && self.shares < self.shares_max {
             self.shares += 1;
-            message.has_share = true;
+            message.gate.take_share();
         } else {
-            message.waits_for_share = true;
+            message.gate.await_share();
             self.next_share = self.next_share.or(Some(index));
         }
     }
 
     /// The operation is done, or never will be. While it is still in `ordered`.
     fn leave_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
-        let message = &mut messages[index];
-        message.waits_for_share = false;
-        if core::mem::take(&mut message.has_share) {
+        if messages[index].gate.leave_share() {
             self.shares -= 1;
         }
         if self.next_share == Some(index) {
@@ -156,16 +154,15 @@ impl JettyOrder {
     fn pass_share_on(&mut self, messages: &mut Pool<Message>) -> Option<Index<Message>> {
         let next = self.next_share.filter(|_| self.shares < self.shares_max)?;
         self.shares += 1;
-        messages[next].has_share = true;
-        messages[next].waits_for_share = false;
+        messages[next].gate.take_share();
         self.find_next_share(messages);
         Some(next)
     }
 
     /// Moves on to the next one that waits: each is passed once.
     fn find_next_share(&mut self, messages: &Pool<Message>) {
-        while let Some(next) = self.next_share.filter(|&next| !messages[next].waits_for_share) {
-            self.next_share = messages[next].ordered_links.next();
+        while let Some(next) = self.next_share.filter(|&next| !messages[next].gate.awaits_share()) {
+            self.next_share = messages[next].order.next_ordered();
         }
     }
 }
@@ -226,9 +223,8 @@ impl Initiator {
         let mut next = self.incomplete[jetty].head();
         while let Some(at) = next {
             let message = &mut messages[at];
-            message.serial = record.serial;
-            record.serial = record.serial.wrapping_add(1);
-            next = message.incomplete_links.next();
+            message.order.take_serial(&mut record.serial);
+            next = message.order.next_incomplete();
             if message.is_read() {
                 record.reads.push_back(&mut Reads(messages), at);
             }
@@ -251,11 +247,10 @@ impl Initiator {
         let Some(record) = self.record[number] else { return false };
         let record = &mut self.records[record];
         let message = &mut messages[index];
-        let (order, group) = (message.order, message.group());
+        let (order, group) = (*message.order.request(), message.group());
         let in_memory_order = order.tag == Tag::Mo;
         let mut may_be_held = in_memory_order && !record.reads.is_empty();
-        message.serial = record.serial;
-        record.serial = record.serial.wrapping_add(1);
+        message.order.take_serial(&mut record.serial);
         let numbered = is_numbered(order.mode, order.tag);
         if numbered || order.receive_in_order {
             let follows_others = Self::number(&mut self.sequences, message, numbered);
@@ -263,28 +258,30 @@ impl Initiator {
                 in_memory_order && follows_others && planted != Some(Canary::ForgetStrict);
         }
         let is_fenced = order.fence && planted != Some(Canary::IgnoreFence);
-        message.waits_for_reads = is_fenced && !record.reads.is_empty();
+        if is_fenced && !record.reads.is_empty() {
+            message.gate.await_reads();
+        }
         if in_memory_order && may_be_held {
             // The operation may have to wait at the target for a READ's answer. An acknowledgement
             // only says that it has arrived, so its answer (mode ROT) has to report its end.
-            message.order.mode = ServiceMode::Rot;
+            message.order.require_answer();
         }
         if order.tag != Tag::No {
             record.keeps_memory_order = Some(order.tag == Tag::Mo);
             let continues = numbered && record.run_group == Some(group);
             if !continues {
                 record.run_group = numbered.then_some(group);
-                record.run_start = message.serial;
+                record.run_start = message.order.serial();
             }
-            let (start, multi) = (record.run_start, message.is_multi());
+            let (start, multi) = (record.run_start, message.progress.is_multi());
             let oldest = record.ordered.head();
             // What the target would have to set aside in many packets waits here instead.
             let held_here = !numbered || multi;
-            let message = &mut messages[index];
-            message.waits_for_order = order.tag == Tag::So && oldest.is_some() && held_here;
+            let waits_here = order.tag == Tag::So && oldest.is_some() && held_here;
             let waits = matches!(order.tag, Tag::So | Tag::Mo);
-            if waits && oldest.is_some_and(|oldest| is_after(start, messages[oldest].serial)) {
-                messages[index].waits_for_order = true;
+            let is_earlier = |oldest| is_after(start, messages[oldest].order.serial());
+            if waits_here || (waits && oldest.is_some_and(is_earlier)) {
+                messages[index].gate.await_order();
             }
             record.ask_for_share(messages, index, share);
             record.ordered.push_back(&mut Ordered(messages), index);
@@ -292,11 +289,11 @@ impl Initiator {
         if messages[index].is_read() {
             record.reads.push_back(&mut Reads(messages), index);
         }
-        if messages[index].waits_for_reads {
+        if messages[index].gate.awaits_reads() {
             record.fenced.push_back(messages, index);
         }
         let message = &mut messages[index];
-        if !message.waits() {
+        if !message.gate.is_closed() {
             return false;
         }
         message.place = MessagePlace::Gated;
@@ -310,12 +307,12 @@ impl Initiator {
         let Some(at) = sequences.find(&key) else { return false };
         let sequences = &mut sequences[at];
         if numbered {
-            message.sequence = sequences.order;
+            message.order.set_sequence(sequences.order);
             sequences.order = sequences.order.wrapping_add(1);
-            sequences.has_other_tags |= message.order.tag != Tag::Mo;
+            sequences.has_other_tags |= message.order.tag() != Tag::Mo;
         }
-        if message.order.receive_in_order {
-            message.receive_sequence = sequences.receive;
+        if message.order.request().receive_in_order {
+            message.order.set_receive_sequence(sequences.receive);
             sequences.receive = sequences.receive.wrapping_add(1);
         }
         numbered && sequences.has_other_tags
@@ -330,11 +327,11 @@ impl Initiator {
     ) -> bool {
         let message = &mut messages[index];
         let record = self.record[message.jetty.value() as usize];
-        let Some(record) = record.filter(|_| message.order.tag != Tag::No) else { return true };
+        let Some(record) = record.filter(|_| message.order.tag() != Tag::No) else { return true };
         if self.records[record].ordered.head() == Some(index) {
             return true;
         }
-        message.waits_for_order = true;
+        message.gate.await_order();
         message.place = MessagePlace::Gated;
         false
     }
@@ -354,7 +351,7 @@ impl Initiator {
     pub(crate) fn done(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
-        let is_ordered = message.order.tag != Tag::No;
+        let is_ordered = message.order.tag() != Tag::No;
         let Some(record) = self.record[number].filter(|_| is_ordered) else { return };
         let jetty = &mut self.records[record];
         jetty.leave_share(messages, index);
@@ -368,8 +365,7 @@ impl Initiator {
                 // It may have one of the last slots now.
                 self.promoted.push(head);
             }
-            if messages[head].waits_for_order {
-                messages[head].waits_for_order = false;
+            if messages[head].gate.note_order_done() {
                 self.open_if_free(messages, head);
             }
         }
@@ -382,7 +378,7 @@ impl Initiator {
     pub(crate) fn completed(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
-        if !message.bars {
+        if !message.report.bars_later() {
             self.incomplete[number].unlink(&mut Incomplete(messages), index);
         }
         let is_read = messages[index].is_read();
@@ -391,20 +387,20 @@ impl Initiator {
         loop {
             let record = &mut self.records[record];
             let Some(head) = record.fenced.head() else { return };
-            let serial = messages[head].serial;
+            let serial = messages[head].order.serial();
             let oldest = record.reads.head();
-            if oldest.is_some_and(|oldest| is_after(serial, messages[oldest].serial)) {
+            if oldest.is_some_and(|oldest| is_after(serial, messages[oldest].order.serial())) {
                 return;
             }
             record.fenced.unlink(messages, head);
-            messages[head].waits_for_reads = false;
+            messages[head].gate.note_reads_completed();
             self.open_if_free(messages, head);
         }
     }
 
     /// One of the things that a message waits for has come: it goes on if that was the last.
     fn open_if_free(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
-        if !messages[index].waits() {
+        if !messages[index].gate.is_closed() {
             self.open(messages, index);
         }
     }
@@ -420,7 +416,7 @@ impl Initiator {
         let message = &messages[index];
         match message.place {
             MessagePlace::Opened => self.opened.unlink(messages, index),
-            MessagePlace::Gated if message.waits_for_reads => {
+            MessagePlace::Gated if message.gate.awaits_reads() => {
                 if let Some(record) = self.record[message.jetty.value() as usize] {
                     self.records[record].fenced.unlink(messages, index);
                 }
@@ -430,9 +426,7 @@ impl Initiator {
         }
         let message = &mut messages[index];
         message.place = MessagePlace::Unlisted;
-        message.waits_for_reads = false;
-        message.waits_for_order = false;
-        message.waits_for_share = false;
+        message.gate.open();
     }
 
     /// The Jetty has gone, with nothing of it under way but what bars later operations: that stays
@@ -460,12 +454,12 @@ impl Initiator {
         index: Index<Message>,
     ) -> bool {
         let message = &messages[index];
-        let waits = match message.order.tag {
+        let waits = match message.order.tag() {
             Tag::So => true,
-            Tag::Mo => message.order.mode == ServiceMode::Rot,
+            Tag::Mo => message.order.mode() == ServiceMode::Rot,
             Tag::No | Tag::Ro => false,
         };
-        if !waits || !is_numbered(message.order.mode, message.order.tag) {
+        if !waits || !is_numbered(message.order.mode(), message.order.tag()) {
             return true;
         }
         let record = self.record[message.jetty.value() as usize];
@@ -476,7 +470,7 @@ impl Initiator {
     pub(crate) fn is_oldest(&self, messages: &Pool<Message>, index: Index<Message>) -> bool {
         let message = &messages[index];
         let record = self.record[message.jetty.value() as usize];
-        message.order.tag == Tag::No
+        message.order.tag() == Tag::No
             || record.is_none_or(|record| self.records[record].ordered.head() == Some(index))
     }
 

@@ -189,10 +189,10 @@ impl Channel {
         };
         self.bypass.repeats.note(number, now, path);
         self.bypass.repeats.flying.push_back(&mut shared.messages, index);
-        let due = now + self.wait(shared, number, message.retries);
+        let due = now + self.wait(shared, number, message.attempts.retries());
         let message = &mut shared.messages[index];
         message.place = MessagePlace::Asked;
-        message.retry_at = due;
+        message.attempts.set_retry_at(due);
         let message = *message;
         if self.timers.deadline(Timer::Bypass).is_none_or(|at| due.is_before(at)) {
             self.arm(shared, Timer::Bypass, due);
@@ -248,7 +248,7 @@ impl Channel {
         while let Some(at) = flying {
             let message = &shared.messages[at];
             let (number, retries, next) =
-                (message.unsequenced().number, message.retries, message.links.next());
+                (message.unsequenced().number, message.attempts.retries(), message.links.next());
             if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
                 if !self.bypass.repeats.is_lost(number, now) {
                     return;
@@ -281,16 +281,16 @@ impl Channel {
             if message.place != MessagePlace::Asked {
                 continue;
             }
-            let (number, retries) = (message.unsequenced().number, message.retries);
-            if now.is_before(message.retry_at) {
-                let due = message.retry_at;
+            let (number, retries) = (message.unsequenced().number, message.attempts.retries());
+            let due = message.attempts.retry_at();
+            if now.is_before(due) {
                 next = Some(next.map_or(due, |at| at.min(due)));
             } else if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
                 self.hasten(shared, index);
             } else if retries >= shared.profile.bypass_retries {
                 self.expire_bypass(shared, index);
             } else {
-                message.retries += 1;
+                message.attempts.count_retry();
                 self.repeat(shared, index);
             }
         }

@@ -133,8 +133,8 @@ impl Channel {
 
     /// What a message still has to send.
     fn cost(&self, message: &Message) -> u64 {
-        let packets = u64::from(message.packets.saturating_sub(message.next_index));
-        message.remaining(self.mtu) + packets * u64::from(HEADER_BYTES)
+        let packets = u64::from(message.progress.packets_unsent());
+        message.progress.bytes_unsent(self.mtu) + packets * u64::from(HEADER_BYTES)
     }
 
     pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: Index<Message>) {

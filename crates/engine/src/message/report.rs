@@ -1,0 +1,138 @@
+//! The completion of one operation: what it names, and whether it has been reported.
+
+use crate::api::{ChannelId, Status};
+
+/// Whether the completion of an operation has been reported.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The operation has not ended.
+    Pending,
+    /// The operation has ended. Its completion waits for those of earlier operations.
+    Parked(Parked),
+    /// The completion has been reported, or there is none.
+    Reported,
+}
+
+/// A completion that waits for those of earlier operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parked {
+    pub(crate) status: Status,
+    /// The transport does not need the record any more.
+    pub(crate) is_released: bool,
+}
+
+/// The completion of one operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    /// The application's number for the operation.
+    id: u64,
+    /// The channel to which the operation was posted. Its name outlives it.
+    channel: ChannelId,
+    /// Success is reported, too.
+    is_signaled: bool,
+    /// The operation failed, in memory order. Later operations are not reported before the target
+    /// has acknowledged that it does not wait for this one.
+    bars_later: bool,
+    state: State,
+}
+
+impl Report {
+    /// The completion of an operation that was just posted.
+    pub(super) fn new(id: u64, channel: ChannelId, is_signaled: bool) -> Report {
+        Report { id, channel, is_signaled, bars_later: false, state: State::Pending }
+    }
+
+    /// That of an answer to a peer, which is not reported.
+    pub(super) fn none(channel: ChannelId) -> Report {
+        Report { state: State::Reported, ..Report::new(0, channel, false) }
+    }
+
+    /// The application's number for the operation.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The channel to which the operation was posted.
+    #[inline]
+    pub(crate) fn channel(&self) -> ChannelId {
+        self.channel
+    }
+
+    /// Is success reported, too?
+    pub(crate) fn is_signaled(&self) -> bool {
+        self.is_signaled
+    }
+
+    /// Is the end of the operation still to come?
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(self.state, State::Pending)
+    }
+
+    /// Has the completion been reported, or is there none?
+    #[inline]
+    pub(crate) fn is_reported(&self) -> bool {
+        matches!(self.state, State::Reported)
+    }
+
+    /// Does the record only wait for its completion to be reported?
+    pub(crate) fn is_released(&self) -> bool {
+        matches!(self.state, State::Parked(Parked { is_released: true, .. }))
+    }
+
+    /// The completion begins to wait for those of earlier operations.
+    pub(crate) fn park(&mut self, status: Status) {
+        self.state = State::Parked(Parked { status, is_released: false });
+    }
+
+    /// Ends the wait of a completion, which is to be reported at once. `None` if it does not wait.
+    pub(crate) fn unpark(&mut self) -> Option<Parked> {
+        let State::Parked(parked) = self.state else { return None };
+        self.state = State::Reported;
+        Some(parked)
+    }
+
+    /// An operation whose success waits to be reported has failed after all. False if none waits.
+    pub(crate) fn fail_parked(&mut self, failure: Status) -> bool {
+        match &mut self.state {
+            State::Parked(Parked { status, .. }) if *status == Status::Success => {
+                *status = failure;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The completion is reported.
+    pub(crate) fn note_reported(&mut self) {
+        self.state = State::Reported;
+    }
+
+    /// The transport does not need the record any more. True if nothing else does.
+    #[inline]
+    pub(crate) fn release(&mut self) -> bool {
+        match &mut self.state {
+            State::Pending => unreachable!("a message was released before it had ended"),
+            State::Parked(parked) => parked.is_released = true,
+            State::Reported => {}
+        }
+        self.is_reported()
+    }
+
+    // ---- later operations ----
+
+    /// States whether completions of later operations have to wait for the target.
+    pub(crate) fn set_bars_later(&mut self, bars: bool) {
+        self.bars_later = bars;
+    }
+
+    /// Have completions of later operations to wait for the target?
+    pub(crate) fn bars_later(&self) -> bool {
+        self.bars_later
+    }
+
+    /// Completions of later operations need not wait any more. False if they did not.
+    pub(crate) fn lift_bar(&mut self) -> bool {
+        core::mem::take(&mut self.bars_later)
+    }
+}
