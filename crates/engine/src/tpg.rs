@@ -45,6 +45,10 @@ pub(crate) struct ChannelGroups {
     loads: Vec<u64>,
     /// Groups one of whose channels has ended, and how: the others end with it.
     pub(crate) ended: Vec<(ChannelId, Status)>,
+    /// No peer may be declared dead now.
+    ends_held: bool,
+    /// A peer would have been declared dead since [`Self::hold_ends`] was called.
+    end_wanted: bool,
 }
 
 impl ChannelGroup {
@@ -76,6 +80,8 @@ impl ChannelGroups {
             groups: alloc::vec![ChannelGroup::EMPTY; channels as usize],
             loads: alloc::vec![0; channels as usize],
             ended: Vec::with_capacity(MEMBERS_MAX),
+            ends_held: false,
+            end_wanted: false,
         }
     }
 
@@ -107,6 +113,18 @@ impl ChannelGroups {
         let group = &mut self.groups[leader.number() as usize];
         group.open = group.open.saturating_sub(1);
         group.open == 0
+    }
+
+    /// Sets whether peers may be declared dead. True if a peer would have been since the last call.
+    pub(crate) fn hold_ends(&mut self, held: bool) -> bool {
+        self.ends_held = held;
+        core::mem::take(&mut self.end_wanted)
+    }
+
+    /// True if a peer may be declared dead now. Otherwise [`Self::hold_ends`] reports the attempt.
+    pub(crate) fn try_end(&mut self) -> bool {
+        self.end_wanted |= self.ends_held;
+        !self.ends_held
     }
 
     /// The member that is to take an operation: the one that has least to do, unless the one that

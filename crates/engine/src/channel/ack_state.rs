@@ -189,7 +189,7 @@ impl AckState {
                 ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
             }
         }
-        if shared.pressure {
+        if shared.backpressure.slows_peers() {
             ack.flags = ack.flags.with(AckFlags::PRESSURE);
         }
         if self.learned.is_some() {
@@ -215,7 +215,9 @@ impl AckState {
         self.withheld
             .restrict(&mut ack.sack, !shared.is_planted(Canary::AcknowledgeBeforePlacement));
         ack.flags = ack.flags.with(AckFlags::SELECTIVE);
-        if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
+        if end.distance_from(ack.cumulative.next())
+            > shared.config.profile().reorder_tolerance as i32
+        {
             ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
         }
     }

@@ -102,7 +102,7 @@ impl Channel {
             self.unreserve_answer(shared, response);
         }
         if let Some(receive) = receive {
-            shared.return_receive(jetty, receive);
+            shared.jetties.return_receive(jetty, receive);
         }
         self.drop_parts(shared, index);
     }

@@ -117,7 +117,7 @@ impl Channel {
     pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Bypassing;
         self.bypass.sending.push_back(&mut shared.messages, index);
-        self.mark_urgent(shared);
+        self.mark_urgent(&mut shared.schedule);
     }
 
     /// The next packet that bypasses the transport: an answer, or a question of ours.
@@ -185,7 +185,7 @@ impl Channel {
             self.bypass.oldest = self.bypass.oldest.wrapping_add(1);
         }
         if !self.bypass.waiting.is_empty() {
-            self.mark_urgent(shared);
+            self.mark_urgent(&mut shared.schedule);
         }
         shared.complete_message(index, status);
         self.release(shared, index);
@@ -450,7 +450,7 @@ impl Channel {
             Some(last) => shared.answers[last].next = Some(index),
         }
         self.bypass.answers.1 = Some(index);
-        self.mark_urgent(shared);
+        self.mark_urgent(&mut shared.schedule);
     }
 
     fn pop_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {

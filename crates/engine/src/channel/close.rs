@@ -115,8 +115,8 @@ impl Channel {
         // Successive tries take different paths, in case one is dead.
         let path = self.choose_path(shared, now, 0, None);
         self.acks.reply_by(path);
-        self.mark_urgent(shared);
-        self.arm(shared, Timer::Close, now + CLOSE_INTERVAL);
+        self.mark_urgent(&mut shared.schedule);
+        self.arm(&mut shared.schedule, Timer::Close, now + CLOSE_INTERVAL);
     }
 
     pub(crate) fn close_timer(&mut self, shared: &mut Shared, now: Instant) {
@@ -144,7 +144,7 @@ impl Channel {
     ) -> Verdict {
         // The peer never uses more than the window that it was shown.
         let ahead = close.next.distance_from(self.tp.receive().base());
-        let is_outside = ahead < 0 || ahead > shared.limits.window_packets as i32;
+        let is_outside = ahead < 0 || ahead > shared.config.limits().window_packets as i32;
         if is_outside && !shared.is_planted(Canary::TrustCloses) {
             return shared.drop(DropReason::BadClose);
         }
@@ -167,8 +167,8 @@ impl Channel {
         }
         self.life.is_close_due = true;
         self.acks.reply_by(path);
-        self.mark_urgent(shared);
-        self.arm(shared, Timer::Close, now + LINGER);
+        self.mark_urgent(&mut shared.schedule);
+        self.arm(&mut shared.schedule, Timer::Close, now + LINGER);
         Verdict::Done
     }
 
@@ -188,8 +188,8 @@ impl Channel {
         self.life.is_close_due = true;
         let path = self.choose_path(shared, now, 0, None);
         self.acks.reply_by(path);
-        self.mark_urgent(shared);
-        self.arm(shared, Timer::Close, now + LINGER);
+        self.mark_urgent(&mut shared.schedule);
+        self.arm(&mut shared.schedule, Timer::Close, now + LINGER);
     }
 
     /// Ends every operation with `status` and returns everything taken from shared pools. What is
@@ -234,7 +234,7 @@ impl Channel {
                 self.end(shared, index, status);
             }
         }
-        self.feed_starved(shared);
+        self.feed_starved(&mut shared.schedule);
     }
 
     /// Drops everything the peer had under way.

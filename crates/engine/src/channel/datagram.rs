@@ -51,7 +51,7 @@ impl Channel {
             arrival.is_datagram = true;
             let Some(index) = shared.arrivals.add(arrival) else {
                 if let Some(receive) = arrival.receive {
-                    shared.return_receive(arrival.jetty, receive);
+                    shared.jetties.return_receive(arrival.jetty, receive);
                 }
                 return self.lose(shared);
             };

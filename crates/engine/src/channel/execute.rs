@@ -25,7 +25,7 @@ impl Channel {
         if group.orders_denied {
             return shared.trackers.find(&key);
         }
-        let tracker = shared.trackers.find_or_make(&key, Tracker::NEW);
+        let tracker = shared.trackers.find_or_make(&key);
         group.orders_denied = tracker.is_none();
         tracker
     }
@@ -278,7 +278,7 @@ impl Channel {
         tracker: KeyedIndex<Tracker>,
         sequence: u16,
     ) {
-        if shared.is_parked(tracker, sequence) && !shared.is_planted(Canary::SkipParked) {
+        if shared.trackers.is_parked(tracker, sequence) && !shared.is_planted(Canary::SkipParked) {
             return;
         }
         shared.trackers[tracker].skip_receive(sequence);
@@ -303,7 +303,7 @@ impl Channel {
         };
         let sequence = arrival.order.receive_sequence;
         let numbered = is_numbered(arrival.order.mode, arrival.order.tag)
-            && shared.sequencing.is_on(arrival.jetty)
+            && shared.jetties.is_in_sequence(arrival.jetty)
             && !shared.is_planted(Canary::ReceiveBeforeExecuted);
         let after = numbered.then_some(arrival.order.sequence);
         if shared.trackers[tracker].may_receive(sequence, after) {
@@ -311,12 +311,8 @@ impl Channel {
             shared.complete_receive(receive, completion);
             return shared.unpark(tracker);
         }
-        let next = shared.trackers[tracker].parked;
-        // There are as many records as receives, and each holds one.
-        if let Some(index) =
-            shared.parked.add(Parked { completion, receive, sequence, after, next })
-        {
-            shared.trackers[tracker].parked = Some(index);
+        let parked = Parked { completion, receive, sequence, after, next: None };
+        if shared.trackers.park(tracker, parked) {
             shared.counters.receives_parked += 1;
         }
     }
@@ -379,66 +375,20 @@ impl Shared {
 
     /// Completes the parked receives whose turn has come.
     fn unpark(&mut self, tracker: KeyedIndex<Tracker>) {
-        let (mut previous, mut at) = (None, self.trackers[tracker].parked);
-        while let Some(index) = at {
-            let parked = self.parked[index];
-            if !self.trackers[tracker].may_receive(parked.sequence, parked.after) {
-                (previous, at) = (at, parked.next);
-                continue;
-            }
-            self.unlink_parked(tracker, previous, &parked);
-            self.trackers[tracker].receive_done();
+        while let Some(parked) = self.trackers.unpark(tracker) {
             self.complete_receive(parked.receive, parked.completion);
-            self.parked.remove(index);
-            (previous, at) = (None, self.trackers[tracker].parked);
         }
-        self.return_passed(tracker);
-    }
-
-    /// Takes a parked receive out of its tracker's list, in which it follows `previous`.
-    fn unlink_parked(
-        &mut self,
-        tracker: KeyedIndex<Tracker>,
-        previous: Option<Index<Parked>>,
-        parked: &Parked,
-    ) {
-        match previous {
-            None => self.trackers[tracker].parked = parked.next,
-            Some(previous) => self.parked[previous].next = parked.next,
-        }
-    }
-
-    /// The parked receives of a tracker, the newest first.
-    fn parked_of(&self, tracker: KeyedIndex<Tracker>) -> impl Iterator<Item = &Parked> {
-        Parked::list(&self.parked, self.trackers[tracker].parked)
-    }
-
-    /// Takes a parked receive of a Jetty out of those of a tracker.
-    fn take_parked(
-        &mut self,
-        tracker: KeyedIndex<Tracker>,
-        is_it: impl Fn(&Self, JettyId) -> bool,
-    ) -> Option<Parked> {
-        let (mut previous, mut at) = (None, self.trackers[tracker].parked);
-        while let Some(index) = at {
-            let parked = self.parked[index];
-            if is_it(self, parked.completion.jetty) {
-                self.unlink_parked(tracker, previous, &parked);
-                self.parked.remove(index);
-                return Some(parked);
-            }
-            (previous, at) = (at, parked.next);
-        }
-        None
+        self.jetties.return_passed(&mut self.trackers, tracker);
     }
 
     /// A Jetty has ended: receives of it that are complete and wait for their turn are flushed.
     pub(crate) fn flush_parked(&mut self, id: JettyId) {
-        if self.parked.in_use() == 0 {
+        if self.trackers.parked_in_use() == 0 {
             return;
         }
+        let is_it = |_: &Tracker, parked: &Parked| parked.completion.jetty == id;
         for tracker in self.trackers.all() {
-            while let Some(parked) = self.take_parked(tracker, |_, jetty| jetty == id) {
+            while let Some(parked) = self.trackers.take_parked(tracker, is_it) {
                 let completion =
                     Completion { status: Status::Flushed, bytes: 0, ..parked.completion };
                 self.complete_receive(parked.receive, completion);
@@ -453,16 +403,17 @@ impl Shared {
     pub(crate) fn forget_group(&mut self, leader: ChannelId) {
         let group = leader.record();
         for tracker in self.trackers.of_channel(group) {
-            self.return_reserved(tracker);
+            self.jetties.return_reserved(&mut self.trackers, tracker);
             // What a Jetty in sequence has not heard in its turn it has not heard.
-            let in_sequence = |this: &Self, jetty| this.sequencing.is_on(jetty);
-            while let Some(parked) = self.take_parked(tracker, in_sequence) {
-                self.return_receive(parked.completion.jetty, parked.receive);
+            while let Some(parked) = self.trackers.take_parked(tracker, |_, parked| {
+                self.jetties.is_in_sequence(parked.completion.jetty)
+            }) {
+                self.jetties.return_receive(parked.completion.jetty, parked.receive);
             }
-            let mut steps = self.parked.in_use();
-            while self.trackers[tracker].parked.is_some() && steps > 0 {
+            let mut steps = self.trackers.parked_in_use();
+            while self.trackers.has_parked(tracker) && steps > 0 {
                 steps -= 1;
-                let next = self.first_parked(tracker);
+                let next = self.trackers.first_parked(tracker);
                 match self.is_planted(Canary::KeepSkipped) {
                     true => self.trackers[tracker].jump_to_receive(next),
                     false => self.trackers[tracker].give_up_receives_before(next),
@@ -474,18 +425,6 @@ impl Shared {
         self.mailboxes.forget_channel(leader.0);
         self.puts.forget_channel(group);
         self.initiator.sequences.forget_channel(group);
-    }
-
-    /// Does a receive with this number wait for its turn?
-    fn is_parked(&self, tracker: KeyedIndex<Tracker>, sequence: u16) -> bool {
-        self.parked_of(tracker).any(|parked| parked.sequence == sequence)
-    }
-
-    /// The lowest receive sequence number that is parked.
-    fn first_parked(&self, tracker: KeyedIndex<Tracker>) -> u16 {
-        let from = self.trackers[tracker].next_receive();
-        let ahead = self.parked_of(tracker).map(|parked| parked.sequence.wrapping_sub(from));
-        from.wrapping_add(ahead.min().unwrap_or(u16::MAX))
     }
 }
 

@@ -107,7 +107,7 @@ impl Channel {
     fn stand_in_line(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Sending;
         self.line.sending.push_back(&mut shared.messages, index);
-        self.mark_ready(shared);
+        self.mark_ready(&mut shared.schedule);
     }
 
     /// Takes a message out of the line (not that of those that wait for something else); its place

@@ -105,7 +105,7 @@ impl Channel {
         };
         self.acks.withhold(psn, why);
         shared.counters.refused_late += 1;
-        self.mark_urgent(shared);
+        self.mark_urgent(&mut shared.schedule);
     }
 
     /// Why a packet whose payload is in the stash now is to be refused: its message was broken off
@@ -145,7 +145,7 @@ impl Channel {
         self.fail_acknowledged(shared, now, nak);
         // A void under way that names another message has to be replaced, too.
         self.send_void(shared, nak.psn);
-        self.mark_ready(shared);
+        self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }
 

@@ -106,7 +106,7 @@ impl Channel {
             path_distance: overtaken.max(0) as u32,
             psn_distance,
             beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
-                && psn_distance > shared.profile.reorder_tolerance,
+                && psn_distance > shared.config.profile().reorder_tolerance,
             age,
             overtaken_by: self.recovery.overtaken_by(&sent),
             smoothed_rtt: self.paths.round_trip(sent.path),
@@ -154,7 +154,7 @@ impl Channel {
         self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
         self.send.await_resend(psn, sent.bytes, &mut shared.send_blocks);
         // Even what only fills a sequence number needs credit.
-        self.ask_for_credit(shared, shared.flows.now);
+        self.ask_for_credit(&mut shared.schedule, shared.flows.now);
         self.tp.land(u32::from(sent.bytes));
     }
 
@@ -171,7 +171,7 @@ impl Channel {
         self.paths.tell_loss(path, &sample);
         self.trace_loss(shared, &sample);
         self.suspect(shared, path, None);
-        self.ask_for_credit(shared, now);
+        self.ask_for_credit(&mut shared.schedule, now);
     }
 
     /// The oldest packet of some path is overdue. It is resent as a probe; the others of its path
@@ -181,7 +181,7 @@ impl Channel {
         if self.tp.is_idle() {
             return;
         }
-        let timeout = self.recovery.timeout(&shared.profile);
+        let timeout = self.recovery.timeout(shared.config.profile());
         let mut next: Option<Instant> = None;
         let mut fired = false;
         // While packets of the last moments are acknowledged, what is overdue is a loss like
@@ -205,11 +205,11 @@ impl Channel {
             self.recovery.back_off();
             self.paths.end_chunk();
             shared.counters.timeouts += 1;
-            self.mark_ready(shared);
+            self.mark_ready(&mut shared.schedule);
         }
-        let again = now + self.recovery.timeout(&shared.profile);
+        let again = now + self.recovery.timeout(shared.config.profile());
         let at = if fired { again } else { next.unwrap_or(again) };
-        self.arm(shared, Timer::Retransmit, at);
+        self.arm(&mut shared.schedule, Timer::Retransmit, at);
     }
 
     /// Of all packets the one the peer waits for goes along with every time-out: a peer that is
@@ -224,7 +224,7 @@ impl Channel {
 
     /// Declares lost what is overdue on one path; gives the bytes.
     fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
-        let timeout = self.recovery.timeout(&shared.profile);
+        let timeout = self.recovery.timeout(shared.config.profile());
         // Where the window counts what is sent again, all that is overdue leaves it, or nothing
         // could be; what is acknowledged before its turn is not sent again.
         let bounded = !self.congestion.law_mut().permit_retransmit(now, 0);

@@ -114,7 +114,7 @@ impl Channel {
         if arrival.receive.is_some()
             && arrival.order.in_order
             && let Some(tracker) = shared.trackers.find(&key)
-            && shared.keep_receive(tracker, &arrival)
+            && shared.jetties.keep_receive(&mut shared.trackers, tracker, &arrival)
         {
             shared.arrivals[index].receive = None;
         }

@@ -58,7 +58,7 @@ impl Channel {
         match refusal {
             Some(reason) => {
                 if self.acks.refuse_placing(token.psn, token.message, reason) {
-                    self.mark_urgent(shared);
+                    self.mark_urgent(&mut shared.schedule);
                 }
             }
             None => {

@@ -387,11 +387,11 @@ impl Channel {
     /// A packet on `path` timed out; takes the path out of use, and has it probed, if that keeps
     /// happening while others deliver. True if it did.
     pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, now: Instant) -> bool {
-        let limit = shared.profile.path_timeouts;
+        let limit = shared.config.profile().path_timeouts;
         if !self.paths.time_out(path, now, self.recovery.newest_acknowledged(), limit) {
             return false;
         }
-        self.arm(shared, Timer::PathProbe, now + shared.profile.path_probe);
+        self.arm(&mut shared.schedule, Timer::PathProbe, now + shared.config.profile().path_probe);
         shared.counters.paths_down += 1;
         shared.events.push_back(Event::PathDown { channel: self.id, path });
         true
@@ -399,8 +399,12 @@ impl Channel {
 
     pub(crate) fn path_probe_timer(&mut self, shared: &mut Shared, now: Instant) {
         if self.paths.probe_unusable() {
-            self.mark_urgent(shared);
-            self.arm(shared, Timer::PathProbe, now + shared.profile.path_probe);
+            self.mark_urgent(&mut shared.schedule);
+            self.arm(
+                &mut shared.schedule,
+                Timer::PathProbe,
+                now + shared.config.profile().path_probe,
+            );
         }
     }
 
@@ -409,7 +413,7 @@ impl Channel {
         if self.paths.answered(path) {
             shared.counters.paths_up += 1;
             shared.events.push_back(Event::PathUp { channel: self.id, path });
-            self.mark_ready(shared);
+            self.mark_ready(&mut shared.schedule);
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::{Channel, Timer};
 use crate::api::Transmit;
 use crate::placement::Verdict;
-use crate::shared::Shared;
+use crate::shared::{Schedule, Shared};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::ProbeSpec;
@@ -130,9 +130,9 @@ impl Echoes {
 
 impl Channel {
     /// The channel is open: the first of its paths is due soon, if they are probed by the clock.
-    pub(crate) fn begin_probing(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn begin_probing(&mut self, schedule: &mut Schedule, now: Instant) {
         if let Some(step) = self.probe_step() {
-            self.arm(shared, Timer::Probe, now + step);
+            self.arm(schedule, Timer::Probe, now + step);
         }
     }
 
@@ -143,17 +143,17 @@ impl Channel {
     }
 
     /// It is a path's turn.
-    pub(crate) fn probe_timer(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn probe_timer(&mut self, schedule: &mut Schedule, now: Instant) {
         let Some(step) = self.probe_step() else { return };
         if let Some(probing) = &mut self.probes.probing {
             let path = probing.next;
             probing.next = ((usize::from(path) + 1) % probing.paths.len()) as u8;
             if probing.is_idle(path, now) {
                 probing.ask(path);
-                self.mark_urgent(shared);
+                self.mark_urgent(schedule);
             }
         }
-        self.arm(shared, Timer::Probe, now + step);
+        self.arm(schedule, Timer::Probe, now + step);
     }
 
     /// Bytes leave on a path.
@@ -165,7 +165,7 @@ impl Channel {
         probe.bytes += u64::from(bytes);
         if probe.bytes >= enough && probing.is_idle(path, shared.flows.now) {
             probing.ask(path);
-            self.mark_urgent(shared);
+            self.mark_urgent(&mut shared.schedule);
         }
     }
 
@@ -184,7 +184,7 @@ impl Channel {
         };
         if is_odd && probing.is_idle(path, shared.flows.now) {
             probing.ask(path);
-            self.mark_urgent(shared);
+            self.mark_urgent(&mut shared.schedule);
         }
     }
 
@@ -222,7 +222,7 @@ impl Channel {
             }
             None => {
                 if self.probes.echoes.push(Echo { number: probe.number, path, at: now }) {
-                    self.mark_urgent(shared);
+                    self.mark_urgent(&mut shared.schedule);
                 }
             }
         }
@@ -252,7 +252,7 @@ impl Channel {
         probe.answered_at = now;
         shared.counters.round_trip_probes_answered += 1;
         self.paths.note_probed(path, now, round_trip);
-        self.mark_ready(shared);
+        self.mark_ready(&mut shared.schedule);
     }
 
     /// The part of a round trip of data that is not the fabric's, if a probe of its path was

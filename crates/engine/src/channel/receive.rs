@@ -7,14 +7,13 @@ use super::respond::{is_question, wants_done};
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
-use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
 use crate::message::Message;
 use crate::order::{Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::receive_window::Unrecorded;
-use crate::shared::Shared;
+use crate::shared::{Chosen, Shared};
 use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, Void};
 
 /// What is to become of a data packet whose PSN is new.
@@ -114,11 +113,11 @@ impl Channel {
             Unrecorded::Arrived => {
                 self.acks.count_duplicate();
                 self.repeat_nak(shared, psn);
-                self.acknowledge_soon(shared);
+                self.acknowledge_soon(&mut shared.schedule);
                 shared.drop(DropReason::Duplicate)
             }
             Unrecorded::BeyondWindow => {
-                self.acknowledge_soon(shared);
+                self.acknowledge_soon(&mut shared.schedule);
                 shared.drop(DropReason::BeyondWindow)
             }
             Unrecorded::PoolExhausted => shared.drop(DropReason::BitmapPool),
@@ -337,17 +336,20 @@ impl Channel {
         let tracker = self.sequenced(shared, data, &target);
         let (jetty, chosen) = match tracker {
             Some(tracker) => {
-                shared.addressed(&target)?;
-                (target.jetty, shared.choose_receive(tracker, target.jetty, sequence)?)
+                shared.jetties.addressed(&target)?;
+                let takes_last = shared.is_planted(Canary::TakeLast);
+                let jetty = target.jetty;
+                let (jetties, trackers) = (&mut shared.jetties, &mut shared.trackers);
+                (jetty, jetties.choose_receive(trackers, tracker, jetty, sequence, takes_last)?)
             }
             None => {
                 let early = self.is_early_receive(shared, data);
-                let (jetty, next) = shared.receiver(&target, early)?;
+                let (jetty, next) = shared.jetties.receiver(&target, early)?;
                 (jetty, Chosen::First(next))
             }
         };
         if arrival.kind != ArrivalKind::WriteImmediate {
-            let receive = shared.receives[chosen.index()];
+            let receive = *shared.jetties.receive(chosen.index());
             if length > receive.length {
                 return Err(Refusal::Length);
             }
@@ -356,8 +358,10 @@ impl Channel {
         }
         arrival.jetty = jetty;
         let taken = match tracker {
-            Some(tracker) => shared.take_chosen(tracker, jetty, sequence, chosen),
-            None => shared.take_receive(jetty),
+            Some(tracker) => {
+                shared.jetties.take_chosen(&mut shared.trackers, tracker, jetty, sequence, chosen)
+            }
+            None => shared.jetties.take_receive(jetty),
         };
         arrival.receive = taken;
         Ok(arrival)
@@ -371,7 +375,7 @@ impl Channel {
         target: &Target,
     ) -> Option<KeyedIndex<Tracker>> {
         let matched = data.order.in_order
-            && shared.sequencing.is_on(target.jetty)
+            && shared.jetties.is_in_sequence(target.jetty)
             && !shared.is_planted(Canary::MatchByArrival);
         let key = Key::of(self.group(), data.jetty);
         if matched { shared.trackers.find(&key) } else { None }
@@ -502,7 +506,7 @@ impl Channel {
                     let why =
                         Why::Refused { message: token.message, reason: refusal, nak_due: true };
                     self.acks.withhold(token.psn, why);
-                    return self.mark_urgent(shared);
+                    return self.mark_urgent(&mut shared.schedule);
                 }
                 self.stashed(shared, held);
             }

@@ -117,7 +117,7 @@ impl Recovery {
         }
         let round_trip = match self.smoothed() {
             Duration::ZERO if !shared.is_planted(Canary::NeverMeasured) => {
-                shared.profile.timeout_initial
+                shared.config.profile().timeout_initial
             }
             smoothed => smoothed,
         };

@@ -120,7 +120,7 @@ impl Channel {
             return;
         }
         shared.counters.keys_refused += 1;
-        if self.inbound.count_wrong_key(shared.flows.now, &shared.profile) {
+        if self.inbound.count_wrong_key(shared.flows.now, shared.config.profile()) {
             shared.events.push_back(Event::KeysRefused { channel: self.leader });
         }
     }
@@ -131,7 +131,7 @@ impl Channel {
         }
         let why = Why::Refused { message: data.message, reason, nak_due: true };
         self.acks.withhold(data.psn, why);
-        self.mark_urgent(shared);
+        self.mark_urgent(&mut shared.schedule);
     }
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
@@ -141,14 +141,14 @@ impl Channel {
             return;
         }
         if self.acks.repeat_naks(psn) {
-            self.mark_urgent(shared);
+            self.mark_urgent(&mut shared.schedule);
         }
     }
 
     pub(crate) fn take_nak(&mut self, shared: &mut Shared) -> Option<Nak> {
         let (psn, message, reason) = self.acks.take_nak()?;
         shared.counters.naks_sent += 1;
-        let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
+        let retry_after = shared.config.profile().not_ready_delay.as_us().min(0xFFFF) as u16;
         let retry_after_us = if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
         Some(Nak { psn, message, reason, retry_after_us })
     }
@@ -192,11 +192,11 @@ impl Channel {
         self.send.end_late_refusal(nak.psn);
         self.send_void(shared, nak.psn);
         let wait = match nak.reason {
-            Refusal::OutOfOrder => shared.profile.not_ready_delay,
+            Refusal::OutOfOrder => shared.config.profile().not_ready_delay,
             _ => Duration::from_us(u64::from(nak.retry_after_us)),
         };
         self.give_up(shared, sent.message(), nak.reason, now + wait);
-        self.mark_ready(shared);
+        self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }
 
@@ -224,7 +224,7 @@ impl Channel {
         let early = reason == Refusal::OutOfOrder;
         if early {
             // It may be our acknowledgement of an answer that the peer lacks.
-            self.acknowledge_soon(shared);
+            self.acknowledge_soon(&mut shared.schedule);
         }
         // One that is received in order may be refused because it came before others, ordered or
         // not: only when none is left does that count.
@@ -233,8 +233,8 @@ impl Channel {
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
         let plan = Self::overtaking_plan(shared);
         let message = &mut shared.messages[index];
-        let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
-        let limit = own.unwrap_or(shared.profile.not_ready_retries);
+        let own = shared.jetties.patience(message.jetty);
+        let limit = own.unwrap_or(shared.config.profile().not_ready_retries);
         if message.outcome != Outcome::Open {
             return;
         }
@@ -289,7 +289,7 @@ impl Channel {
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
         let mut listed = self.retries.waiting.head();
         let mut earliest: Option<Instant> = None;
-        let profile = &shared.profile;
+        let profile = shared.config.profile();
         let pass = self.recovery.smoothed().min(profile.timeout_min).max(profile.not_ready_delay);
         let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
         while let Some(at) = listed {
@@ -311,7 +311,7 @@ impl Channel {
             }
         }
         if let Some(due) = earliest {
-            self.arm(shared, Timer::NotReady, due);
+            self.arm(&mut shared.schedule, Timer::NotReady, due);
         }
     }
 }

@@ -93,7 +93,7 @@ impl Channel {
         }
         let is_idle = self.tp.flight() == 0 && !shared.is_planted(Canary::PaceIdle);
         if let Err(until) = self.congestion.admit(now, is_idle) {
-            self.arm(shared, Timer::Pace, until);
+            self.arm(&mut shared.schedule, Timer::Pace, until);
             return None;
         }
         let next = self.next_unpaced(shared, now);
@@ -168,7 +168,7 @@ impl Channel {
             return false;
         }
         if !self.send.admit(psn, &mut shared.send_blocks) {
-            self.rings.enter_starved(shared);
+            self.rings.enter_starved(&mut shared.schedule);
             return false;
         }
         if flight > 0 && self.needs_path(shared, index) && !self.paths.has_room() {
@@ -206,7 +206,7 @@ impl Channel {
         shared.flows.sent(shared.messages[index].flow, now, bytes);
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
-        self.spend(shared, now, bytes, true);
+        self.spend(&mut shared.schedule, now, bytes, true);
         let idle = last && self.line.is_empty();
         let full = u64::from(self.tp.flight() + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
@@ -218,7 +218,7 @@ impl Channel {
         if ack_request {
             self.congestion.note_asked();
         }
-        let operation = message.operation(learned, &shared.profile);
+        let operation = message.operation(learned, shared.config.profile());
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
             shared.counters.learned_bytes_saved += LEARNED_SAVES;
@@ -257,7 +257,7 @@ impl Channel {
         let path = self.path_for_small(shared, now);
         let message = shared.messages[index];
         shared.counters.datagrams_sent += 1;
-        let operation = message.operation(message.learned, &shared.profile);
+        let operation = message.operation(message.learned, shared.config.profile());
         let number = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.next());
         let packet = Packet::Datagram(Datagram {
             number,
@@ -266,7 +266,7 @@ impl Channel {
             operation,
         });
         shared.messages[index].place = MessagePlace::Leaving;
-        shared.leaving = Some(index);
+        shared.schedule.set_leaving(index);
         self.with_payload(shared, path, packet, &message, 0)
     }
 
@@ -296,7 +296,7 @@ impl Channel {
     /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
     fn needs_path(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
-        let small = message.carried() <= shared.profile.small_message_bytes;
+        let small = message.carried() <= shared.config.profile().small_message_bytes;
         !small && self.paths.needs_chunk(false)
     }
 
@@ -309,7 +309,7 @@ impl Channel {
         now: Instant,
     ) -> u8 {
         let message = &shared.messages[index];
-        let small = message.carried() <= shared.profile.small_message_bytes;
+        let small = message.carried() <= shared.config.profile().small_message_bytes;
         if self.paths.needs_chunk(small) {
             let headers = u64::from(message.packets - message.next_index) * u64::from(HEADER_BYTES);
             let remaining = message.remaining(self.mtu) + headers;
@@ -382,7 +382,7 @@ impl Channel {
         self.paths.take_of_chunk_again(bytes);
         let path = self.paths.chunk_path();
         self.launch(shared, psn, path, now);
-        self.spend(shared, now, bytes, false);
+        self.spend(&mut shared.schedule, now, bytes, false);
         let chunk_ends = self.paths.is_chunk_too_short(bytes);
         let ack_request = self.send.first_lost().is_none() || chunk_ends || beyond_window;
         if void {
@@ -393,7 +393,7 @@ impl Channel {
         }
         shared.counters.data_resent += 1;
         shared.counters.payload_sent += u64::from(message.payload(sent.index, self.mtu));
-        let operation = message.operation(message.learned, &shared.profile);
+        let operation = message.operation(message.learned, shared.config.profile());
         let packet = Packet::Data(Data {
             psn,
             message: message.number,
@@ -418,8 +418,8 @@ impl Channel {
         self.congestion.charge(now, bytes, self.recovery.smoothed());
         self.sample_path(shared, path, bytes);
         if !self.timers.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
-            let at = now + self.recovery.timeout(&shared.profile);
-            self.arm(shared, Timer::Retransmit, at);
+            let at = now + self.recovery.timeout(shared.config.profile());
+            self.arm(&mut shared.schedule, Timer::Retransmit, at);
         }
         self.tail_grew(shared, now);
     }

@@ -48,13 +48,13 @@ impl Nic {
     /// over.
     #[inline]
     pub(crate) fn finish_datagram(&mut self) {
-        if self.shared.leaving.is_some() {
+        if self.shared.schedule.has_leaving() {
             self.end_datagram(Status::Success);
         }
     }
 
     fn end_datagram(&mut self, status: Status) {
-        let Some(index) = self.shared.leaving.take() else { return };
+        let Some(index) = self.shared.schedule.take_leaving() else { return };
         let message = &mut self.shared.messages[index];
         // Its channel may have ended since.
         if message.place != MessagePlace::Leaving {

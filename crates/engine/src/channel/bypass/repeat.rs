@@ -195,7 +195,7 @@ impl Channel {
         message.retry_at = due;
         let message = *message;
         if self.timers.deadline(Timer::Bypass).is_none_or(|at| due.is_before(at)) {
-            self.arm(shared, Timer::Bypass, due);
+            self.arm(&mut shared.schedule, Timer::Bypass, due);
         }
         let access = access(&message.unsequenced().remote, message.local.length);
         let is_load = matches!(message.body, Body::Load(_));
@@ -216,7 +216,7 @@ impl Channel {
 
     /// How long its answer may take.
     fn wait(&self, shared: &Shared, number: u32, retries: u8) -> Duration {
-        let profile = &shared.profile;
+        let profile = shared.config.profile();
         let patience = self.patience(shared);
         if !self.bypass.repeats.may_hasten(number, retries, profile) {
             return patience.times(1 << retries.min(16)).min(profile.timeout_max);
@@ -228,10 +228,10 @@ impl Channel {
     fn patience(&self, shared: &Shared) -> Duration {
         let round_trip = self.recovery.round_trip();
         let measured = match round_trip.smoothed() {
-            Duration::ZERO => shared.profile.timeout_initial,
+            Duration::ZERO => shared.config.profile().timeout_initial,
             _ => round_trip.usual_most(),
         };
-        measured.max(shared.profile.timeout_min)
+        measured.max(shared.config.profile().timeout_min)
     }
 
     /// The answer to one of ours has arrived: those that it proves lost are repeated. Looks at each
@@ -249,7 +249,7 @@ impl Channel {
             let message = &shared.messages[at];
             let (number, retries, next) =
                 (message.unsequenced().number, message.retries, message.links.next());
-            if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
+            if self.bypass.repeats.may_hasten(number, retries, shared.config.profile()) {
                 if !self.bypass.repeats.is_lost(number, now) {
                     return;
                 }
@@ -285,9 +285,9 @@ impl Channel {
             if now.is_before(message.retry_at) {
                 let due = message.retry_at;
                 next = Some(next.map_or(due, |at| at.min(due)));
-            } else if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
+            } else if self.bypass.repeats.may_hasten(number, retries, shared.config.profile()) {
                 self.hasten(shared, index);
-            } else if retries >= shared.profile.bypass_retries {
+            } else if retries >= shared.config.profile().bypass_retries {
                 self.expire_bypass(shared, index);
             } else {
                 message.retries += 1;
@@ -295,7 +295,7 @@ impl Channel {
             }
         }
         if let Some(at) = next {
-            self.arm(shared, Timer::Bypass, at);
+            self.arm(&mut shared.schedule, Timer::Bypass, at);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
 use crate::limits::Profile;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
-use crate::shared::Shared;
+use crate::shared::{Schedule, Shared};
 use fairway_wire::{Duration, Instant};
 
 /// Probes before it is the retransmission timer's turn.
@@ -93,15 +93,15 @@ impl Channel {
         self.recovery.tail.quiet_since = now;
         if !self.timers.is_armed(Timer::Tail)
             && !shared.is_planted(Canary::ForgetTimer)
-            && let Some(delay) = self.recovery.tail_delay(&shared.profile)
+            && let Some(delay) = self.recovery.tail_delay(shared.config.profile())
         {
-            self.arm(shared, Timer::Tail, now + delay);
+            self.arm(&mut shared.schedule, Timer::Tail, now + delay);
         }
     }
 
     /// Something new was acknowledged.
     #[inline]
-    pub(crate) fn tail_shrank(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn tail_shrank(&mut self, schedule: &mut Schedule, now: Instant) {
         self.recovery.tail.quiet_since = now;
         self.recovery.tail.probe_due = false;
         let probed = core::mem::take(&mut self.recovery.tail.probes) > 0;
@@ -110,7 +110,7 @@ impl Channel {
         } else if probed {
             // The probe came through: look at once what it proves lost.
             self.recovery.tail.is_answered = true;
-            self.arm(shared, Timer::Tail, now);
+            self.arm(schedule, Timer::Tail, now);
         }
     }
 
@@ -118,11 +118,12 @@ impl Channel {
         if self.tp.is_idle() {
             return;
         }
-        let Some(delay) = self.recovery.tail_delay(&shared.profile) else { return };
+        let Some(delay) = self.recovery.tail_delay(shared.config.profile()) else { return };
         // While news comes, what is late may only have waited longer than others.
-        let lull = self.recovery.tail.quiet_since + self.recovery.tail_round(&shared.profile);
+        let lull =
+            self.recovery.tail.quiet_since + self.recovery.tail_round(shared.config.profile());
         if now.is_before(lull) && !self.recovery.tail.is_answered {
-            return self.arm(shared, Timer::Tail, lull);
+            return self.arm(&mut shared.schedule, Timer::Tail, lull);
         }
         self.recovery.tail.is_answered = false;
         let quiet = self.recovery.tail.quiet_since + delay;
@@ -132,7 +133,7 @@ impl Channel {
             if !core::mem::take(&mut self.recovery.tail.hasty) {
                 self.recovery.tail.patience = self.recovery.tail.patience.saturating_sub(1);
             }
-            self.mark_ready(shared);
+            self.mark_ready(&mut shared.schedule);
         } else if now.is_before(quiet) {
             at = quiet;
         } else if self.recovery.tail.probes < PROBES {
@@ -141,7 +142,7 @@ impl Channel {
         } else if next.is_none() {
             return;
         }
-        self.arm(shared, Timer::Tail, next.map_or(at, |next| next.min(at)));
+        self.arm(&mut shared.schedule, Timer::Tail, next.map_or(at, |next| next.min(at)));
     }
 
     /// Declares lost what was sent before something that has been acknowledged, and is later than
@@ -208,7 +209,7 @@ impl Channel {
                 if shared.is_planted(Canary::ForgetProbed) {
                     self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
                 }
-                return self.mark_ready(shared);
+                return self.mark_ready(&mut shared.schedule);
             }
         }
     }
