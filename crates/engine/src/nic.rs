@@ -9,7 +9,7 @@ use crate::channel::Channel;
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::flow::Flows;
-use crate::held::{Cause, DueQueue, HeldPool};
+use crate::held::Cause;
 use crate::limits::{Limits, Profile};
 use crate::mailbox::Mailboxes;
 use crate::names::ChannelIndex;
@@ -20,7 +20,9 @@ use crate::puts::Puts;
 use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
 use crate::segment::Segments;
-use crate::shared::{Backpressure, CompletionQueues, Config, Jetties, Schedule, Shared};
+use crate::shared::{
+    Arrivals, Backpressure, CompletionQueues, Config, HeldPackets, Jetties, Schedule, Shared,
+};
 use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -86,17 +88,9 @@ impl Nic {
             jetties: Jetties::new(limits),
             queues: CompletionQueues::new(limits.completion_queues),
             messages: Pool::new(limits.messages),
-            arrivals: Pool::new(limits.arrivals),
-            arrivals_waiting: 0,
-            slots_open: 0,
+            arrivals: Arrivals::new(limits.arrivals),
             answers: Pool::new(limits.bypass_answers),
-            held: HeldPool::new(limits.held),
-            given_up: Vec::with_capacity(limits.arrivals as usize),
-            drained: Vec::with_capacity(limits.channels as usize),
-            due: DueQueue::default(),
-            cause: None,
-            stash: None,
-            stash_packet: 0,
+            held: HeldPackets::new(limits.held, limits.channels),
             trackers: Trackers::new(limits.order_records, limits.receives),
             initiator: Initiator::new(limits.jetties, limits.order_records),
             mailboxes: Mailboxes::new(limits),
@@ -184,7 +178,7 @@ impl Nic {
             channel.note_used(now);
         }
         let any = shared.is_planted(Canary::AnyCause);
-        shared.cause = Cause::of_packet(id, &received.packet, any);
+        shared.held.set_cause(Cause::of_packet(id, &received.packet, any));
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Of others a single packet is not repeated.
@@ -200,7 +194,7 @@ impl Nic {
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
         };
-        self.shared.cause = None;
+        self.shared.held.set_cause(None);
         if self.shared.backpressure.credit().is_some() {
             self.note_arrival(now, id, received, trimmed);
         }
@@ -216,9 +210,10 @@ impl Nic {
     /// memory may have a new use.
     pub fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
         if let Some((shared, channel)) = self.open(token.channel) {
-            shared.cause = shared.cause_of(&token);
+            let cause = shared.cause_of(&token);
+            shared.held.set_cause(cause);
             channel.placed(shared, now, &token, old);
-            shared.cause = None;
+            shared.held.set_cause(None);
         }
         self.resume_channels();
     }
@@ -226,13 +221,13 @@ impl Nic {
     /// Drops what was given up while it waited. Channels that waited for packets that had been set
     /// aside may send again.
     fn resume_channels(&mut self) {
-        while let Some(index) = self.shared.given_up.pop() {
+        while let Some(index) = self.shared.arrivals.pop_given_up() {
             let channel = self.shared.arrivals[index].channel;
             if let Some(channel) = channel_of(&mut self.entries, channel) {
                 channel.drop_given_up(&mut self.shared, index);
             }
         }
-        while let Some(leader) = self.shared.drained.pop() {
+        while let Some(leader) = self.shared.held.pop_drained() {
             for member in self.shared.channels.get(leader).members() {
                 if let Some(channel) = channel_at(&mut self.entries, member) {
                     channel.mark_urgent(&mut self.shared.schedule);
@@ -347,12 +342,13 @@ impl Nic {
     /// [`Self::handle_packet`] and [`Self::handle_placed`]; each answer is to be carried out, in
     /// the order given, and followed by [`Self::handle_placed`].
     pub fn poll_execution(&mut self) -> Option<Execution> {
-        while let Some(index) = self.shared.pop_due() {
-            let channel = self.shared.held[index].channel;
+        while let Some(index) = self.shared.held.pop_due() {
+            let held = &self.shared.held[index];
+            let (channel, cause) = (held.channel, held.cause);
             let Some(channel) = channel_of(&mut self.entries, channel) else { continue };
-            self.shared.cause = self.shared.held[index].cause;
+            self.shared.held.set_cause(cause);
             let execution = channel.execute_held(&mut self.shared, index);
-            self.shared.cause = None;
+            self.shared.held.set_cause(None);
             if execution.is_some() {
                 return execution;
             }

@@ -1,28 +1,30 @@
 //! What all channels of a NIC share: pools, Jetties, segments, queues.
 
+mod arrivals;
 mod backpressure;
 mod completion_queues;
 mod config;
+mod held_packets;
 mod jetties;
 mod schedule;
 
+pub(crate) use arrivals::Arrivals;
 pub(crate) use backpressure::Backpressure;
 pub(crate) use completion_queues::CompletionQueues;
 pub(crate) use config::Config;
+pub(crate) use held_packets::HeldPackets;
 pub(crate) use jetties::{Chosen, Jetties};
 pub(crate) use schedule::Schedule;
 
 use crate::answer::Answer;
-use crate::api::{Completion, CompletionKind, DropReason, Event, LocalRange, SegmentId, Status};
-use crate::arrival::Arrival;
+use crate::api::{Completion, CompletionKind, DropReason, Event, SegmentId, Status};
 use crate::canary::Canary;
 use crate::counters::Counters;
 use crate::flow::Flows;
-use crate::held::{Cause, DueQueue, Held, HeldPool, HeldState};
+use crate::held::Held;
 use crate::jetty::Receive;
 use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
-use crate::names::ChannelIndex;
 use crate::order::{Incomplete, Initiator, Key, Trackers};
 use crate::placement::Verdict;
 use crate::pool::{Index, Pool};
@@ -32,7 +34,6 @@ use crate::segment::Segments;
 use crate::send_window::SendBlocks;
 use crate::tpg::ChannelGroups;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use fairway_wire::{JettyId, Operation, Tag, Target};
 
 pub(crate) struct Shared {
@@ -43,26 +44,10 @@ pub(crate) struct Shared {
     pub(crate) jetties: Jetties,
     pub(crate) queues: CompletionQueues,
     pub(crate) messages: Pool<Message>,
-    pub(crate) arrivals: Pool<Arrival>,
-    /// Of those, the ones in memory order that had to wait for their turn.
-    pub(crate) arrivals_waiting: u32,
-    /// Message slots of all open channels: so many arrivals may be needed for messages that do not
-    /// wait.
-    pub(crate) slots_open: u32,
+    pub(crate) arrivals: Arrivals,
     /// Answers to loads and stores of peers.
     pub(crate) answers: Pool<Answer>,
-    pub(crate) held: HeldPool,
-    /// Messages in memory order that were given up by their initiator before their turn came.
-    pub(crate) given_up: Vec<Index<Arrival>>,
-    /// Groups whose channels waited for packets that had been set aside, and need not now.
-    pub(crate) drained: Vec<ChannelIndex>,
-    /// Held packets whose turn has come.
-    pub(crate) due: DueQueue,
-    /// What is being taken in, if it is a packet with a number of its own.
-    pub(crate) cause: Option<Cause>,
-    /// Where the caller puts the payload of held packets, and how much each may have.
-    pub(crate) stash: Option<SegmentId>,
-    pub(crate) stash_packet: u32,
+    pub(crate) held: HeldPackets,
     pub(crate) trackers: Trackers,
     pub(crate) initiator: Initiator,
     pub(crate) mailboxes: Mailboxes,
@@ -241,55 +226,13 @@ impl Shared {
         self.messages.remove(index);
     }
 
-    pub(crate) fn free_arrival(&mut self, index: Index<Arrival>) {
-        if self.arrivals[index].has_waited {
-            self.arrivals_waiting -= 1;
-            self.given_up.retain(|at| *at != index);
-        }
-        self.arrivals[index].channel = None;
-        self.arrivals.remove(index);
-    }
-
     // ---- held packets ----
-
-    /// Where the payload of a held packet is set aside; the length is the most it may have.
-    pub(crate) fn stash_place(&self, index: Index<Held>) -> LocalRange {
-        LocalRange {
-            segment: self.stash.unwrap_or_default(),
-            offset: u64::from(index.number()) * u64::from(self.stash_packet),
-            length: self.stash_packet,
-        }
-    }
-
-    pub(crate) fn make_due(&mut self, index: Index<Held>) {
-        self.held[index].cause = self.cause;
-        self.due.push(&mut self.held, index);
-    }
-
-    pub(crate) fn pop_due(&mut self) -> Option<Index<Held>> {
-        self.due.pop(&self.held)
-    }
-
-    pub(crate) fn free_held(&mut self, index: Index<Held>) {
-        let held = self.held[index];
-        if held.is_part && matches!(held.state, HeldState::Due | HeldState::Executing) {
-            let group = self.channels.get_mut(held.leader);
-            group.draining -= 1;
-            if group.draining == 0 && core::mem::take(&mut group.waits_for_drain) {
-                self.drained.push(held.leader);
-            }
-        }
-        self.held[index].channel = None;
-        self.held.remove(index);
-    }
 
     /// Drops a held packet whose channel has ended; its tracker goes as well.
     pub(crate) fn withdraw_held(&mut self, index: Index<Held>) {
-        if self.held[index].state == HeldState::Due {
-            self.due.remove(&mut self.held, index);
-        }
+        self.held.revoke_due(index);
         self.unlink_held(index);
-        self.free_held(index);
+        self.held.free(index, &mut self.channels);
     }
 
     /// Takes a packet that waits for its turn out of the list of its tracker, if it is in there: as
@@ -297,18 +240,8 @@ impl Shared {
     fn unlink_held(&mut self, index: Index<Held>) {
         let held = self.held[index];
         let key = Key::of(held.leader, held.data.jetty);
-        let Some(tracker) = self.trackers.find(&key).filter(|_| !held.is_part) else { return };
-        let mut at = self.trackers[tracker].held;
-        if at == Some(index) {
-            self.trackers[tracker].held = held.next;
-            return;
-        }
-        while let Some(before) = at {
-            at = self.held[before].next;
-            if at == Some(index) {
-                self.held[before].next = held.next;
-                return;
-            }
+        if let Some(tracker) = self.trackers.find(&key).filter(|_| !held.is_part) {
+            self.held.unlink(&mut self.trackers[tracker].held, index);
         }
     }
 

@@ -28,9 +28,9 @@ pub(crate) struct ChannelGroup {
     /// The peer asked for order when there was no record for it.
     pub(crate) orders_denied: bool,
     /// Packets that were set aside whose turn has come, and that are not in place.
-    pub(crate) draining: u32,
+    draining: u32,
     /// A channel of the group waits for those before it sends.
-    pub(crate) waits_for_drain: bool,
+    waits_for_drain: bool,
     /// The group is being closed, and payload whose turn had come is dropped: no acknowledgement
     /// may leave any more, by any of its channels.
     pub(crate) is_cut_off: bool,
@@ -66,6 +66,26 @@ impl ChannelGroup {
         waits_for_drain: false,
         is_cut_off: false,
     };
+
+    /// The turn of a packet that was set aside has come.
+    pub(crate) fn begin_draining(&mut self) {
+        self.draining += 1;
+    }
+
+    /// A packet that was set aside is in place, or dropped. True if it was the last one, and a
+    /// channel of the group waited for that.
+    pub(crate) fn end_draining(&mut self) -> bool {
+        self.draining -= 1;
+        self.draining == 0 && core::mem::take(&mut self.waits_for_drain)
+    }
+
+    /// True if packets that were set aside, and whose turn has come, are not in place yet.
+    /// [`Self::end_draining`] then reports when they are.
+    pub(crate) fn awaits_draining(&mut self) -> bool {
+        let draining = self.draining > 0;
+        self.waits_for_drain |= draining;
+        draining
+    }
 
     /// The indices of its channels, the leader first.
     pub(crate) fn members(&self) -> impl Iterator<Item = ChannelIndex> + use<> {

@@ -102,7 +102,7 @@ impl Channel {
             if let Some(receive) = arrival.receive {
                 shared.complete_receive(receive, completion);
             }
-            shared.free_arrival(index);
+            shared.arrivals.free(index);
         }
     }
 }

@@ -87,12 +87,8 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Judgement {
-        let single = data.index == 0 && data.last && payload <= shared.stash_packet;
-        if data.order.mode != ServiceMode::Rot
-            || !single
-            || shared.stash.is_none()
-            || shared.held.is_exhausted()
-        {
+        let single = data.index == 0 && data.last;
+        if data.order.mode != ServiceMode::Rot || !single || !shared.held.has_room_for(payload) {
             shared.counters.sent_back += 1;
             return Judgement::Refuse(Refusal::OutOfOrder);
         }
@@ -120,7 +116,7 @@ impl Channel {
         if payload == 0 {
             return Judgement::Accept { purpose: Purpose::Plain };
         }
-        let target = LocalRange { length: payload, ..shared.stash_place(index) };
+        let target = shared.held.place(index, payload);
         Judgement::Place { target, purpose: Purpose::Stash(index) }
     }
 
@@ -159,7 +155,7 @@ impl Channel {
         let (Held { data, payload, given_up, .. }, response) = (held, held.answer());
         if given_up {
             self.unreserve_answer(shared, response);
-            shared.free_held(index);
+            shared.held.free(index, &mut shared.channels);
             return None;
         }
         shared.held[index].state = HeldState::Executing;
@@ -168,7 +164,7 @@ impl Channel {
                 if let Purpose::Arrival(arrival) = purpose {
                     shared.held[index].arrival = Some(arrival);
                 }
-                let from = LocalRange { length: payload, ..shared.stash_place(index) };
+                let from = shared.held.place(index, payload);
                 let token = self.deferred(&data, payload, index);
                 Some(Execution::Copy { from, to: target, token })
             }
@@ -177,21 +173,21 @@ impl Channel {
                 Some(Execution::Atomic(atomic_execution(&data, target, token)))
             }
             Judgement::Accept { purpose: Purpose::Arrival(arrival) } => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 self.finish_arrival(shared, arrival);
                 None
             }
             Judgement::Accept { .. } => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 None
             }
             Judgement::Refuse(refusal) => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 self.answer_refused(shared, response, &data, refusal);
                 None
             }
             Judgement::Drop(reason) => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 // It cannot come again by itself, so its sender is asked to send it again, as often
                 // as it takes: what is short is no receive.
                 let refusal = match reason {
@@ -235,7 +231,7 @@ impl Channel {
         if held.is_part {
             return self.part_executed(shared, index, token.bytes);
         }
-        shared.free_held(index);
+        shared.held.free(index, &mut shared.channels);
         if let Some(arrival) = held.arrival {
             self.count_placed(shared, arrival, token.bytes);
         } else {
@@ -356,7 +352,7 @@ impl Shared {
                     Some(previous) => self.held[previous].next = held.next,
                 }
                 self.held[at].given_up = standing == Standing::Past;
-                self.make_due(at);
+                self.held.make_due(at);
             } else {
                 previous = Some(at);
             }

@@ -88,7 +88,7 @@ impl Channel {
     /// Refuses a message all of which has arrived, and which could not be executed at its turn.
     pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
         let has_room = self.acks.has_room_to_withhold();
-        let cause = shared.cause.filter(|cause| cause.channel == self.index() && has_room);
+        let cause = shared.held.cause().filter(|cause| cause.channel == self.index() && has_room);
         let Some(Cause { psn, .. }) = cause else {
             let is_cut_off = &mut shared.channels.get_mut(self.group()).is_cut_off;
             if !core::mem::replace(is_cut_off, true) {

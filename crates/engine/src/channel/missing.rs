@@ -93,7 +93,7 @@ impl Channel {
         }
         self.abandon_arrival(shared, index);
         if !arrival.has_slot {
-            shared.free_arrival(index);
+            shared.arrivals.free(index);
         }
         match arrival.kind {
             ArrivalKind::Write | ArrivalKind::WriteImmediate => Refusal::Access,
@@ -136,7 +136,7 @@ impl Channel {
             true => held.arrival.filter(|_| self.arrival_of(shared, &held).is_some()),
             false => held.arrival,
         };
-        shared.free_held(index);
+        shared.held.free(index, &mut shared.channels);
         if let Some(arrival) = arrival {
             self.break_off_later(shared, arrival);
         } else if !held.is_part {

@@ -502,7 +502,7 @@ impl Channel {
             | Purpose::Loaded(_) => {}
             Purpose::Stash(held) => {
                 if let Some(refusal) = self.refusal_of_part(shared, held) {
-                    shared.free_held(held);
+                    shared.held.free(held, &mut shared.channels);
                     let why =
                         Why::Refused { message: token.message, reason: refusal, nak_due: true };
                     self.acks.withhold(token.psn, why);

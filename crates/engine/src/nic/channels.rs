@@ -83,7 +83,7 @@ impl Nic {
         channel.begin_probing(&mut self.shared.schedule, now);
         self.entries[id.index()].state = EntryState::Open(channel);
         self.open_channels += 1;
-        self.shared.slots_open += self.shared.config.limits().message_slots;
+        self.shared.arrivals.keep_slots(self.shared.config.limits().message_slots);
         Ok(())
     }
 
@@ -156,7 +156,7 @@ impl Nic {
         let mut others = 0;
         if let EntryState::Open(channel) = &entry.state {
             self.open_channels -= 1;
-            self.shared.slots_open -= self.shared.config.limits().message_slots;
+            self.shared.arrivals.release_slots(self.shared.config.limits().message_slots);
             if let Some(policy) = self.shared.backpressure.credit_mut() {
                 policy.source_gone(self.shared.flows.now, SourceId(index.number()));
             }

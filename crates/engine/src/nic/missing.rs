@@ -19,9 +19,10 @@ impl Nic {
     /// memory of a receive, or of a READ of this side, may have a new use once that has completed.
     pub fn handle_unplaced(&mut self, now: Instant, token: PlacementToken) {
         if let Some((shared, channel)) = self.open(token.channel) {
-            shared.cause = shared.cause_of(&token);
+            let cause = shared.cause_of(&token);
+            shared.held.set_cause(cause);
             channel.unplaced(shared, now, &token);
-            shared.cause = None;
+            shared.held.set_cause(None);
         }
         self.resume_channels();
     }

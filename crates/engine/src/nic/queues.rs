@@ -25,8 +25,7 @@ impl Nic {
             return Err(SetupError::Parameter("segment length"));
         }
         self.shared.segments.hold(segment.number());
-        self.shared.stash = Some(segment);
-        self.shared.stash_packet = packet_bytes;
+        self.shared.held.set_stash(segment, packet_bytes);
         Ok(())
     }
 
@@ -42,8 +41,7 @@ impl Nic {
     /// # Panics
     /// If something is held in it.
     pub fn clear_stash(&mut self) {
-        assert!(self.shared.held.in_use() == 0, "the stash is in use");
-        if let Some(segment) = self.shared.stash.take() {
+        if let Some(segment) = self.shared.held.take_stash() {
             self.shared.let_go(segment.number());
         }
     }
