@@ -191,7 +191,13 @@ impl Nic {
             Packet::Bypass(bypass) => channel.handle_bypass(shared, now, bypass, received),
             Packet::Demand(demand) => channel.handle_demand(shared, now, demand, route.path),
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
-            Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
+            Packet::Probe(probe) => channel.handle_probe(
+                &mut shared.counters,
+                &mut shared.schedule,
+                now,
+                probe,
+                route.path,
+            ),
             Packet::Close(_) => Verdict::Done,
         };
         self.shared.held.set_cause(None);
@@ -247,7 +253,7 @@ impl Nic {
             };
             channel.handle_timeout(&mut self.shared, now);
             let is_gone = channel.is_gone();
-            if !self.shared.channels.ended.is_empty() {
+            if self.shared.channels.has_ended() {
                 self.end_groups(now);
             } else if is_gone {
                 self.free_entry(index);

@@ -1,4 +1,8 @@
-//! What all channels of a NIC share: pools, Jetties, segments, queues.
+//! What all channels of a NIC share.
+//!
+//! Each field of [`Shared`] is an owner whose fields are private to its file. A function that needs
+//! one owner receives that one; `impl Shared` joins owners where an operation or a receive
+//! completes.
 
 mod arrivals;
 mod backpressure;

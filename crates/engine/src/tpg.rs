@@ -44,7 +44,7 @@ pub(crate) struct ChannelGroups {
     /// By channel: what the operations weigh that it was given and that are not done.
     loads: Vec<u64>,
     /// Groups one of whose channels has ended, and how: the others end with it.
-    pub(crate) ended: Vec<(ChannelId, Status)>,
+    ended: Vec<(ChannelId, Status)>,
     /// No peer may be declared dead now.
     ends_held: bool,
     /// A peer would have been declared dead since [`Self::hold_ends`] was called.
@@ -133,6 +133,22 @@ impl ChannelGroups {
         let group = &mut self.groups[leader.number() as usize];
         group.open = group.open.saturating_sub(1);
         group.open == 0
+    }
+
+    /// One channel of a group has ended: the others have to.
+    pub(crate) fn end(&mut self, leader: ChannelId, status: Status) {
+        self.ended.push((leader, status));
+    }
+
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Takes a group that [`Self::end`] has named.
+    #[inline]
+    pub(crate) fn pop_ended(&mut self) -> Option<(ChannelId, Status)> {
+        self.ended.pop()
     }
 
     /// Sets whether peers may be declared dead. True if a peer would have been since the last call.

@@ -7,7 +7,7 @@ use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
-use crate::shared::{Schedule, Shared};
+use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, Sack};
 
@@ -86,7 +86,7 @@ impl Channel {
             return shared.drop(DropReason::BadAcknowledgement);
         }
         shared.counters.acks_received += 1;
-        self.path_answered(shared, path);
+        self.path_answered(&mut shared.counters, &mut shared.events, &mut shared.schedule, path);
         if ack.flags.contains(AckFlags::REQUEST) {
             self.acks.answer_by(path);
             self.acknowledge_soon(&mut shared.schedule);
@@ -100,7 +100,7 @@ impl Channel {
             self.digest_map(shared, &ack.sack, &mut gain);
         }
         if gain.packets > 0 {
-            self.progressed(shared, now);
+            self.progressed(&shared.config, &mut shared.schedule, now);
         }
         self.tell_policy(shared, now, ack, path, round_trip, &gain);
         // An acknowledgement that was overtaken says what was missing then, not now.
@@ -147,7 +147,7 @@ impl Channel {
         }
         self.paths.note_round_trip(sent.path, sample);
         self.recovery.note_round_trip(sample);
-        self.suspect(shared, sent.path, Some(sample));
+        self.suspect(&mut shared.schedule, shared.flows.now, sent.path, Some(sample));
         Some(sample)
     }
 
@@ -228,20 +228,20 @@ impl Channel {
     }
 
     /// Something new was acknowledged: the retransmission timer starts over.
-    fn progressed(&mut self, shared: &mut Shared, now: Instant) {
+    fn progressed(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
         let recovering = self.recovery.end_backoff();
-        self.tail_shrank(&mut shared.schedule, now);
+        self.tail_shrank(schedule, now);
         if self.tp.is_idle() {
             self.timers.disarm(Timer::Retransmit);
         } else if recovering {
             // The probe came through: look at once what else it proves lost.
-            self.arm(&mut shared.schedule, Timer::Retransmit, now);
+            self.arm(schedule, Timer::Retransmit, now);
         } else {
             // Round trips are known better now than when the timer was armed.
-            let at = now + self.recovery.timeout(shared.config.profile());
+            let at = now + self.recovery.timeout(config.profile());
             let armed = self.timers.deadline(Timer::Retransmit);
             if armed.is_some_and(|armed| at.is_before(armed)) {
-                self.arm(&mut shared.schedule, Timer::Retransmit, at);
+                self.arm(schedule, Timer::Retransmit, at);
             }
         }
     }
@@ -260,7 +260,7 @@ impl Channel {
             shared.counters.spurious += u64::from(duplicates);
             self.recovery.note_hasty();
             self.congestion.law_mut().on_spurious(now, duplicates);
-            self.trace(shared, now, || TraceEntry::Spurious { packets: duplicates });
+            self.trace(&mut shared.flows, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
             // Called lost, and here before it was sent again: undone as RFC 4015 has it.
@@ -293,7 +293,7 @@ impl Channel {
         };
         self.congestion.law_mut().on_ack(&sample);
         shared.counters.acks_told += 1;
-        self.trace_ack(shared, &sample);
+        self.trace_ack(&mut shared.flows, &sample);
         self.ask_for_credit(&mut shared.schedule, now);
     }
 }

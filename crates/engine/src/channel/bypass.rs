@@ -20,8 +20,8 @@ use crate::canary::Canary;
 use crate::list::List;
 use crate::message::{Body, Message, MessagePlace};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
-use crate::pool::Index;
-use crate::shared::Shared;
+use crate::pool::{Index, Pool};
+use crate::shared::{Schedule, Shared};
 use fairway_wire::{
     Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
 };
@@ -277,7 +277,7 @@ impl Channel {
         if holds {
             shared.segments.hold(answer.gather.segment.number());
         }
-        self.owe_answer(shared, index);
+        self.owe_answer(&mut shared.answers, &mut shared.schedule, index);
         Verdict::Done
     }
 
@@ -323,7 +323,7 @@ impl Channel {
         let target = match checked {
             Ok((_, target)) if !again => target,
             _ => {
-                self.owe_answer(shared, index);
+                self.owe_answer(&mut shared.answers, &mut shared.schedule, index);
                 return Verdict::Done;
             }
         };
@@ -331,7 +331,7 @@ impl Channel {
         shared.counters.stores_done += 1;
         let token = self.bypass_token(bypass.number, Purpose::Stored(index), received.payload);
         if access.length == 0 {
-            self.end_store(shared, index, token.message, None);
+            self.end_store(&mut shared.answers, &mut shared.schedule, index, token.message, None);
             return Verdict::Done;
         }
         Verdict::Place(Placement { target, token })
@@ -391,12 +391,13 @@ impl Channel {
     /// A store of the peer's has been done, or is refused.
     pub(crate) fn end_store(
         &mut self,
-        shared: &mut Shared,
+        answers: &mut Pool<Answer>,
+        schedule: &mut Schedule,
         index: Index<Answer>,
         number: Msn,
         refusal: Option<Refusal>,
     ) {
-        let Some(&answer) = shared.answers.get(index) else { return };
+        let Some(&answer) = answers.get(index) else { return };
         if answer.channel != Some(self.index()) || Msn::new(answer.number) != number {
             return;
         }
@@ -405,8 +406,8 @@ impl Channel {
             self.bypass.done |= 1 << below;
             self.bypass.failed |= u64::from(refusal.is_some()) << below;
         }
-        shared.answers[index].refusal = refusal;
-        self.owe_answer(shared, index);
+        answers[index].refusal = refusal;
+        self.owe_answer(answers, schedule, index);
     }
 
     /// What a load of ours asked for is in place, or could not be placed.
@@ -444,13 +445,18 @@ impl Channel {
         }
     }
 
-    fn owe_answer(&mut self, shared: &mut Shared, index: Index<Answer>) {
+    fn owe_answer(
+        &mut self,
+        answers: &mut Pool<Answer>,
+        schedule: &mut Schedule,
+        index: Index<Answer>,
+    ) {
         match self.bypass.answers.1 {
             None => self.bypass.answers.0 = Some(index),
-            Some(last) => shared.answers[last].next = Some(index),
+            Some(last) => answers[last].next = Some(index),
         }
         self.bypass.answers.1 = Some(index);
-        self.mark_urgent(&mut shared.schedule);
+        self.mark_urgent(schedule);
     }
 
     fn pop_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
@@ -469,7 +475,7 @@ impl Channel {
         let (number, jetty) = (answer.number, answer.jetty);
         Some(Transmit {
             channel: self.id,
-            route: self.route(shared, answer.path),
+            route: self.route(&shared.config, answer.path),
             packet: Packet::Bypass(Bypass { number, oldest: 0, jetty, operation }),
             gather: answer.gather,
         })

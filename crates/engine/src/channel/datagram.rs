@@ -5,6 +5,7 @@ use super::Channel;
 use crate::api::{Completion, DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
+use crate::counters::Counters;
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -53,7 +54,7 @@ impl Channel {
                 if let Some(receive) = arrival.receive {
                     shared.jetties.return_receive(arrival.jetty, receive);
                 }
-                return self.lose(shared);
+                return self.lose(&mut shared.counters);
             };
             (target, Purpose::Datagram(index))
         };
@@ -78,11 +79,11 @@ impl Channel {
 
     fn lose_refused(&mut self, shared: &mut Shared, datagram: &Datagram) -> Verdict {
         self.note_refused_key(shared, &datagram.operation);
-        self.lose(shared)
+        self.lose(&mut shared.counters)
     }
 
-    fn lose(&self, shared: &mut Shared) -> Verdict {
-        shared.counters.datagrams_lost += 1;
+    fn lose(&self, counters: &mut Counters) -> Verdict {
+        counters.datagrams_lost += 1;
         Verdict::Done
     }
 

@@ -9,23 +9,30 @@ use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::jetty::Receive;
-use crate::order::{Key, KeyedIndex, Standing, Tracker};
+use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
 use crate::placement::{AtomicExecution, Execution, PlacementToken, Purpose};
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Config, Shared};
+use crate::tpg::ChannelGroups;
 use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 
 impl Channel {
     /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
     /// made any more: it would not know which numbers have been refused for lack of it.
-    fn tracker(&mut self, shared: &mut Shared, jetty: JettyId) -> Option<KeyedIndex<Tracker>> {
-        let apart = shared.is_planted(Canary::TrackPerChannel);
+    fn tracker(
+        &mut self,
+        config: &Config,
+        channels: &mut ChannelGroups,
+        trackers: &mut Trackers,
+        jetty: JettyId,
+    ) -> Option<KeyedIndex<Tracker>> {
+        let apart = config.is_planted(Canary::TrackPerChannel);
         let key = Key::of(if apart { self.index() } else { self.group() }, jetty);
-        let group = shared.channels.get_mut(self.group());
+        let group = channels.get_mut(self.group());
         if group.orders_denied {
-            return shared.trackers.find(&key);
+            return trackers.find(&key);
         }
-        let tracker = shared.trackers.find_or_make(&key);
+        let tracker = trackers.find_or_make(&key);
         group.orders_denied = tracker.is_none();
         tracker
     }
@@ -43,7 +50,9 @@ impl Channel {
             return None;
         }
         shared.counters.gates_passed += 1;
-        let Some(tracker) = self.tracker(shared, data.jetty) else {
+        let Some(tracker) =
+            self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, data.jetty)
+        else {
             return Some(Judgement::Refuse(Refusal::Resources));
         };
         if order.in_order {
@@ -134,7 +143,11 @@ impl Channel {
 
     /// A numbered transaction of the peer was executed, or never will be.
     pub(crate) fn mark_executed(&mut self, shared: &mut Shared, jetty: JettyId, sequence: u16) {
-        let Some(tracker) = self.tracker(shared, jetty) else { return };
+        let Some(tracker) =
+            self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, jetty)
+        else {
+            return;
+        };
         if shared.trackers[tracker].mark(sequence) {
             shared.release_held(tracker);
             shared.release_waiting(tracker, self.mtu);
@@ -261,7 +274,11 @@ impl Channel {
             self.mark_executed(shared, jetty, order.sequence);
         }
         if order.in_order {
-            let Some(tracker) = self.tracker(shared, jetty) else { return };
+            let Some(tracker) =
+                self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, jetty)
+            else {
+                return;
+            };
             self.skip_receive(shared, tracker, order.receive_sequence);
         }
     }

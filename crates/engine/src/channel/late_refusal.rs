@@ -32,7 +32,7 @@ use crate::message::Outcome;
 use crate::placement::{PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::send_window::VOID;
-use crate::shared::Shared;
+use crate::shared::{Arrivals, HeldPackets, Shared};
 use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
 
 /// Late refusals that are confirmed at the same time, at most. The peer repeats those beyond.
@@ -112,11 +112,12 @@ impl Channel {
     /// meanwhile, and its initiator has not been told.
     pub(super) fn refusal_of_part(
         &self,
-        shared: &mut Shared,
+        arrivals: &mut Arrivals,
+        held: &HeldPackets,
         part: Index<Held>,
     ) -> Option<Refusal> {
-        let held = shared.held[part];
-        let arrival = &mut shared.arrivals[held.arrival.filter(|_| held.given_up)?];
+        let held = held[part];
+        let arrival = &mut arrivals[held.arrival.filter(|_| held.given_up)?];
         let is_it = arrival.channel == Some(self.index()) && arrival.message == held.data.message;
         if is_it { arrival.untold.take() } else { None }
     }

@@ -28,7 +28,8 @@ use crate::message::Message;
 use crate::order::{Answering, Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{Execution, Purpose};
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Arrivals, Config, Shared};
+use crate::tpg::ChannelGroups;
 use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};
 
 impl Channel {
@@ -53,8 +54,13 @@ impl Channel {
     }
 
     /// Must this packet of a message wait, although the message was let in?
-    pub(crate) fn has_to_wait(&self, shared: &Shared, index: Index<Arrival>, data: &Data) -> bool {
-        let arrival = &shared.arrivals[index];
+    pub(crate) fn has_to_wait(
+        &self,
+        arrivals: &Arrivals,
+        index: Index<Arrival>,
+        data: &Data,
+    ) -> bool {
+        let arrival = &arrivals[index];
         match arrival.turn {
             Turn::Any => false,
             Turn::Waits => true,
@@ -122,7 +128,7 @@ impl Channel {
         shared.held[part].state = HeldState::Waiting;
         let Some(index) = held.arrival else { return };
         shared.arrivals[index].aside += held.payload;
-        self.let_slot_go(shared, index);
+        self.let_slot_go(&mut shared.arrivals, index);
         if shared.arrivals[index].turn != Turn::Waits {
             shared.call_parts(index, self.mtu);
         }
@@ -135,7 +141,7 @@ impl Channel {
         part: Index<Held>,
     ) -> Option<Execution> {
         let held = shared.held[part];
-        let Some((index, arrival)) = self.arrival_of(shared, &held) else {
+        let Some((index, arrival)) = self.arrival_of(&shared.arrivals, &held) else {
             shared.held.free(part, &mut shared.channels);
             return None;
         };
@@ -157,7 +163,7 @@ impl Channel {
     /// A packet that was set aside is in its place.
     pub(crate) fn part_executed(&mut self, shared: &mut Shared, index: Index<Held>, bytes: u32) {
         let held = shared.held[index];
-        let arrival = self.arrival_of(shared, &held);
+        let arrival = self.arrival_of(&shared.arrivals, &held);
         shared.held.free(index, &mut shared.channels);
         if let Some((index, _)) = arrival {
             shared.arrivals[index].aside -= bytes;
@@ -176,29 +182,29 @@ impl Channel {
             if arrival.parts.is_some() {
                 shared.call_parts(index, self.mtu);
             }
-            self.let_slot_go(shared, index);
+            self.let_slot_go(&mut shared.arrivals, index);
         }
     }
 
     /// All of a message that had to wait has arrived, some of it in the stash: its sender may use
     /// its slot again.
-    fn let_slot_go(&mut self, shared: &mut Shared, index: Index<Arrival>) {
-        let arrival = shared.arrivals[index];
+    fn let_slot_go(&mut self, arrivals: &mut Arrivals, index: Index<Arrival>) {
+        let arrival = arrivals[index];
         let is_whole = arrival.placed + arrival.aside == arrival.length;
         if arrival.has_slot && arrival.has_waited && is_whole {
             self.forget_slot(&arrival, index);
-            shared.arrivals[index].has_slot = false;
+            arrivals[index].has_slot = false;
         }
     }
 
     /// The message that a packet was set aside for, if it is still under way.
     pub(crate) fn arrival_of(
         &self,
-        shared: &Shared,
+        arrivals: &Arrivals,
         held: &Held,
     ) -> Option<(Index<Arrival>, Arrival)> {
         let index = held.arrival?;
-        let arrival = shared.arrivals[index];
+        let arrival = arrivals[index];
         let same = arrival.channel == Some(self.index())
             && arrival.message == held.data.message
             && !arrival.refused
@@ -262,10 +268,10 @@ impl Channel {
     }
 
     /// Must acknowledgements and answers wait until what was set aside is in place?
-    pub(crate) fn is_draining(&self, shared: &mut Shared) -> bool {
-        let group = shared.channels.get_mut(self.group());
+    pub(crate) fn is_draining(&self, config: &Config, channels: &mut ChannelGroups) -> bool {
+        let group = channels.get_mut(self.group());
         let draining = group.awaits_draining();
-        (draining || group.is_cut_off) && !shared.is_planted(Canary::AcknowledgeAside)
+        (draining || group.is_cut_off) && !config.is_planted(Canary::AcknowledgeAside)
     }
 }
 

@@ -27,7 +27,13 @@ impl Channel {
             }
             Purpose::DatagramWrite => return,
             Purpose::Stored(answer) => {
-                return self.end_store(shared, answer, number, Some(Refusal::Access));
+                return self.end_store(
+                    &mut shared.answers,
+                    &mut shared.schedule,
+                    answer,
+                    number,
+                    Some(Refusal::Access),
+                );
             }
             Purpose::Loaded(load) => {
                 return self.end_load(shared, load, number, Status::LocalMemory);
@@ -133,7 +139,7 @@ impl Channel {
             return;
         }
         let arrival = match held.is_part {
-            true => held.arrival.filter(|_| self.arrival_of(shared, &held).is_some()),
+            true => held.arrival.filter(|_| self.arrival_of(&shared.arrivals, &held).is_some()),
             false => held.arrival,
         };
         shared.held.free(index, &mut shared.channels);

@@ -45,6 +45,7 @@ mod trace;
 mod transmit;
 mod trimmed;
 
+use crate::shared::{Config, Schedule};
 use ack_state::AckState;
 pub(crate) use ack_state::WithheldPacket;
 pub(crate) use bypass::BypassState;
@@ -68,7 +69,6 @@ pub(crate) use tp_channel::TpChannel;
 use crate::api::{ChannelConfig, ChannelId};
 use crate::limits::Limits;
 use crate::names::ChannelIndex;
-use crate::shared::{Schedule, Shared};
 use alloc::boxed::Box;
 use fairway_policy::{CongestionControl, PathView, PolicySet};
 use fairway_wire::{Cna, Duration, Instant, Psn, Route};
@@ -147,9 +147,9 @@ impl Channel {
         (self.slots.reads() / 4).max(2)
     }
 
-    pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {
+    pub(crate) fn route(&self, config: &Config, path: u8) -> Route {
         Route {
-            source: shared.config.address(),
+            source: config.address(),
             destination: self.tp.remote(),
             source_tpn: self.id.tpn(),
             destination_tpn: self.tp.remote_tpn(),

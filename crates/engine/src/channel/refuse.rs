@@ -11,13 +11,14 @@ use super::bypass::status_of;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
+use crate::counters::Counters;
 use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
 use crate::placement::Verdict;
 use crate::pool::{Index, Pool};
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
-use crate::shared::Shared;
+use crate::shared::{Config, Schedule, Shared};
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
 
 /// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
@@ -125,30 +126,36 @@ impl Channel {
         }
     }
 
-    pub(crate) fn refuse(&mut self, shared: &mut Shared, data: &Data, reason: Refusal) {
+    pub(crate) fn refuse(
+        &mut self,
+        counters: &mut Counters,
+        schedule: &mut Schedule,
+        data: &Data,
+        reason: Refusal,
+    ) {
         if reason == Refusal::ReceiverNotReady {
-            shared.counters.not_ready += 1;
+            counters.not_ready += 1;
         }
         let why = Why::Refused { message: data.message, reason, nak_due: true };
         self.acks.withhold(data.psn, why);
-        self.mark_urgent(&mut shared.schedule);
+        self.mark_urgent(schedule);
     }
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
-    pub(crate) fn repeat_nak(&mut self, shared: &mut Shared, psn: Psn) {
-        let revives = shared.is_planted(Canary::ReviveRefused);
+    pub(crate) fn repeat_nak(&mut self, config: &Config, schedule: &mut Schedule, psn: Psn) {
+        let revives = config.is_planted(Canary::ReviveRefused);
         if revives && self.acks.revive_not_ready(psn) {
             return;
         }
         if self.acks.repeat_naks(psn) {
-            self.mark_urgent(&mut shared.schedule);
+            self.mark_urgent(schedule);
         }
     }
 
-    pub(crate) fn take_nak(&mut self, shared: &mut Shared) -> Option<Nak> {
+    pub(crate) fn take_nak(&mut self, config: &Config, counters: &mut Counters) -> Option<Nak> {
         let (psn, message, reason) = self.acks.take_nak()?;
-        shared.counters.naks_sent += 1;
-        let retry_after = shared.config.profile().not_ready_delay.as_us().min(0xFFFF) as u16;
+        counters.naks_sent += 1;
+        let retry_after = config.profile().not_ready_delay.as_us().min(0xFFFF) as u16;
         let retry_after_us = if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
         Some(Nak { psn, message, reason, retry_after_us })
     }
@@ -178,7 +185,7 @@ impl Channel {
         if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
             return shared.drop(DropReason::BadAcknowledgement);
         }
-        self.path_answered(shared, path);
+        self.path_answered(&mut shared.counters, &mut shared.events, &mut shared.schedule, path);
         if is_late {
             return self.handle_late_nak(shared, now, nak);
         }
@@ -206,7 +213,13 @@ impl Channel {
         record.flags |= VOID;
         let sent = *record;
         if !sent.is(LOST) {
-            self.take_from_path(shared, psn, &sent);
+            self.take_from_path(
+                &shared.flows,
+                &mut shared.schedule,
+                &mut shared.send_blocks,
+                psn,
+                &sent,
+            );
             // It was not declared lost, so there is nothing to revoke if the peer acknowledges it.
             self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
         }
@@ -231,7 +244,7 @@ impl Channel {
         let overtakes =
             shared.messages[index].order.receive_in_order && Self::overtakes(shared, index);
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
-        let plan = Self::overtaking_plan(shared);
+        let plan = Self::overtaking_plan(&shared.config);
         let message = &mut shared.messages[index];
         let own = shared.jetties.patience(message.jetty);
         let limit = own.unwrap_or(shared.config.profile().not_ready_retries);
@@ -258,12 +271,12 @@ impl Channel {
         }
     }
 
-    fn overtaking_plan(shared: &Shared) -> OvertakingPlan {
+    fn overtaking_plan(config: &Config) -> OvertakingPlan {
         // Two other bugs were found while messages waited no longer than with `RetrySoon`.
         let soon = [Canary::RetrySoon, Canary::RefusedFirst, Canary::BeginSpent];
-        if soon.into_iter().any(|canary| shared.is_planted(canary)) {
+        if soon.into_iter().any(|canary| config.is_planted(canary)) {
             OvertakingPlan::ForEachFirstSoon
-        } else if shared.is_planted(Canary::RetryAll) {
+        } else if config.is_planted(Canary::RetryAll) {
             OvertakingPlan::ForEachFirst
         } else {
             OvertakingPlan::Patient
@@ -291,7 +304,7 @@ impl Channel {
         let mut earliest: Option<Instant> = None;
         let profile = shared.config.profile();
         let pass = self.recovery.smoothed().min(profile.timeout_min).max(profile.not_ready_delay);
-        let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
+        let begins_anew = Self::overtaking_plan(&shared.config) != OvertakingPlan::Patient;
         while let Some(at) = listed {
             let first = shared.initiator.first(&shared.messages[at]);
             let distance = Self::distance(shared, at, first);

@@ -139,7 +139,7 @@ impl Channel {
             }
             Timer::NotReady => self.not_ready_timer(shared, now),
             Timer::KeepAlive => self.keep_alive_timer(shared, now),
-            Timer::PathProbe => self.path_probe_timer(shared, now),
+            Timer::PathProbe => self.path_probe_timer(&shared.config, &mut shared.schedule, now),
             Timer::Pace => self.mark_ready(&mut shared.schedule),
             Timer::Tail => self.tail_timer(shared, now),
             Timer::Bypass => self.bypass_timer(shared, now),

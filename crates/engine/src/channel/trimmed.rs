@@ -73,7 +73,13 @@ impl Channel {
             return;
         }
         self.declare_lost(shared, psn, &sent);
-        self.tell_loss(shared, now, (u32::from(sent.bytes), sent.path), false);
+        self.tell_loss(
+            &mut shared.flows,
+            &mut shared.schedule,
+            now,
+            (u32::from(sent.bytes), sent.path),
+            false,
+        );
         self.mark_ready(&mut shared.schedule);
     }
 }

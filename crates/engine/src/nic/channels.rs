@@ -122,7 +122,7 @@ impl Nic {
     /// One channel of a group has ended by the peer, so the others end as well, before anything
     /// else happens: an operation may have to wait for one that went by another channel.
     pub(super) fn end_groups(&mut self, now: Instant) {
-        while let Some((leader, status)) = self.shared.channels.ended.pop() {
+        while let Some((leader, status)) = self.shared.channels.pop_ended() {
             for member in self.shared.channels.get(leader.record()).members() {
                 let Some(channel) = channel_at(&mut self.entries, member) else { continue };
                 if channel.leader != leader {

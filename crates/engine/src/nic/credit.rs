@@ -40,7 +40,7 @@ impl Nic {
             let Some(policy) = self.shared.backpressure.credit_mut() else { return };
             let Some(grant) = policy.poll_credit(now) else { return };
             if let Some(channel) = channel_at(&mut self.entries, ChannelIndex::of(grant.source.0)) {
-                channel.grant(&mut self.shared, &grant);
+                channel.grant(&mut self.shared.counters, &mut self.shared.schedule, &grant);
             }
         }
     }

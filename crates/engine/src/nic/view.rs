@@ -96,7 +96,7 @@ impl Nic {
     pub fn audit(&mut self) {
         for entry in &mut self.entries {
             if let EntryState::Open(channel) = &mut entry.state {
-                channel.audit(&mut self.shared);
+                channel.audit(&mut self.shared.send_blocks);
             }
         }
         let counters = &self.shared.counters;

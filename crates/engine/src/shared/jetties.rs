@@ -207,7 +207,7 @@ impl Jetties {
         jetty.outstanding += 1;
     }
 
-    /// Counts an operation of a Jetty that has completed. Returns the queue in which it is reported.
+    /// Counts an operation of a Jetty that has completed. Returns the queue that reports it.
     #[inline]
     pub(crate) fn end_operation(&mut self, id: JettyId) -> u16 {
         let jetty = &mut self.jetties[id.value() as usize];

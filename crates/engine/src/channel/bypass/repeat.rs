@@ -19,7 +19,7 @@ use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Body, Message, MessagePlace, access};
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Config, Shared};
 use fairway_policy::{Evidence, LossDetector, PathOrder};
 use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
 
@@ -184,12 +184,18 @@ impl Channel {
         let message = shared.messages[index];
         let number = message.unsequenced().number;
         let path = match self.bypass.repeats.was_asked(number) {
-            false => self.path_for_small(shared, now),
-            true => self.choose_path(shared, now, message.local.length, Some(self.paths.small())),
+            false => self.path_for_small(&mut shared.flows, &mut shared.random, now),
+            true => self.choose_path(
+                &mut shared.flows,
+                &mut shared.random,
+                now,
+                message.local.length,
+                Some(self.paths.small()),
+            ),
         };
         self.bypass.repeats.note(number, now, path);
         self.bypass.repeats.flying.push_back(&mut shared.messages, index);
-        let due = now + self.wait(shared, number, message.retries);
+        let due = now + self.wait(&shared.config, number, message.retries);
         let message = &mut shared.messages[index];
         message.place = MessagePlace::Asked;
         message.retry_at = due;
@@ -208,16 +214,16 @@ impl Channel {
         shared.counters.bypass_sent += 1;
         Transmit {
             channel: self.id,
-            route: self.route(shared, path),
+            route: self.route(&shared.config, path),
             packet: Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation }),
             gather: if is_load { LocalRange::default() } else { message.local },
         }
     }
 
     /// How long its answer may take.
-    fn wait(&self, shared: &Shared, number: u32, retries: u8) -> Duration {
-        let profile = shared.config.profile();
-        let patience = self.patience(shared);
+    fn wait(&self, config: &Config, number: u32, retries: u8) -> Duration {
+        let profile = config.profile();
+        let patience = self.patience(config);
         if !self.bypass.repeats.may_hasten(number, retries, profile) {
             return patience.times(1 << retries.min(16)).min(profile.timeout_max);
         }
@@ -225,13 +231,13 @@ impl Channel {
         usual.max(profile.timeout_min.divided_by(8)).min(patience)
     }
 
-    fn patience(&self, shared: &Shared) -> Duration {
+    fn patience(&self, config: &Config) -> Duration {
         let round_trip = self.recovery.round_trip();
         let measured = match round_trip.smoothed() {
-            Duration::ZERO => shared.config.profile().timeout_initial,
+            Duration::ZERO => config.profile().timeout_initial,
             _ => round_trip.usual_most(),
         };
-        measured.max(shared.config.profile().timeout_min)
+        measured.max(config.profile().timeout_min)
     }
 
     /// The answer to one of ours has arrived: those that it proves lost are repeated. Looks at each

@@ -10,11 +10,12 @@ use crate::api::{DropReason, Transmit};
 use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
 use crate::control::TraceEntry;
+use crate::counters::Counters;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
 use crate::placement::Verdict;
 use crate::pool::Index;
-use crate::shared::{Schedule, Shared};
+use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{Credit as Grant, SourceId};
 use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
 
@@ -180,9 +181,9 @@ impl Channel {
     }
 
     /// The next packet about credit, if one is owed.
-    pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
+    pub(crate) fn next_credit(&mut self, config: &Config) -> Option<Transmit> {
         let packet = self.congestion.credit.take_packet()?;
-        Some(self.bare(shared, self.acks.path(), packet))
+        Some(self.bare(config, self.acks.path(), packet))
     }
 
     pub(crate) fn handle_demand(
@@ -205,10 +206,15 @@ impl Channel {
     }
 
     /// The receiver's policy grants more, or repeats what it has granted.
-    pub(crate) fn grant(&mut self, shared: &mut Shared, grant: &Grant) {
+    pub(crate) fn grant(
+        &mut self,
+        counters: &mut Counters,
+        schedule: &mut Schedule,
+        grant: &Grant,
+    ) {
         self.congestion.credit.grant(grant.bytes);
-        shared.counters.credits_sent += 1;
-        self.mark_urgent(&mut shared.schedule);
+        counters.credits_sent += 1;
+        self.mark_urgent(schedule);
     }
 
     /// The peer grants credit. What exceeds the requests has no effect and is counted: a receiver
@@ -226,7 +232,7 @@ impl Channel {
         let Some(part) = accepted.bytes else { return shared.drop(DropReason::BadCredit) };
         self.congestion.law_mut().on_credit(now, part);
         if part > 0 {
-            self.trace(shared, now, || TraceEntry::Credit { bytes: part });
+            self.trace(&mut shared.flows, now, || TraceEntry::Credit { bytes: part });
         }
         self.ask_for_credit(&mut shared.schedule, now);
         self.mark_ready(&mut shared.schedule);

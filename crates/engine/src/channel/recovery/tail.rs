@@ -13,7 +13,7 @@ use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
 use crate::limits::Profile;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
-use crate::shared::{Schedule, Shared};
+use crate::shared::{Config, Schedule, Shared};
 use fairway_wire::{Duration, Instant};
 
 /// Probes before it is the retransmission timer's turn.
@@ -89,13 +89,13 @@ impl Recovery {
 impl Channel {
     /// Something was sent.
     #[inline]
-    pub(crate) fn tail_grew(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn tail_grew(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
         self.recovery.tail.quiet_since = now;
         if !self.timers.is_armed(Timer::Tail)
-            && !shared.is_planted(Canary::ForgetTimer)
-            && let Some(delay) = self.recovery.tail_delay(shared.config.profile())
+            && !config.is_planted(Canary::ForgetTimer)
+            && let Some(delay) = self.recovery.tail_delay(config.profile())
         {
-            self.arm(&mut shared.schedule, Timer::Tail, now + delay);
+            self.arm(schedule, Timer::Tail, now + delay);
         }
     }
 
@@ -155,7 +155,7 @@ impl Channel {
             let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
             if bytes > 0 {
                 any = true;
-                self.tell_loss(shared, now, (bytes, path), false);
+                self.tell_loss(&mut shared.flows, &mut shared.schedule, now, (bytes, path), false);
             }
             next = next.into_iter().chain(due).reduce(Instant::min);
         }
@@ -204,7 +204,13 @@ impl Channel {
             if !sent.is(LOST | ACKNOWLEDGED) {
                 shared.counters.tail_probes += 1;
                 self.recovery.tail.probe_due = true;
-                self.take_from_path(shared, psn, &sent);
+                self.take_from_path(
+                    &shared.flows,
+                    &mut shared.schedule,
+                    &mut shared.send_blocks,
+                    psn,
+                    &sent,
+                );
                 self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
                 if shared.is_planted(Canary::ForgetProbed) {
                     self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
