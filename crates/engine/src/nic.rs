@@ -155,15 +155,15 @@ impl Nic {
         // What bypasses the transport has no header that would name the sender's channel.
         let bypasses = matches!(received.packet, Packet::Bypass(_));
         let Some((shared, channel)) = self.open(id) else {
-            return self.shared.drop(DropReason::NoChannel);
+            return self.shared.counters.drop(DropReason::NoChannel);
         };
         let is_stranger =
             !channel.is_peer(route, bypasses) && !shared.is_planted(Canary::TrustStrangers);
         if route.destination != own || is_stranger {
-            return shared.drop(DropReason::StaleIncarnation);
+            return shared.counters.drop(DropReason::StaleIncarnation);
         }
         if usize::from(route.path) >= channel.path_views().len() {
-            return shared.drop(DropReason::BadPath);
+            return shared.counters.drop(DropReason::BadPath);
         }
         if let Packet::Close(close) = &received.packet {
             let verdict = channel.handle_close(shared, now, close, route.path);
@@ -171,7 +171,7 @@ impl Nic {
             return verdict;
         }
         if !channel.is_open() {
-            return shared.drop(DropReason::NoChannel);
+            return shared.counters.drop(DropReason::NoChannel);
         }
         channel.note_heard(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
@@ -191,13 +191,7 @@ impl Nic {
             Packet::Bypass(bypass) => channel.handle_bypass(shared, now, bypass, received),
             Packet::Demand(demand) => channel.handle_demand(shared, now, demand, route.path),
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
-            Packet::Probe(probe) => channel.handle_probe(
-                &mut shared.counters,
-                &mut shared.schedule,
-                now,
-                probe,
-                route.path,
-            ),
+            Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
         };
         self.shared.held.set_cause(None);

@@ -21,7 +21,7 @@ pub(crate) use jetties::{Chosen, Jetties};
 pub(crate) use schedule::Schedule;
 
 use crate::answer::Answer;
-use crate::api::{Completion, CompletionKind, DropReason, Event, SegmentId, Status};
+use crate::api::{Completion, CompletionKind, Event, SegmentId, Status};
 use crate::canary::Canary;
 use crate::counters::Counters;
 use crate::flow::Flows;
@@ -30,7 +30,6 @@ use crate::jetty::Receive;
 use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
 use crate::order::{Incomplete, Initiator, Key, Trackers};
-use crate::placement::Verdict;
 use crate::pool::{Index, Pool};
 use crate::puts::Puts;
 use crate::random::Random;
@@ -70,11 +69,6 @@ impl Shared {
     #[inline]
     pub(crate) fn is_planted(&self, canary: Canary) -> bool {
         self.config.is_planted(canary)
-    }
-
-    pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {
-        self.counters.drops[reason as usize] += 1;
-        Verdict::Drop(reason)
     }
 
     /// Reports that nothing of a Jetty is under way any more, if it takes no more operations.

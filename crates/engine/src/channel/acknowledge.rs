@@ -83,7 +83,7 @@ impl Channel {
     ) -> Verdict {
         let selective = ack.flags.contains(AckFlags::SELECTIVE);
         if !self.tp.is_used(ack.cumulative) || (selective && !self.tp.is_used(ack.sack.highest)) {
-            return shared.drop(DropReason::BadAcknowledgement);
+            return shared.counters.drop(DropReason::BadAcknowledgement);
         }
         shared.counters.acks_received += 1;
         self.path_answered(&mut shared.counters, &mut shared.events, &mut shared.schedule, path);

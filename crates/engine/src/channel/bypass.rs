@@ -235,7 +235,7 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         if !self.may_bypass() {
-            return shared.drop(DropReason::NotAgreed);
+            return shared.counters.drop(DropReason::NotAgreed);
         }
         let path = received.route.path;
         match bypass.operation {
@@ -260,7 +260,7 @@ impl Channel {
         path: u8,
     ) -> Verdict {
         if access.length > BYPASS_BYTES {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         let mut answer = self.answer(bypass, true, path);
         match shared.segments.check(&access, Rights::READ) {
@@ -272,7 +272,7 @@ impl Channel {
         }
         let holds = answer.refusal.is_none();
         let Some(index) = shared.answers.add(answer) else {
-            return shared.drop(DropReason::MessagePool);
+            return shared.counters.drop(DropReason::MessagePool);
         };
         if holds {
             shared.segments.hold(answer.gather.segment.number());
@@ -289,7 +289,7 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         if access.length != received.payload || access.length > BYPASS_BYTES {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         let answer = self.answer(bypass, false, received.route.path);
         let checked = shared.segments.check(&access, Rights::WRITE);
@@ -298,14 +298,14 @@ impl Channel {
             self.bypass.floor = bypass.oldest;
         }
         let Some(place) = self.bypass.place(bypass.number) else {
-            return shared.drop(DropReason::Duplicate);
+            return shared.counters.drop(DropReason::Duplicate);
         };
         let bit = 1 << place;
         let again = self.bypass.seen & bit != 0 && !shared.is_planted(Canary::StoreAgain);
         let pending = again && self.bypass.done & bit == 0;
         if pending {
             // Its answer follows when it is in place.
-            return shared.drop(DropReason::Duplicate);
+            return shared.counters.drop(DropReason::Duplicate);
         }
         // A copy is answered as the first one was: that answer may have been lost.
         let failed = self.bypass.failed & bit != 0 && !shared.is_planted(Canary::ForgetUnplaced);
@@ -318,7 +318,7 @@ impl Channel {
         }
         let answer = Answer { refusal, ..answer };
         let Some(index) = shared.answers.add(answer) else {
-            return shared.drop(DropReason::MessagePool);
+            return shared.counters.drop(DropReason::MessagePool);
         };
         let target = match checked {
             Ok((_, target)) if !again => target,
@@ -346,7 +346,7 @@ impl Channel {
         refusal: Option<Refusal>,
     ) -> Verdict {
         let pending = self.bypass.pending[(bypass.number % WINDOW) as usize];
-        let Some(index) = pending else { return shared.drop(DropReason::NoRead) };
+        let Some(index) = pending else { return shared.counters.drop(DropReason::NoRead) };
         let message = shared.messages[index];
         let is_load = matches!(message.body, Body::Load(_));
         let answers_load = matches!(bypass.operation, BypassOperation::LoadResponse { .. });
@@ -355,11 +355,11 @@ impl Channel {
             && message.jetty == bypass.jetty
             && message.placed == 0;
         if !is_it {
-            return shared.drop(DropReason::NoRead);
+            return shared.counters.drop(DropReason::NoRead);
         }
         let wanted = if is_load { message.local.length } else { 0 };
         if refusal.is_none() && received.payload != wanted {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         if refusal.is_some() || wanted == 0 {
             let status = refusal.map_or(Status::Success, status_of);

@@ -158,7 +158,7 @@ impl Channel {
         let ahead = close.next.distance_from(self.tp.receive().base());
         let is_outside = ahead < 0 || ahead > shared.config.limits().window_packets as i32;
         if is_outside && !shared.is_planted(Canary::TrustCloses) {
-            return shared.drop(DropReason::BadClose);
+            return shared.counters.drop(DropReason::BadClose);
         }
         match self.life.state {
             State::Closing if close.answer => {

@@ -19,20 +19,20 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         let Some(datagrams) = &mut self.datagrams else {
-            return shared.drop(DropReason::NotAgreed);
+            return shared.counters.drop(DropReason::NotAgreed);
         };
         let data = as_data(datagram);
         let payload = received.payload;
         let length = match datagram.operation {
             Operation::Write { access } | Operation::WriteImmediate { access, .. } => access.length,
             Operation::Send { length, .. } | Operation::SendImmediate { length, .. } => length,
-            _ => return shared.drop(DropReason::Malformed),
+            _ => return shared.counters.drop(DropReason::Malformed),
         };
         if length != payload || payload > self.mtu {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         if !datagrams.accept(datagram.number) && !shared.is_planted(Canary::RepeatDatagrams) {
-            return shared.drop(DropReason::Duplicate);
+            return shared.counters.drop(DropReason::Duplicate);
         }
         let (target, purpose) = if let Operation::Write { access } = datagram.operation {
             match shared.segments.check(&access, Rights::WRITE) {

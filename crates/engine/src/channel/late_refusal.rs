@@ -145,7 +145,7 @@ impl Channel {
         }
         self.fail_acknowledged(shared, now, nak);
         // A void under way that names another message has to be replaced, too.
-        self.send_void(shared, nak.psn);
+        self.send_void(&shared.flows, &mut shared.schedule, &mut shared.send_blocks, nak.psn);
         self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }

@@ -223,8 +223,7 @@ impl Channel {
 
     pub(crate) fn handle_probe(
         &mut self,
-        counters: &mut Counters,
-        schedule: &mut Schedule,
+        shared: &mut Shared,
         now: Instant,
         probe: &Probe,
         path: u8,
@@ -232,11 +231,17 @@ impl Channel {
         match probe.turn_ns {
             Some(turn_ns) => {
                 let turn = Duration::from_ns(u64::from(turn_ns));
-                self.note_answer(counters, schedule, now, (probe.number, path), turn);
+                self.note_answer(
+                    &mut shared.counters,
+                    &mut shared.schedule,
+                    now,
+                    (probe.number, path),
+                    turn,
+                );
             }
             None => {
                 if self.probes.echoes.push(Echo { number: probe.number, path, at: now }) {
-                    self.mark_urgent(schedule);
+                    self.mark_urgent(&mut shared.schedule);
                 }
             }
         }

@@ -50,12 +50,12 @@ impl Channel {
         }
         if !self.acks.has_room_for(data.psn == self.tp.receive().base()) {
             self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
-            return shared.drop(DropReason::Withheld);
+            return shared.counters.drop(DropReason::Withheld);
         }
         let judgement = self.judge(shared, now, data, received.payload);
         if let Judgement::Drop(reason) = judgement {
             self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
-            return shared.drop(reason);
+            return shared.counters.drop(reason);
         }
         if !again && self.tp.receive_mut().record(data.psn, &mut shared.bitmap_blocks) {
             shared.counters.blocks_freed_early += 1;
@@ -119,13 +119,13 @@ impl Channel {
                 self.acks.count_duplicate();
                 self.repeat_nak(&shared.config, &mut shared.schedule, psn);
                 self.acknowledge_soon(&mut shared.schedule);
-                shared.drop(DropReason::Duplicate)
+                shared.counters.drop(DropReason::Duplicate)
             }
             Unrecorded::BeyondWindow => {
                 self.acknowledge_soon(&mut shared.schedule);
-                shared.drop(DropReason::BeyondWindow)
+                shared.counters.drop(DropReason::BeyondWindow)
             }
-            Unrecorded::PoolExhausted => shared.drop(DropReason::BitmapPool),
+            Unrecorded::PoolExhausted => shared.counters.drop(DropReason::BitmapPool),
         }
     }
 

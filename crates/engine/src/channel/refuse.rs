@@ -12,12 +12,13 @@ use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
 use crate::counters::Counters;
+use crate::flow::Flows;
 use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Message, MessagePlace, Outcome, OvertakingPlan};
 use crate::placement::Verdict;
 use crate::pool::{Index, Pool};
-use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
+use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, UNCOUNTED, VOID};
 use crate::shared::{Config, Schedule, Shared};
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
 
@@ -178,12 +179,12 @@ impl Channel {
         path: u8,
     ) -> Verdict {
         if !self.tp.is_in_window(nak.psn) {
-            return shared.drop(DropReason::BadAcknowledgement);
+            return shared.counters.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
         let is_late = shared.messages[sent.message()].number != nak.message;
         if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
-            return shared.drop(DropReason::BadAcknowledgement);
+            return shared.counters.drop(DropReason::BadAcknowledgement);
         }
         self.path_answered(&mut shared.counters, &mut shared.events, &mut shared.schedule, path);
         if is_late {
@@ -197,7 +198,7 @@ impl Channel {
             return Verdict::Done;
         }
         self.send.end_late_refusal(nak.psn);
-        self.send_void(shared, nak.psn);
+        self.send_void(&shared.flows, &mut shared.schedule, &mut shared.send_blocks, nak.psn);
         let wait = match nak.reason {
             Refusal::OutOfOrder => shared.config.profile().not_ready_delay,
             _ => Duration::from_us(u64::from(nak.retry_after_us)),
@@ -208,20 +209,20 @@ impl Channel {
     }
 
     /// A packet of ours is to be replaced by a void, which confirms that its refusal is known.
-    pub(super) fn send_void(&mut self, shared: &mut Shared, psn: Psn) {
-        let record = self.send.record(psn, &mut shared.send_blocks);
+    pub(super) fn send_void(
+        &mut self,
+        flows: &Flows,
+        schedule: &mut Schedule,
+        send_blocks: &mut SendBlocks,
+        psn: Psn,
+    ) {
+        let record = self.send.record(psn, send_blocks);
         record.flags |= VOID;
         let sent = *record;
         if !sent.is(LOST) {
-            self.take_from_path(
-                &shared.flows,
-                &mut shared.schedule,
-                &mut shared.send_blocks,
-                psn,
-                &sent,
-            );
+            self.take_from_path(flows, schedule, send_blocks, psn, &sent);
             // It was not declared lost, so there is nothing to revoke if the peer acknowledges it.
-            self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
+            self.send.record(psn, send_blocks).flags |= UNCOUNTED;
         }
     }
 

@@ -7,6 +7,7 @@ use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use fairway_wire::JettyId;
 
+/// One tracker for each Jetty of a peer whose operations need order.
 pub(crate) struct Trackers {
     trackers: Keyed<Tracker>,
     /// In-order receives that wait to complete, listed by their trackers. There is room for as many

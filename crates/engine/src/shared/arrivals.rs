@@ -4,6 +4,7 @@ use crate::arrival::{Arrival, Turn};
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 
+/// The records of messages of peers that are being received.
 pub(crate) struct Arrivals {
     pool: Pool<Arrival>,
     /// Messages in memory order that had to wait for their turn, and are not over.

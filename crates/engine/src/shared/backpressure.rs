@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use fairway_policy::CreditPolicy;
 
+/// The policy that grants credit to peers, and whether peers and this NIC are to slow down.
 #[derive(Default)]
 pub(crate) struct Backpressure {
     /// The policy that grants credit to senders; `None` grants all that is requested.

@@ -4,6 +4,7 @@ use crate::api::{Completion, CompletionQueueId, SetupError};
 use crate::completion::CompletionQueue;
 use alloc::vec::Vec;
 
+/// All completion queues, by number.
 pub(crate) struct CompletionQueues {
     queues: Vec<Option<CompletionQueue<Completion>>>,
 }

@@ -4,6 +4,7 @@ use crate::canary::Canary;
 use crate::limits::{Limits, Profile};
 use fairway_wire::Cna;
 
+/// The address, limits and profile of a NIC, which do not change.
 pub(crate) struct Config {
     address: Cna,
     limits: Limits,

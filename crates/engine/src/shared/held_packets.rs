@@ -7,6 +7,7 @@ use crate::pool::Index;
 use crate::tpg::ChannelGroups;
 use alloc::vec::Vec;
 
+/// The records of packets that wait to be executed, and the order in which they are.
 pub(crate) struct HeldPackets {
     pool: HeldPool,
     /// Held packets whose turn has come.

@@ -19,6 +19,7 @@ use fairway_wire::{JettyId, Refusal, Target};
 /// Numbers below this one are well-known: only a caller that asks for one gets it (UB §8.2.2).
 const PUBLIC_JETTIES: u32 = 32;
 
+/// All Jetties and Jetty groups, by number, and the receives that are posted to them.
 pub(crate) struct Jetties {
     jetties: Vec<Jetty>,
     /// By Jetty: how often an operation that finds no receive is tried again; `None` means that

@@ -9,6 +9,7 @@ use crate::pool::Index;
 use alloc::vec::Vec;
 use fairway_wire::Instant;
 
+/// Channels that have something to send, and channels that wait for a time.
 pub(crate) struct Schedule {
     /// By engine: channels that have data to send.
     ready: Vec<Ring<ChannelIndex>>,

@@ -229,7 +229,7 @@ impl Channel {
         let is_trusting = shared.is_planted(Canary::TrustCredits);
         let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
         shared.counters.credits_unasked += u64::from(accepted.is_unasked);
-        let Some(part) = accepted.bytes else { return shared.drop(DropReason::BadCredit) };
+        let Some(part) = accepted.bytes else { return shared.counters.drop(DropReason::BadCredit) };
         self.congestion.law_mut().on_credit(now, part);
         if part > 0 {
             self.trace(&mut shared.flows, now, || TraceEntry::Credit { bytes: part });
