@@ -55,7 +55,7 @@ pub(crate) struct Arrival {
     pub(crate) next_waiting: Option<Index<Arrival>>,
     /// Bytes in the stash.
     pub(crate) aside: u32,
-    /// It had to wait: it counts among `Shared::arrivals_waiting`.
+    /// It had to wait: it counts among those of `Arrivals::waiting`.
     pub(crate) has_waited: bool,
 }
 

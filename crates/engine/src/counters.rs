@@ -1,6 +1,7 @@
 //! What the NIC has done, in numbers that only grow.
 
 use crate::api::DropReason;
+use crate::placement::Verdict;
 
 /// Counts since the NIC was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,6 +108,12 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts a packet that is dropped. Returns what the caller of the NIC is to do with it.
+    pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {
+        self.drops[reason as usize] += 1;
+        Verdict::Drop(reason)
+    }
+
     /// Packets ignored for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]

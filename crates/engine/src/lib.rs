@@ -42,7 +42,6 @@ mod counters;
 mod flow;
 mod group;
 mod held;
-mod in_sequence;
 mod jetty;
 mod limits;
 mod mailbox;

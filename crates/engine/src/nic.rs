@@ -8,23 +8,21 @@ use crate::canary::Canary;
 use crate::channel::Channel;
 use crate::control::Processor;
 use crate::counters::Counters;
-use crate::deadlines::Deadlines;
 use crate::flow::Flows;
-use crate::held::{Cause, DueQueue, HeldPool};
-use crate::in_sequence::Sequencing;
-use crate::jetty::{Jetty, ReceiveSource};
+use crate::held::Cause;
 use crate::limits::{Limits, Profile};
-use crate::list::Ring;
 use crate::mailbox::Mailboxes;
 use crate::names::ChannelIndex;
-use crate::order::{Initiator, Keyed};
+use crate::order::{Initiator, Trackers};
 use crate::placement::{Execution, PlacementToken, Verdict};
 use crate::pool::Pool;
 use crate::puts::Puts;
 use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
 use crate::segment::Segments;
-use crate::shared::Shared;
+use crate::shared::{
+    Arrivals, Backpressure, CompletionQueues, Config, HeldPackets, Jetties, Schedule, Shared,
+};
 use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -82,58 +80,28 @@ impl Nic {
     /// If a limit is outside the range its documentation gives.
     pub fn new(cna: Cna, limits: &Limits, profile: &Profile, seed: u64) -> Nic {
         limits.assert_in_range();
-        let ring = || Ring::new(limits.channels);
-        let rings = || (0..limits.engines).map(|_| ring()).collect();
         let shared = Shared {
-            cna,
-            limits: *limits,
-            profile: *profile,
+            config: Config::new(cna, limits, profile),
             random: Random::new(seed),
             counters: Counters::default(),
-            groups: Pool::new(limits.groups),
-            failing: Vec::with_capacity(limits.jetties as usize),
-            taken: alloc::vec![0; limits.jetties as usize],
-            sources: ReceiveSource::own(limits.jetties),
-            sequencing: Sequencing::new(limits.jetties),
-            patience: alloc::vec![None; limits.jetties as usize],
             segments: Segments::new(limits.segments),
-            jetties: alloc::vec![Jetty::FREE; limits.jetties as usize],
-            receives: Pool::new(limits.receives),
-            queues: (0..limits.completion_queues).map(|_| None).collect(),
+            jetties: Jetties::new(limits),
+            queues: CompletionQueues::new(limits.completion_queues),
             messages: Pool::new(limits.messages),
-            arrivals: Pool::new(limits.arrivals),
-            arrivals_waiting: 0,
-            slots_open: 0,
-            parked: Pool::new(limits.receives),
+            arrivals: Arrivals::new(limits.arrivals),
             answers: Pool::new(limits.bypass_answers),
-            held: HeldPool::new(limits.held),
-            given_up: Vec::with_capacity(limits.arrivals as usize),
-            drained: Vec::with_capacity(limits.channels as usize),
-            due: DueQueue::default(),
-            cause: None,
-            leaving: None,
-            stash: None,
-            stash_packet: 0,
-            trackers: Keyed::new(limits.order_records),
+            held: HeldPackets::new(limits.held, limits.channels),
+            trackers: Trackers::new(limits.order_records, limits.receives),
             initiator: Initiator::new(limits.jetties, limits.order_records),
             mailboxes: Mailboxes::new(limits),
             puts: Puts::new(limits.put_streams),
             send_blocks: Pool::new(limits.send_blocks),
             bitmap_blocks: Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX)),
             events: VecDeque::with_capacity(256),
-            deadlines: Deadlines::new(limits.channels),
             flows: Flows::new(limits, profile),
-            credit: None,
-            pressure: false,
-            transmit_pressure: false,
+            backpressure: Backpressure::default(),
             channels: ChannelGroups::new(limits.channels),
-            ready: rings(),
-            urgent: rings(),
-            starved: ring(),
-            fed: ring(),
-            ends_held: false,
-            end_wanted: false,
-            canary: None,
+            schedule: Schedule::new(limits.engines, limits.channels),
         };
         let entry = |_| Entry { generation: 1, state: EntryState::Free };
         Nic {
@@ -182,20 +150,20 @@ impl Nic {
     fn take_in(&mut self, now: Instant, received: &Received, trimmed: bool) -> Verdict {
         let route = &received.route;
         let id = ChannelId(route.destination_tpn.value());
-        let own = self.shared.cna;
+        let own = self.shared.config.address();
         self.shared.flows.now = now;
         // What bypasses the transport has no header that would name the sender's channel.
         let bypasses = matches!(received.packet, Packet::Bypass(_));
         let Some((shared, channel)) = self.open(id) else {
-            return self.shared.drop(DropReason::NoChannel);
+            return self.shared.counters.drop(DropReason::NoChannel);
         };
         let is_stranger =
             !channel.is_peer(route, bypasses) && !shared.is_planted(Canary::TrustStrangers);
         if route.destination != own || is_stranger {
-            return shared.drop(DropReason::StaleIncarnation);
+            return shared.counters.drop(DropReason::StaleIncarnation);
         }
         if usize::from(route.path) >= channel.path_views().len() {
-            return shared.drop(DropReason::BadPath);
+            return shared.counters.drop(DropReason::BadPath);
         }
         if let Packet::Close(close) = &received.packet {
             let verdict = channel.handle_close(shared, now, close, route.path);
@@ -203,14 +171,14 @@ impl Nic {
             return verdict;
         }
         if !channel.is_open() {
-            return shared.drop(DropReason::NoChannel);
+            return shared.counters.drop(DropReason::NoChannel);
         }
         channel.note_heard(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.note_used(now);
         }
         let any = shared.is_planted(Canary::AnyCause);
-        shared.cause = Cause::of_packet(id, &received.packet, any);
+        shared.held.set_cause(Cause::of_packet(id, &received.packet, any));
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Of others a single packet is not repeated.
@@ -226,8 +194,8 @@ impl Nic {
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
         };
-        self.shared.cause = None;
-        if self.shared.credit.is_some() {
+        self.shared.held.set_cause(None);
+        if self.shared.backpressure.credit().is_some() {
             self.note_arrival(now, id, received, trimmed);
         }
         self.run_laws(now);
@@ -242,9 +210,10 @@ impl Nic {
     /// memory may have a new use.
     pub fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
         if let Some((shared, channel)) = self.open(token.channel) {
-            shared.cause = shared.cause_of(&token);
+            let cause = shared.cause_of(&token);
+            shared.held.set_cause(cause);
             channel.placed(shared, now, &token, old);
-            shared.cause = None;
+            shared.held.set_cause(None);
         }
         self.resume_channels();
     }
@@ -252,17 +221,17 @@ impl Nic {
     /// Drops what was given up while it waited. Channels that waited for packets that had been set
     /// aside may send again.
     fn resume_channels(&mut self) {
-        while let Some(index) = self.shared.given_up.pop() {
+        while let Some(index) = self.shared.arrivals.pop_given_up() {
             let channel = self.shared.arrivals[index].channel;
             if let Some(channel) = channel_of(&mut self.entries, channel) {
                 channel.drop_given_up(&mut self.shared, index);
             }
         }
-        while let Some(leader) = self.shared.drained.pop() {
+        while let Some(leader) = self.shared.held.pop_drained() {
             for member in self.shared.channels.get(leader).members() {
                 if let Some(channel) = channel_at(&mut self.entries, member) {
-                    channel.mark_urgent(&mut self.shared);
-                    channel.mark_ready(&mut self.shared);
+                    channel.mark_urgent(&mut self.shared.schedule);
+                    channel.mark_ready(&mut self.shared.schedule);
                 }
             }
         }
@@ -272,13 +241,13 @@ impl Nic {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.wake_flows(now);
         self.run_credit(now);
-        while let Some(index) = self.shared.deadlines.pop_due(now).map(ChannelIndex::of) {
+        while let Some(index) = self.shared.schedule.pop_due(now) {
             let EntryState::Open(channel) = &mut self.entries[index.number() as usize].state else {
                 continue;
             };
             channel.handle_timeout(&mut self.shared, now);
             let is_gone = channel.is_gone();
-            if !self.shared.channels.ended.is_empty() {
+            if self.shared.channels.has_ended() {
                 self.end_groups(now);
             } else if is_gone {
                 self.free_entry(index);
@@ -302,9 +271,7 @@ impl Nic {
     pub fn has_output(&mut self, engine: u32) -> bool {
         self.settle();
         let engine = engine as usize;
-        !self.shared.urgent[engine].is_empty()
-            || !self.shared.ready[engine].is_empty()
-            || self.turns[engine].channel.is_some()
+        self.shared.schedule.has_work(engine) || self.turns[engine].channel.is_some()
     }
 
     /// What happened to one channel lets others go on.
@@ -321,11 +288,11 @@ impl Nic {
     pub fn poll_engine(&mut self, now: Instant, engine: u32) -> Option<Transmit> {
         self.finish_datagram();
         let engine = engine as usize;
-        while let Some(index) = self.shared.urgent[engine].pop() {
+        while let Some(index) = self.shared.schedule.pop_urgent(engine) {
             let Some(channel) = channel_at(&mut self.entries, index) else { continue };
             channel.left_urgent();
             if let Some(transmit) = channel.next_control(&mut self.shared, now) {
-                channel.mark_urgent(&mut self.shared);
+                channel.mark_urgent(&mut self.shared.schedule);
                 return Some(transmit);
             }
             if channel.is_gone() {
@@ -343,7 +310,7 @@ impl Nic {
                     if let Some(index) = other {
                         self.pass_turn(index);
                     }
-                    let index = self.shared.ready[engine].pop()?;
+                    let index = self.shared.schedule.pop_ready(engine)?;
                     // Where flows take turns, a channel's is over when those of its flows are.
                     let whole = self.shared.flows.takes_turns;
                     let left = if whole { u32::MAX } else { CHANNEL_TURN_BYTES };
@@ -364,7 +331,7 @@ impl Nic {
             if let Some(channel) = channel_at(&mut self.entries, index) {
                 channel.left_ready();
                 if channel.take_round_end() {
-                    channel.mark_ready(&mut self.shared);
+                    channel.mark_ready(&mut self.shared.schedule);
                 }
             }
             self.turns[engine].channel = None;
@@ -375,12 +342,13 @@ impl Nic {
     /// [`Self::handle_packet`] and [`Self::handle_placed`]; each answer is to be carried out, in
     /// the order given, and followed by [`Self::handle_placed`].
     pub fn poll_execution(&mut self) -> Option<Execution> {
-        while let Some(index) = self.shared.pop_due() {
-            let channel = self.shared.held[index].channel;
+        while let Some(index) = self.shared.held.pop_due() {
+            let held = &self.shared.held[index];
+            let (channel, cause) = (held.channel, held.cause);
             let Some(channel) = channel_of(&mut self.entries, channel) else { continue };
-            self.shared.cause = self.shared.held[index].cause;
+            self.shared.held.set_cause(cause);
             let execution = channel.execute_held(&mut self.shared, index);
-            self.shared.cause = None;
+            self.shared.held.set_cause(None);
             if execution.is_some() {
                 return execution;
             }
@@ -392,7 +360,7 @@ impl Nic {
     /// The next completion of a queue.
     pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
         self.finish_datagram();
-        self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
+        self.shared.queues.pop(queue)
     }
 
     /// The next event.
@@ -403,7 +371,7 @@ impl Nic {
     /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let flows = self.shared.flows.wakes.earliest();
-        let all = [self.shared.deadlines.earliest(), flows, self.credit_at()];
+        let all = [self.shared.schedule.earliest_deadline(), flows, self.credit_at()];
         all.into_iter().flatten().reduce(Instant::min)
     }
 
@@ -420,15 +388,15 @@ impl Nic {
     fn pass_turn(&mut self, index: ChannelIndex) {
         if let Some(channel) = channel_at(&mut self.entries, index) {
             channel.left_ready();
-            channel.mark_ready(&mut self.shared);
+            channel.mark_ready(&mut self.shared.schedule);
         }
     }
 
     /// Channels for which send-window blocks have come free get back into the queue.
     fn feed(&mut self) {
-        while let Some(index) = self.shared.fed.pop() {
+        while let Some(index) = self.shared.schedule.pop_fed() {
             if let Some(channel) = channel_at(&mut self.entries, index) {
-                channel.fed(&mut self.shared);
+                channel.fed(&mut self.shared.schedule);
             }
         }
     }
@@ -436,7 +404,7 @@ impl Nic {
     /// Records that our own operations leave free, so that the reads of every peer can be
     /// answered: two NICs full of reads would wait for each other for ever.
     fn kept_for_answers(&self) -> u32 {
-        let wanted = self.open_channels.saturating_mul(self.shared.limits.read_slots);
+        let wanted = self.open_channels.saturating_mul(self.shared.config.limits().read_slots);
         wanted.min(self.shared.messages.capacity() / 2)
     }
 }

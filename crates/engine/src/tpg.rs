@@ -28,9 +28,9 @@ pub(crate) struct ChannelGroup {
     /// The peer asked for order when there was no record for it.
     pub(crate) orders_denied: bool,
     /// Packets that were set aside whose turn has come, and that are not in place.
-    pub(crate) draining: u32,
+    draining: u32,
     /// A channel of the group waits for those before it sends.
-    pub(crate) waits_for_drain: bool,
+    waits_for_drain: bool,
     /// The group is being closed, and payload whose turn had come is dropped: no acknowledgement
     /// may leave any more, by any of its channels.
     pub(crate) is_cut_off: bool,
@@ -44,7 +44,11 @@ pub(crate) struct ChannelGroups {
     /// By channel: what the operations weigh that it was given and that are not done.
     loads: Vec<u64>,
     /// Groups one of whose channels has ended, and how: the others end with it.
-    pub(crate) ended: Vec<(ChannelId, Status)>,
+    ended: Vec<(ChannelId, Status)>,
+    /// No peer may be declared dead now.
+    ends_held: bool,
+    /// A peer would have been declared dead since [`Self::hold_ends`] was called.
+    end_wanted: bool,
 }
 
 impl ChannelGroup {
@@ -63,6 +67,26 @@ impl ChannelGroup {
         is_cut_off: false,
     };
 
+    /// The turn of a packet that was set aside has come.
+    pub(crate) fn begin_draining(&mut self) {
+        self.draining += 1;
+    }
+
+    /// A packet that was set aside is in place, or dropped. True if it was the last one, and a
+    /// channel of the group waited for that.
+    pub(crate) fn end_draining(&mut self) -> bool {
+        self.draining -= 1;
+        self.draining == 0 && core::mem::take(&mut self.waits_for_drain)
+    }
+
+    /// True if packets that were set aside, and whose turn has come, are not in place yet.
+    /// [`Self::end_draining`] then reports when they are.
+    pub(crate) fn awaits_draining(&mut self) -> bool {
+        let draining = self.draining > 0;
+        self.waits_for_drain |= draining;
+        draining
+    }
+
     /// The indices of its channels, the leader first.
     pub(crate) fn members(&self) -> impl Iterator<Item = ChannelIndex> + use<> {
         let members = self.members.into_iter().take(usize::from(self.count));
@@ -76,6 +100,8 @@ impl ChannelGroups {
             groups: alloc::vec![ChannelGroup::EMPTY; channels as usize],
             loads: alloc::vec![0; channels as usize],
             ended: Vec::with_capacity(MEMBERS_MAX),
+            ends_held: false,
+            end_wanted: false,
         }
     }
 
@@ -107,6 +133,34 @@ impl ChannelGroups {
         let group = &mut self.groups[leader.number() as usize];
         group.open = group.open.saturating_sub(1);
         group.open == 0
+    }
+
+    /// One channel of a group has ended: the others have to.
+    pub(crate) fn end(&mut self, leader: ChannelId, status: Status) {
+        self.ended.push((leader, status));
+    }
+
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Takes a group that [`Self::end`] has named.
+    #[inline]
+    pub(crate) fn pop_ended(&mut self) -> Option<(ChannelId, Status)> {
+        self.ended.pop()
+    }
+
+    /// Sets whether peers may be declared dead. True if a peer would have been since the last call.
+    pub(crate) fn hold_ends(&mut self, held: bool) -> bool {
+        self.ends_held = held;
+        core::mem::take(&mut self.end_wanted)
+    }
+
+    /// True if a peer may be declared dead now. Otherwise [`Self::hold_ends`] reports the attempt.
+    pub(crate) fn try_end(&mut self) -> bool {
+        self.end_wanted |= self.ends_held;
+        !self.ends_held
     }
 
     /// The member that is to take an operation: the one that has least to do, unless the one that

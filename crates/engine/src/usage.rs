@@ -147,15 +147,15 @@ impl Nic {
             jetties: self.jetties_in_use(),
             segments: shared.segments.in_use(),
             messages: shared.messages.in_use(),
-            receives: shared.receives.in_use(),
+            receives: shared.jetties.receives_in_use(),
             arrivals: shared.arrivals.in_use(),
             order_records: shared.initiator.records_in_use()
                 + shared.initiator.sequences.in_use()
                 + shared.trackers.in_use(),
-            parked: shared.parked.in_use(),
+            parked: shared.trackers.parked_in_use(),
             held: shared.held.in_use(),
             bypass_answers: shared.answers.in_use(),
-            groups: shared.groups.in_use(),
+            groups: shared.jetties.groups_in_use(),
             mailboxes: mailboxes.mailboxes,
             mailbox_buffers: mailboxes.buffers,
             put_streams: mailboxes.streams + shared.puts.in_use(),
@@ -163,12 +163,7 @@ impl Nic {
             flows: shared.flows.in_use(),
             send_blocks: shared.send_blocks.in_use(),
             bitmap_blocks: shared.bitmap_blocks.in_use(),
-            completions_reserved: shared
-                .queues
-                .iter()
-                .flatten()
-                .map(|queue| queue.reserved())
-                .sum(),
+            completions_reserved: shared.queues.reserved(),
         }
     }
 }

@@ -9,7 +9,8 @@ use super::TpChannel;
 use super::path_set::PathSet;
 use super::trimmed::Trimmed;
 use crate::canary::Canary;
-use crate::shared::Shared;
+use crate::pool::Pool;
+use crate::shared::{Config, Shared};
 use fairway_wire::{
     Ack, AckFlags, Data, ECHO_DELAY_UNIT_NS, Instant, Msn, Nak, Psn, SACK_BITS, Sack,
 };
@@ -189,14 +190,14 @@ impl AckState {
                 ack.flags = ack.flags.with(AckFlags::ECHO_RETRY);
             }
         }
-        if shared.pressure {
+        if shared.backpressure.slows_peers() {
             ack.flags = ack.flags.with(AckFlags::PRESSURE);
         }
         if self.learned.is_some() {
             ack.flags = ack.flags.with(AckFlags::LEARNED);
         }
         if tp.receive().end().distance_from(cumulative) > 1 {
-            self.add_map(shared, tp, &mut ack);
+            self.add_map(&shared.config, &shared.bitmap_blocks, tp, &mut ack);
             shared.counters.selective_acks_sent += 1;
         }
         shared.counters.acks_sent += 1;
@@ -207,15 +208,21 @@ impl AckState {
     }
 
     /// Reports what has arrived beyond the gap.
-    fn add_map(&mut self, shared: &Shared, tp: &TpChannel, ack: &mut Ack) {
+    fn add_map(
+        &mut self,
+        config: &Config,
+        bitmap_blocks: &Pool<u16>,
+        tp: &TpChannel,
+        ack: &mut Ack,
+    ) {
         let end = tp.receive().end();
         let base = self.map_base(ack.cumulative.next(), end);
-        let bitmap = tp.receive().map(base, &shared.bitmap_blocks);
+        let bitmap = tp.receive().map(base, bitmap_blocks);
         ack.sack = Sack { base, highest: end.minus(1), bitmap };
         self.withheld
-            .restrict(&mut ack.sack, !shared.is_planted(Canary::AcknowledgeBeforePlacement));
+            .restrict(&mut ack.sack, !config.is_planted(Canary::AcknowledgeBeforePlacement));
         ack.flags = ack.flags.with(AckFlags::SELECTIVE);
-        if end.distance_from(ack.cumulative.next()) > shared.profile.reorder_tolerance as i32 {
+        if end.distance_from(ack.cumulative.next()) > config.profile().reorder_tolerance as i32 {
             ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);
         }
     }

@@ -7,7 +7,7 @@ use crate::canary::Canary;
 use crate::control::TraceEntry;
 use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
-use crate::shared::Shared;
+use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, Sack};
 
@@ -39,24 +39,27 @@ impl Channel {
         let gap = self.tp.receive().end().distance_from(self.tp.receive().base());
         // A peer keeps its answers until it knows that they have arrived, and has room for as many
         // as we may have questions, twice.
-        let every = shared.profile.acknowledge_every.min(self.slots.reads());
-        if asked || unacknowledged >= every || gap > shared.profile.reorder_tolerance as i32 {
-            self.acknowledge_soon(shared);
+        let every = shared.config.profile().acknowledge_every.min(self.slots.reads());
+        if asked
+            || unacknowledged >= every
+            || gap > shared.config.profile().reorder_tolerance as i32
+        {
+            self.acknowledge_soon(&mut shared.schedule);
         } else if !self.timers.is_armed(Timer::Acknowledge) {
-            let at = now + shared.profile.acknowledge_delay;
-            self.arm(shared, Timer::Acknowledge, at);
+            let at = now + shared.config.profile().acknowledge_delay;
+            self.arm(&mut shared.schedule, Timer::Acknowledge, at);
         }
     }
 
-    pub(crate) fn acknowledge_soon(&mut self, shared: &mut Shared) {
+    pub(crate) fn acknowledge_soon(&mut self, schedule: &mut Schedule) {
         self.acks.hasten();
-        self.mark_urgent(shared);
+        self.mark_urgent(schedule);
     }
 
     /// What has come and is not acknowledged yet, is.
-    pub(crate) fn acknowledge_what_waits(&mut self, shared: &mut Shared) {
+    pub(crate) fn acknowledge_what_waits(&mut self, schedule: &mut Schedule) {
         if self.is_open() && self.acks.has_unacknowledged() {
-            self.acknowledge_soon(shared);
+            self.acknowledge_soon(schedule);
         }
     }
 
@@ -80,13 +83,13 @@ impl Channel {
     ) -> Verdict {
         let selective = ack.flags.contains(AckFlags::SELECTIVE);
         if !self.tp.is_used(ack.cumulative) || (selective && !self.tp.is_used(ack.sack.highest)) {
-            return shared.drop(DropReason::BadAcknowledgement);
+            return shared.counters.drop(DropReason::BadAcknowledgement);
         }
         shared.counters.acks_received += 1;
-        self.path_answered(shared, path);
+        self.path_answered(&mut shared.counters, &mut shared.events, &mut shared.schedule, path);
         if ack.flags.contains(AckFlags::REQUEST) {
             self.acks.answer_by(path);
-            self.acknowledge_soon(shared);
+            self.acknowledge_soon(&mut shared.schedule);
         }
         self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
         self.note_learned(shared, ack);
@@ -97,14 +100,14 @@ impl Channel {
             self.digest_map(shared, &ack.sack, &mut gain);
         }
         if gain.packets > 0 {
-            self.progressed(shared, now);
+            self.progressed(&shared.config, &mut shared.schedule, now);
         }
         self.tell_policy(shared, now, ack, path, round_trip, &gain);
         // An acknowledgement that was overtaken says what was missing then, not now.
         if selective && ack.cumulative.next() == self.tp.oldest() {
             self.detect_losses(shared, now, ack, gain.paths);
         }
-        self.mark_ready(shared);
+        self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }
 
@@ -144,7 +147,7 @@ impl Channel {
         }
         self.paths.note_round_trip(sent.path, sample);
         self.recovery.note_round_trip(sample);
-        self.suspect(shared, sent.path, Some(sample));
+        self.suspect(&mut shared.schedule, shared.flows.now, sent.path, Some(sample));
         Some(sample)
     }
 
@@ -172,7 +175,7 @@ impl Channel {
         }
         self.tp.advance(to);
         if self.send.retire(from, to, &mut shared.send_blocks) {
-            self.feed_starved(shared);
+            self.feed_starved(&mut shared.schedule);
         }
     }
 
@@ -222,20 +225,20 @@ impl Channel {
     }
 
     /// Something new was acknowledged: the retransmission timer starts over.
-    fn progressed(&mut self, shared: &mut Shared, now: Instant) {
+    fn progressed(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
         let recovering = self.recovery.end_backoff();
-        self.tail_shrank(shared, now);
+        self.tail_shrank(schedule, now);
         if self.tp.is_idle() {
             self.timers.disarm(Timer::Retransmit);
         } else if recovering {
             // The probe came through: look at once what else it proves lost.
-            self.arm(shared, Timer::Retransmit, now);
+            self.arm(schedule, Timer::Retransmit, now);
         } else {
             // Round trips are known better now than when the timer was armed.
-            let at = now + self.recovery.timeout(&shared.profile);
+            let at = now + self.recovery.timeout(config.profile());
             let armed = self.timers.deadline(Timer::Retransmit);
             if armed.is_some_and(|armed| at.is_before(armed)) {
-                self.arm(shared, Timer::Retransmit, at);
+                self.arm(schedule, Timer::Retransmit, at);
             }
         }
     }
@@ -254,7 +257,7 @@ impl Channel {
             shared.counters.spurious += u64::from(duplicates);
             self.recovery.note_hasty();
             self.congestion.law_mut().on_spurious(now, duplicates);
-            self.trace(shared, now, || TraceEntry::Spurious { packets: duplicates });
+            self.trace(&mut shared.flows, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
             // Called lost, and here before it was sent again: undone as RFC 4015 has it.
@@ -280,14 +283,14 @@ impl Channel {
             marked_packets,
             bytes_in_flight: u64::from(self.tp.flight()),
             hint: ack.hint,
-            pressure: asks_to_slow_down || shared.transmit_pressure,
+            pressure: asks_to_slow_down || shared.backpressure.slows_transmission(),
             window_limited: self.congestion.take_limit(),
             endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
         };
         self.congestion.law_mut().on_ack(&sample);
         shared.counters.acks_told += 1;
-        self.trace_ack(shared, &sample);
-        self.ask_for_credit(shared, now);
+        self.trace_ack(&mut shared.flows, &sample);
+        self.ask_for_credit(&mut shared.schedule, now);
     }
 }

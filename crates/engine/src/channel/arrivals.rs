@@ -39,7 +39,7 @@ impl Channel {
             return;
         }
         self.forget_slot(&arrival, index);
-        shared.free_arrival(index);
+        shared.arrivals.free(index);
     }
 
     /// Drops what is known of a message; a receive it took goes back to its Jetty.
@@ -47,7 +47,7 @@ impl Channel {
         self.abandon_arrival(shared, index);
         let arrival = shared.arrivals[index];
         self.forget_slot(&arrival, index);
-        shared.free_arrival(index);
+        shared.arrivals.free(index);
     }
 
     /// Ends a message on its way into a receive of a Jetty that has ended: the receive is flushed,
@@ -68,7 +68,7 @@ impl Channel {
         self.abandon_arrival(shared, index);
         shared.arrivals[index].untold = response.is_none().then_some(Refusal::NoJetty);
         if !arrival.has_slot {
-            shared.free_arrival(index);
+            shared.arrivals.free(index);
         }
     }
 
@@ -102,7 +102,7 @@ impl Channel {
             self.unreserve_answer(shared, response);
         }
         if let Some(receive) = receive {
-            shared.return_receive(jetty, receive);
+            shared.jetties.return_receive(jetty, receive);
         }
         self.drop_parts(shared, index);
     }

@@ -1,21 +1,20 @@
 //! What must hold between any two calls, checked on demand.
 
 use super::Channel;
-use crate::send_window::{ACKNOWLEDGED, LOST};
-use crate::shared::Shared;
+use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks};
 
 impl Channel {
     /// Recounts what is in flight.
     ///
     /// # Panics
     /// If a count is wrong: our own mistake, never a peer's.
-    pub(crate) fn audit(&mut self, shared: &mut Shared) {
+    pub(crate) fn audit(&mut self, send_blocks: &mut SendBlocks) {
         let mut flight = 0;
         let (mut lost, mut lost_bytes) = (0, 0);
         let mut on_path = alloc::vec![0; self.paths.count()];
         let mut psn = self.tp.oldest();
         while psn != self.tp.next() {
-            let sent = *self.send.record(psn, &mut shared.send_blocks);
+            let sent = *self.send.record(psn, send_blocks);
             if sent.is(LOST) && !sent.is(ACKNOWLEDGED) {
                 lost += 1;
                 lost_bytes += u64::from(sent.bytes);
@@ -27,7 +26,7 @@ impl Channel {
         }
         assert_eq!(flight, self.tp.flight(), "bytes in flight");
         self.paths.audit(&on_path);
-        self.send.audit(lost, lost_bytes, &mut shared.send_blocks);
+        self.send.audit(lost, lost_bytes, send_blocks);
         assert!(!self.congestion.is_overdrawn(), "credit that was not requested");
     }
 }

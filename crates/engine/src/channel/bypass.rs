@@ -20,8 +20,8 @@ use crate::canary::Canary;
 use crate::list::List;
 use crate::message::{Body, Message, MessagePlace};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
-use crate::pool::Index;
-use crate::shared::Shared;
+use crate::pool::{Index, Pool};
+use crate::shared::{Schedule, Shared};
 use fairway_wire::{
     Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
 };
@@ -117,7 +117,7 @@ impl Channel {
     pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Bypassing;
         self.bypass.sending.push_back(&mut shared.messages, index);
-        self.mark_urgent(shared);
+        self.mark_urgent(&mut shared.schedule);
     }
 
     /// The next packet that bypasses the transport: an answer, or a question of ours.
@@ -185,7 +185,7 @@ impl Channel {
             self.bypass.oldest = self.bypass.oldest.wrapping_add(1);
         }
         if !self.bypass.waiting.is_empty() {
-            self.mark_urgent(shared);
+            self.mark_urgent(&mut shared.schedule);
         }
         shared.complete_message(index, status);
         self.release(shared, index);
@@ -235,7 +235,7 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         if !self.may_bypass() {
-            return shared.drop(DropReason::NotAgreed);
+            return shared.counters.drop(DropReason::NotAgreed);
         }
         let path = received.route.path;
         match bypass.operation {
@@ -260,7 +260,7 @@ impl Channel {
         path: u8,
     ) -> Verdict {
         if access.length > BYPASS_BYTES {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         let mut answer = self.answer(bypass, true, path);
         match shared.segments.check(&access, Rights::READ) {
@@ -272,12 +272,12 @@ impl Channel {
         }
         let holds = answer.refusal.is_none();
         let Some(index) = shared.answers.add(answer) else {
-            return shared.drop(DropReason::MessagePool);
+            return shared.counters.drop(DropReason::MessagePool);
         };
         if holds {
             shared.segments.hold(answer.gather.segment.number());
         }
-        self.owe_answer(shared, index);
+        self.owe_answer(&mut shared.answers, &mut shared.schedule, index);
         Verdict::Done
     }
 
@@ -289,7 +289,7 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         if access.length != received.payload || access.length > BYPASS_BYTES {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         let answer = self.answer(bypass, false, received.route.path);
         let checked = shared.segments.check(&access, Rights::WRITE);
@@ -298,14 +298,14 @@ impl Channel {
             self.bypass.floor = bypass.oldest;
         }
         let Some(place) = self.bypass.place(bypass.number) else {
-            return shared.drop(DropReason::Duplicate);
+            return shared.counters.drop(DropReason::Duplicate);
         };
         let bit = 1 << place;
         let again = self.bypass.seen & bit != 0 && !shared.is_planted(Canary::StoreAgain);
         let pending = again && self.bypass.done & bit == 0;
         if pending {
             // Its answer follows when it is in place.
-            return shared.drop(DropReason::Duplicate);
+            return shared.counters.drop(DropReason::Duplicate);
         }
         // A copy is answered as the first one was: that answer may have been lost.
         let failed = self.bypass.failed & bit != 0 && !shared.is_planted(Canary::ForgetUnplaced);
@@ -318,12 +318,12 @@ impl Channel {
         }
         let answer = Answer { refusal, ..answer };
         let Some(index) = shared.answers.add(answer) else {
-            return shared.drop(DropReason::MessagePool);
+            return shared.counters.drop(DropReason::MessagePool);
         };
         let target = match checked {
             Ok((_, target)) if !again => target,
             _ => {
-                self.owe_answer(shared, index);
+                self.owe_answer(&mut shared.answers, &mut shared.schedule, index);
                 return Verdict::Done;
             }
         };
@@ -331,7 +331,7 @@ impl Channel {
         shared.counters.stores_done += 1;
         let token = self.bypass_token(bypass.number, Purpose::Stored(index), received.payload);
         if access.length == 0 {
-            self.end_store(shared, index, token.message, None);
+            self.end_store(&mut shared.answers, &mut shared.schedule, index, token.message, None);
             return Verdict::Done;
         }
         Verdict::Place(Placement { target, token })
@@ -346,7 +346,7 @@ impl Channel {
         refusal: Option<Refusal>,
     ) -> Verdict {
         let pending = self.bypass.pending[(bypass.number % WINDOW) as usize];
-        let Some(index) = pending else { return shared.drop(DropReason::NoRead) };
+        let Some(index) = pending else { return shared.counters.drop(DropReason::NoRead) };
         let message = shared.messages[index];
         let is_load = matches!(message.body, Body::Load(_));
         let answers_load = matches!(bypass.operation, BypassOperation::LoadResponse { .. });
@@ -355,11 +355,11 @@ impl Channel {
             && message.jetty == bypass.jetty
             && message.place != MessagePlace::Placing;
         if !is_it {
-            return shared.drop(DropReason::NoRead);
+            return shared.counters.drop(DropReason::NoRead);
         }
         let wanted = if is_load { message.local.length } else { 0 };
         if refusal.is_none() && received.payload != wanted {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         if refusal.is_some() || wanted == 0 {
             let status = refusal.map_or(Status::Success, status_of);
@@ -390,12 +390,13 @@ impl Channel {
     /// A store of the peer's has been done, or is refused.
     pub(crate) fn end_store(
         &mut self,
-        shared: &mut Shared,
+        answers: &mut Pool<Answer>,
+        schedule: &mut Schedule,
         index: Index<Answer>,
         number: Msn,
         refusal: Option<Refusal>,
     ) {
-        let Some(&answer) = shared.answers.get(index) else { return };
+        let Some(&answer) = answers.get(index) else { return };
         if answer.channel != Some(self.index()) || Msn::new(answer.number) != number {
             return;
         }
@@ -404,8 +405,8 @@ impl Channel {
             self.bypass.done |= 1 << below;
             self.bypass.failed |= u64::from(refusal.is_some()) << below;
         }
-        shared.answers[index].refusal = refusal;
-        self.owe_answer(shared, index);
+        answers[index].refusal = refusal;
+        self.owe_answer(answers, schedule, index);
     }
 
     /// What a load of ours asked for is in place, or could not be placed.
@@ -443,13 +444,18 @@ impl Channel {
         }
     }
 
-    fn owe_answer(&mut self, shared: &mut Shared, index: Index<Answer>) {
+    fn owe_answer(
+        &mut self,
+        answers: &mut Pool<Answer>,
+        schedule: &mut Schedule,
+        index: Index<Answer>,
+    ) {
         match self.bypass.answers.1 {
             None => self.bypass.answers.0 = Some(index),
-            Some(last) => shared.answers[last].next = Some(index),
+            Some(last) => answers[last].next = Some(index),
         }
         self.bypass.answers.1 = Some(index);
-        self.mark_urgent(shared);
+        self.mark_urgent(schedule);
     }
 
     fn pop_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
@@ -468,7 +474,7 @@ impl Channel {
         let (number, jetty) = (answer.number, answer.jetty);
         Some(Transmit {
             channel: self.id,
-            route: self.route(shared, answer.path),
+            route: self.route(&shared.config, answer.path),
             packet: Packet::Bypass(Bypass { number, oldest: 0, jetty, operation }),
             gather: answer.gather,
         })

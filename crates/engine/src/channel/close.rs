@@ -7,10 +7,14 @@ pub(super) use self::liveness::Silence;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
 use crate::canary::Canary;
+use crate::flow::Flows;
 use crate::message::{MessagePlace, Outcome};
 use crate::placement::Verdict;
-use crate::shared::Shared;
+use crate::random::Random;
+use crate::shared::{Schedule, Shared};
+use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use fairway_wire::{Ack, Close, Duration, Instant, Tag};
 
 /// A close is said this often before the channel goes without an answer.
@@ -90,7 +94,7 @@ impl Channel {
         self.life.state = State::Closing;
         // What an acknowledgement lets the peer report has to be in place, whichever channel of the
         // group brought it.
-        let draining = self.is_draining(shared);
+        let draining = self.is_draining(&shared.config, &mut shared.channels);
         if draining && !shared.is_planted(Canary::CloseApart) {
             shared.channels.get_mut(self.group()).is_cut_off = true;
         }
@@ -102,36 +106,44 @@ impl Channel {
         }
         self.flush(shared, Status::Flushed);
         self.life.repeats = CLOSES;
-        self.say_close(shared, now);
+        self.say_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now);
         if let Some(last_word) = &self.life.last_word {
             // Behind it, if the path keeps order.
             self.acks.reply_by(last_word.1);
         }
     }
 
-    fn say_close(&mut self, shared: &mut Shared, now: Instant) {
+    fn say_close(
+        &mut self,
+        flows: &mut Flows,
+        random: &mut Random,
+        schedule: &mut Schedule,
+        now: Instant,
+    ) {
         self.life.repeats -= 1;
         self.life.is_close_due = true;
         // Successive tries take different paths, in case one is dead.
-        let path = self.choose_path(shared, now, 0, None);
+        let path = self.choose_path(flows, random, now, 0, None);
         self.acks.reply_by(path);
-        self.mark_urgent(shared);
-        self.arm(shared, Timer::Close, now + CLOSE_INTERVAL);
+        self.mark_urgent(schedule);
+        self.arm(schedule, Timer::Close, now + CLOSE_INTERVAL);
     }
 
     pub(crate) fn close_timer(&mut self, shared: &mut Shared, now: Instant) {
         match self.life.state {
-            State::Closing if self.life.repeats > 0 => self.say_close(shared, now),
-            State::Closing => self.closed(shared),
+            State::Closing if self.life.repeats > 0 => {
+                self.say_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now)
+            }
+            State::Closing => self.closed(&mut shared.channels, &mut shared.events),
             State::Lingering => self.life.state = State::Gone,
             State::Open | State::Gone => {}
         }
     }
 
-    fn closed(&mut self, shared: &mut Shared) {
+    fn closed(&mut self, channels: &mut ChannelGroups, events: &mut VecDeque<Event>) {
         self.life.state = State::Gone;
-        if shared.channels.close_one(self.group()) {
-            shared.events.push_back(Event::Closed { channel: self.leader });
+        if channels.close_one(self.group()) {
+            events.push_back(Event::Closed { channel: self.leader });
         }
     }
 
@@ -144,37 +156,37 @@ impl Channel {
     ) -> Verdict {
         // The peer never uses more than the window that it was shown.
         let ahead = close.next.distance_from(self.tp.receive().base());
-        let is_outside = ahead < 0 || ahead > shared.limits.window_packets as i32;
+        let is_outside = ahead < 0 || ahead > shared.config.limits().window_packets as i32;
         if is_outside && !shared.is_planted(Canary::TrustCloses) {
-            return shared.drop(DropReason::BadClose);
+            return shared.counters.drop(DropReason::BadClose);
         }
         match self.life.state {
             State::Closing if close.answer => {
-                self.closed(shared);
+                self.closed(&mut shared.channels, &mut shared.events);
                 return Verdict::Done;
             }
             // Both closed at once: each takes the other's close as the answer.
             State::Closing => {
-                self.closed(shared);
+                self.closed(&mut shared.channels, &mut shared.events);
                 self.life.state = State::Lingering;
             }
             State::Open if !close.answer => {
                 self.end_by_peer(shared, now, Status::PeerClosed);
-                shared.channels.ended.push((self.leader, Status::PeerClosed));
+                shared.channels.end(self.leader, Status::PeerClosed);
             }
             State::Lingering if !close.answer => {}
             _ => return Verdict::Done,
         }
         self.life.is_close_due = true;
         self.acks.reply_by(path);
-        self.mark_urgent(shared);
-        self.arm(shared, Timer::Close, now + LINGER);
+        self.mark_urgent(&mut shared.schedule);
+        self.arm(&mut shared.schedule, Timer::Close, now + LINGER);
         Verdict::Done
     }
 
     pub(crate) fn peer_is_dead(&mut self, shared: &mut Shared, now: Instant) {
         self.end_by_peer(shared, now, Status::PeerDead);
-        shared.channels.ended.push((self.leader, Status::PeerDead));
+        shared.channels.end(self.leader, Status::PeerDead);
     }
 
     /// This channel, or another of its group, was closed by the peer, or the peer is dead.
@@ -186,10 +198,10 @@ impl Channel {
             return;
         }
         self.life.is_close_due = true;
-        let path = self.choose_path(shared, now, 0, None);
+        let path = self.choose_path(&mut shared.flows, &mut shared.random, now, 0, None);
         self.acks.reply_by(path);
-        self.mark_urgent(shared);
-        self.arm(shared, Timer::Close, now + LINGER);
+        self.mark_urgent(&mut shared.schedule);
+        self.arm(&mut shared.schedule, Timer::Close, now + LINGER);
     }
 
     /// Ends every operation with `status` and returns everything taken from shared pools. What is
@@ -203,7 +215,7 @@ impl Channel {
         self.timers.disarm_all();
         self.life.flush();
         // The lists only order what is now flushed as a whole.
-        self.forget_flows(shared);
+        self.forget_flows(&mut shared.flows);
         self.slots.flush();
         self.retries.flush();
         self.forget_all_arrivals(shared);
@@ -234,7 +246,7 @@ impl Channel {
                 self.end(shared, index, status);
             }
         }
-        self.feed_starved(shared);
+        self.feed_starved(&mut shared.schedule);
     }
 
     /// Drops everything the peer had under way.

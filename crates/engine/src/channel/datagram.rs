@@ -5,6 +5,7 @@ use super::Channel;
 use crate::api::{Completion, DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::Arrival;
 use crate::canary::Canary;
+use crate::counters::Counters;
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -18,20 +19,20 @@ impl Channel {
         received: &Received,
     ) -> Verdict {
         let Some(datagrams) = &mut self.datagrams else {
-            return shared.drop(DropReason::NotAgreed);
+            return shared.counters.drop(DropReason::NotAgreed);
         };
         let data = as_data(datagram);
         let payload = received.payload;
         let length = match datagram.operation {
             Operation::Write { access } | Operation::WriteImmediate { access, .. } => access.length,
             Operation::Send { length, .. } | Operation::SendImmediate { length, .. } => length,
-            _ => return shared.drop(DropReason::Malformed),
+            _ => return shared.counters.drop(DropReason::Malformed),
         };
         if length != payload || payload > self.mtu {
-            return shared.drop(DropReason::Malformed);
+            return shared.counters.drop(DropReason::Malformed);
         }
         if !datagrams.accept(datagram.number) && !shared.is_planted(Canary::RepeatDatagrams) {
-            return shared.drop(DropReason::Duplicate);
+            return shared.counters.drop(DropReason::Duplicate);
         }
         let (target, purpose) = if let Operation::Write { access } = datagram.operation {
             match shared.segments.check(&access, Rights::WRITE) {
@@ -51,9 +52,9 @@ impl Channel {
             arrival.is_datagram = true;
             let Some(index) = shared.arrivals.add(arrival) else {
                 if let Some(receive) = arrival.receive {
-                    shared.return_receive(arrival.jetty, receive);
+                    shared.jetties.return_receive(arrival.jetty, receive);
                 }
-                return self.lose(shared);
+                return self.lose(&mut shared.counters);
             };
             (target, Purpose::Datagram(index))
         };
@@ -78,11 +79,11 @@ impl Channel {
 
     fn lose_refused(&mut self, shared: &mut Shared, datagram: &Datagram) -> Verdict {
         self.note_refused_key(shared, &datagram.operation);
-        self.lose(shared)
+        self.lose(&mut shared.counters)
     }
 
-    fn lose(&self, shared: &mut Shared) -> Verdict {
-        shared.counters.datagrams_lost += 1;
+    fn lose(&self, counters: &mut Counters) -> Verdict {
+        counters.datagrams_lost += 1;
         Verdict::Done
     }
 
@@ -102,7 +103,7 @@ impl Channel {
             if let Some(receive) = arrival.receive {
                 shared.complete_receive(receive, completion);
             }
-            shared.free_arrival(index);
+            shared.arrivals.free(index);
         }
     }
 }

@@ -9,23 +9,30 @@ use crate::arrival::{Arrival, Parked};
 use crate::canary::Canary;
 use crate::held::{Held, HeldState};
 use crate::jetty::Receive;
-use crate::order::{Key, KeyedIndex, Standing, Tracker};
+use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
 use crate::placement::{AtomicExecution, Execution, PlacementToken, Purpose};
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Config, Shared};
+use crate::tpg::ChannelGroups;
 use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 
 impl Channel {
     /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
     /// made any more: it would not know which numbers have been refused for lack of it.
-    fn tracker(&mut self, shared: &mut Shared, jetty: JettyId) -> Option<KeyedIndex<Tracker>> {
-        let apart = shared.is_planted(Canary::TrackPerChannel);
+    fn tracker(
+        &mut self,
+        config: &Config,
+        channels: &mut ChannelGroups,
+        trackers: &mut Trackers,
+        jetty: JettyId,
+    ) -> Option<KeyedIndex<Tracker>> {
+        let apart = config.is_planted(Canary::TrackPerChannel);
         let key = Key::of(if apart { self.index() } else { self.group() }, jetty);
-        let group = shared.channels.get_mut(self.group());
+        let group = channels.get_mut(self.group());
         if group.orders_denied {
-            return shared.trackers.find(&key);
+            return trackers.find(&key);
         }
-        let tracker = shared.trackers.find_or_make(&key, Tracker::NEW);
+        let tracker = trackers.find_or_make(&key);
         group.orders_denied = tracker.is_none();
         tracker
     }
@@ -43,7 +50,9 @@ impl Channel {
             return None;
         }
         shared.counters.gates_passed += 1;
-        let Some(tracker) = self.tracker(shared, data.jetty) else {
+        let Some(tracker) =
+            self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, data.jetty)
+        else {
             return Some(Judgement::Refuse(Refusal::Resources));
         };
         if order.in_order {
@@ -87,12 +96,8 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Judgement {
-        let single = data.index == 0 && data.last && payload <= shared.stash_packet;
-        if data.order.mode != ServiceMode::Rot
-            || !single
-            || shared.stash.is_none()
-            || shared.held.is_exhausted()
-        {
+        let single = data.index == 0 && data.last;
+        if data.order.mode != ServiceMode::Rot || !single || !shared.held.has_room_for(payload) {
             shared.counters.sent_back += 1;
             return Judgement::Refuse(Refusal::OutOfOrder);
         }
@@ -120,7 +125,7 @@ impl Channel {
         if payload == 0 {
             return Judgement::Accept { purpose: Purpose::Plain };
         }
-        let target = LocalRange { length: payload, ..shared.stash_place(index) };
+        let target = shared.held.place(index, payload);
         Judgement::Place { target, purpose: Purpose::Stash(index) }
     }
 
@@ -138,7 +143,11 @@ impl Channel {
 
     /// A numbered transaction of the peer was executed, or never will be.
     pub(crate) fn mark_executed(&mut self, shared: &mut Shared, jetty: JettyId, sequence: u16) {
-        let Some(tracker) = self.tracker(shared, jetty) else { return };
+        let Some(tracker) =
+            self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, jetty)
+        else {
+            return;
+        };
         if shared.trackers[tracker].mark(sequence) {
             shared.release_held(tracker);
             shared.release_waiting(tracker, self.mtu);
@@ -159,7 +168,7 @@ impl Channel {
         let (Held { data, payload, given_up, .. }, response) = (held, held.answer());
         if given_up {
             self.unreserve_answer(shared, response);
-            shared.free_held(index);
+            shared.held.free(index, &mut shared.channels);
             return None;
         }
         shared.held[index].state = HeldState::Executing;
@@ -168,7 +177,7 @@ impl Channel {
                 if let Purpose::Arrival(arrival) = purpose {
                     shared.held[index].arrival = Some(arrival);
                 }
-                let from = LocalRange { length: payload, ..shared.stash_place(index) };
+                let from = shared.held.place(index, payload);
                 let token = self.deferred(&data, payload, index);
                 Some(Execution::Copy { from, to: target, token })
             }
@@ -177,21 +186,21 @@ impl Channel {
                 Some(Execution::Atomic(atomic_execution(&data, target, token)))
             }
             Judgement::Accept { purpose: Purpose::Arrival(arrival) } => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 self.finish_arrival(shared, arrival);
                 None
             }
             Judgement::Accept { .. } => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 None
             }
             Judgement::Refuse(refusal) => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 self.answer_refused(shared, response, &data, refusal);
                 None
             }
             Judgement::Drop(reason) => {
-                shared.free_held(index);
+                shared.held.free(index, &mut shared.channels);
                 // It cannot come again by itself, so its sender is asked to send it again, as often
                 // as it takes: what is short is no receive.
                 let refusal = match reason {
@@ -235,7 +244,7 @@ impl Channel {
         if held.is_part {
             return self.part_executed(shared, index, token.bytes);
         }
-        shared.free_held(index);
+        shared.held.free(index, &mut shared.channels);
         if let Some(arrival) = held.arrival {
             self.count_placed(shared, arrival, token.bytes);
         } else {
@@ -265,7 +274,11 @@ impl Channel {
             self.mark_executed(shared, jetty, order.sequence);
         }
         if order.in_order {
-            let Some(tracker) = self.tracker(shared, jetty) else { return };
+            let Some(tracker) =
+                self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, jetty)
+            else {
+                return;
+            };
             self.skip_receive(shared, tracker, order.receive_sequence);
         }
     }
@@ -278,7 +291,7 @@ impl Channel {
         tracker: KeyedIndex<Tracker>,
         sequence: u16,
     ) {
-        if shared.is_parked(tracker, sequence) && !shared.is_planted(Canary::SkipParked) {
+        if shared.trackers.is_parked(tracker, sequence) && !shared.is_planted(Canary::SkipParked) {
             return;
         }
         shared.trackers[tracker].skip_receive(sequence);
@@ -303,7 +316,7 @@ impl Channel {
         };
         let sequence = arrival.order.receive_sequence;
         let numbered = is_numbered(arrival.order.mode, arrival.order.tag)
-            && shared.sequencing.is_on(arrival.jetty)
+            && shared.jetties.is_in_sequence(arrival.jetty)
             && !shared.is_planted(Canary::ReceiveBeforeExecuted);
         let after = numbered.then_some(arrival.order.sequence);
         if shared.trackers[tracker].may_receive(sequence, after) {
@@ -311,12 +324,8 @@ impl Channel {
             shared.complete_receive(receive, completion);
             return shared.unpark(tracker);
         }
-        let next = shared.trackers[tracker].parked;
-        // There are as many records as receives, and each holds one.
-        if let Some(index) =
-            shared.parked.add(Parked { completion, receive, sequence, after, next })
-        {
-            shared.trackers[tracker].parked = Some(index);
+        let parked = Parked { completion, receive, sequence, after, next: None };
+        if shared.trackers.park(tracker, parked) {
             shared.counters.receives_parked += 1;
         }
     }
@@ -360,7 +369,7 @@ impl Shared {
                     Some(previous) => self.held[previous].next = held.next,
                 }
                 self.held[at].given_up = standing == Standing::Past;
-                self.make_due(at);
+                self.held.make_due(at);
             } else {
                 previous = Some(at);
             }
@@ -379,66 +388,20 @@ impl Shared {
 
     /// Completes the parked receives whose turn has come.
     fn unpark(&mut self, tracker: KeyedIndex<Tracker>) {
-        let (mut previous, mut at) = (None, self.trackers[tracker].parked);
-        while let Some(index) = at {
-            let parked = self.parked[index];
-            if !self.trackers[tracker].may_receive(parked.sequence, parked.after) {
-                (previous, at) = (at, parked.next);
-                continue;
-            }
-            self.unlink_parked(tracker, previous, &parked);
-            self.trackers[tracker].receive_done();
+        while let Some(parked) = self.trackers.unpark(tracker) {
             self.complete_receive(parked.receive, parked.completion);
-            self.parked.remove(index);
-            (previous, at) = (None, self.trackers[tracker].parked);
         }
-        self.return_passed(tracker);
-    }
-
-    /// Takes a parked receive out of its tracker's list, in which it follows `previous`.
-    fn unlink_parked(
-        &mut self,
-        tracker: KeyedIndex<Tracker>,
-        previous: Option<Index<Parked>>,
-        parked: &Parked,
-    ) {
-        match previous {
-            None => self.trackers[tracker].parked = parked.next,
-            Some(previous) => self.parked[previous].next = parked.next,
-        }
-    }
-
-    /// The parked receives of a tracker, the newest first.
-    fn parked_of(&self, tracker: KeyedIndex<Tracker>) -> impl Iterator<Item = &Parked> {
-        Parked::list(&self.parked, self.trackers[tracker].parked)
-    }
-
-    /// Takes a parked receive of a Jetty out of those of a tracker.
-    fn take_parked(
-        &mut self,
-        tracker: KeyedIndex<Tracker>,
-        is_it: impl Fn(&Self, JettyId) -> bool,
-    ) -> Option<Parked> {
-        let (mut previous, mut at) = (None, self.trackers[tracker].parked);
-        while let Some(index) = at {
-            let parked = self.parked[index];
-            if is_it(self, parked.completion.jetty) {
-                self.unlink_parked(tracker, previous, &parked);
-                self.parked.remove(index);
-                return Some(parked);
-            }
-            (previous, at) = (at, parked.next);
-        }
-        None
+        self.jetties.return_passed(&mut self.trackers, tracker);
     }
 
     /// A Jetty has ended: receives of it that are complete and wait for their turn are flushed.
     pub(crate) fn flush_parked(&mut self, id: JettyId) {
-        if self.parked.in_use() == 0 {
+        if self.trackers.parked_in_use() == 0 {
             return;
         }
+        let is_it = |_: &Tracker, parked: &Parked| parked.completion.jetty == id;
         for tracker in self.trackers.all() {
-            while let Some(parked) = self.take_parked(tracker, |_, jetty| jetty == id) {
+            while let Some(parked) = self.trackers.take_parked(tracker, is_it) {
                 let completion =
                     Completion { status: Status::Flushed, bytes: 0, ..parked.completion };
                 self.complete_receive(parked.receive, completion);
@@ -453,16 +416,17 @@ impl Shared {
     pub(crate) fn forget_group(&mut self, leader: ChannelId) {
         let group = leader.record();
         for tracker in self.trackers.of_channel(group) {
-            self.return_reserved(tracker);
+            self.jetties.return_reserved(&mut self.trackers, tracker);
             // What a Jetty in sequence has not heard in its turn it has not heard.
-            let in_sequence = |this: &Self, jetty| this.sequencing.is_on(jetty);
-            while let Some(parked) = self.take_parked(tracker, in_sequence) {
-                self.return_receive(parked.completion.jetty, parked.receive);
+            while let Some(parked) = self.trackers.take_parked(tracker, |_, parked| {
+                self.jetties.is_in_sequence(parked.completion.jetty)
+            }) {
+                self.jetties.return_receive(parked.completion.jetty, parked.receive);
             }
-            let mut steps = self.parked.in_use();
-            while self.trackers[tracker].parked.is_some() && steps > 0 {
+            let mut steps = self.trackers.parked_in_use();
+            while self.trackers.has_parked(tracker) && steps > 0 {
                 steps -= 1;
-                let next = self.first_parked(tracker);
+                let next = self.trackers.first_parked(tracker);
                 match self.is_planted(Canary::KeepSkipped) {
                     true => self.trackers[tracker].jump_to_receive(next),
                     false => self.trackers[tracker].give_up_receives_before(next),
@@ -474,18 +438,6 @@ impl Shared {
         self.mailboxes.forget_channel(leader.0);
         self.puts.forget_channel(group);
         self.initiator.sequences.forget_channel(group);
-    }
-
-    /// Does a receive with this number wait for its turn?
-    fn is_parked(&self, tracker: KeyedIndex<Tracker>, sequence: u16) -> bool {
-        self.parked_of(tracker).any(|parked| parked.sequence == sequence)
-    }
-
-    /// The lowest receive sequence number that is parked.
-    fn first_parked(&self, tracker: KeyedIndex<Tracker>) -> u16 {
-        let from = self.trackers[tracker].next_receive();
-        let ahead = self.parked_of(tracker).map(|parked| parked.sequence.wrapping_sub(from));
-        from.wrapping_add(ahead.min().unwrap_or(u16::MAX))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::Channel;
 use crate::canary::Canary;
-use crate::flow::{FlowPlace, Gate};
+use crate::flow::{FlowPlace, Flows, Gate};
 use crate::list::List;
 use crate::message::{Message, MessagePlace, Outcome};
 use crate::names::FlowIndex;
 use crate::pool::{Index, Pool};
-use crate::shared::Shared;
+use crate::shared::{Config, Shared};
 use fairway_wire::{Instant, Tag};
 
 /// The messages of a channel that have something to send, and the round in which each of their
@@ -107,7 +107,7 @@ impl Channel {
     fn stand_in_line(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Sending;
         self.line.sending.push_back(&mut shared.messages, index);
-        self.mark_ready(shared);
+        self.mark_ready(&mut shared.schedule);
     }
 
     /// Takes a message out of the line (not that of those that wait for something else); its place
@@ -196,11 +196,11 @@ impl Channel {
             self.release_flow(shared, flow);
         }
         if shared.flows.get(flow).place != FlowPlace::Paced {
-            return self.expire_flow(shared, flow, now);
+            return self.expire_flow(&shared.config, &mut shared.flows, flow, now);
         }
         if shared.flows.gate(flow, now) != Gate::Paced {
             self.reopen(shared, flow);
-            self.expire_flow(shared, flow, now);
+            self.expire_flow(&shared.config, &mut shared.flows, flow, now);
         }
     }
 
@@ -208,13 +208,13 @@ impl Channel {
     /// something while others wait for the next one. If it ended, it would begin again with a whole
     /// turn. Two flows that do so by turns, each for a message that is refused again and again,
     /// would keep the others waiting for ever.
-    fn expire_flow(&mut self, shared: &mut Shared, flow: FlowIndex, now: Instant) {
+    fn expire_flow(&mut self, config: &Config, flows: &mut Flows, flow: FlowIndex, now: Instant) {
         // Another bug was found while flows could end in every round.
         let bugs = [Canary::EndInRound, Canary::BeginSpent];
         let may_end = self.line.spent.is_empty()
-            || shared.flows.get(flow).last_sent.is_before(self.line.began)
-            || bugs.into_iter().any(|bug| shared.is_planted(bug));
-        shared.flows.expire(flow, now, may_end);
+            || flows.get(flow).last_sent.is_before(self.line.began)
+            || bugs.into_iter().any(|bug| config.is_planted(bug));
+        flows.expire(flow, now, may_end);
     }
 
     fn reopen(&mut self, shared: &mut Shared, flow: FlowIndex) {
@@ -242,8 +242,8 @@ impl Channel {
     }
 
     /// Forgets the flows of a channel whose messages are all being flushed.
-    pub(crate) fn forget_flows(&mut self, shared: &mut Shared) {
+    pub(crate) fn forget_flows(&mut self, flows: &mut Flows) {
         self.line.flush();
-        shared.flows.forget_channel(self.index());
+        flows.forget_channel(self.index());
     }
 }

@@ -31,7 +31,7 @@ use crate::message::Message;
 use crate::placement::{PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::send_window::VOID;
-use crate::shared::Shared;
+use crate::shared::{Arrivals, HeldPackets, Shared};
 use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
 
 /// Late refusals that are confirmed at the same time, at most. The peer repeats those beyond.
@@ -87,7 +87,7 @@ impl Channel {
     /// Refuses a message all of which has arrived, and which could not be executed at its turn.
     pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
         let has_room = self.acks.has_room_to_withhold();
-        let cause = shared.cause.filter(|cause| cause.channel == self.index() && has_room);
+        let cause = shared.held.cause().filter(|cause| cause.channel == self.index() && has_room);
         let Some(Cause { psn, .. }) = cause else {
             let is_cut_off = &mut shared.channels.get_mut(self.group()).is_cut_off;
             if !core::mem::replace(is_cut_off, true) {
@@ -104,18 +104,19 @@ impl Channel {
         };
         self.acks.withhold(psn, why);
         shared.counters.refused_late += 1;
-        self.mark_urgent(shared);
+        self.mark_urgent(&mut shared.schedule);
     }
 
     /// Why a packet whose payload is in the stash now is to be refused: its message was broken off
     /// meanwhile, and its initiator has not been told.
     pub(super) fn refusal_of_part(
         &self,
-        shared: &mut Shared,
+        arrivals: &mut Arrivals,
+        held: &HeldPackets,
         part: Index<Held>,
     ) -> Option<Refusal> {
-        let held = shared.held[part];
-        let arrival = &mut shared.arrivals[held.arrival.filter(|_| held.given_up)?];
+        let held = held[part];
+        let arrival = &mut arrivals[held.arrival.filter(|_| held.given_up)?];
         let is_it = arrival.channel == Some(self.index()) && arrival.message == held.data.message;
         if is_it { arrival.untold.take() } else { None }
     }
@@ -143,8 +144,8 @@ impl Channel {
         }
         self.fail_acknowledged(shared, now, nak);
         // A void under way that names another message has to be replaced, too.
-        self.send_void(shared, nak.psn);
-        self.mark_ready(shared);
+        self.send_void(&shared.flows, &mut shared.schedule, &mut shared.send_blocks, nak.psn);
+        self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }
 

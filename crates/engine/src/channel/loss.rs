@@ -2,8 +2,9 @@
 
 use super::path_set::PathSet;
 use super::{Channel, Timer};
-use crate::send_window::{ACKNOWLEDGED, LOST, Sent};
-use crate::shared::Shared;
+use crate::flow::Flows;
+use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, Sent};
+use crate::shared::{Schedule, Shared};
 use fairway_policy::{Evidence, LossSample};
 use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
 
@@ -36,7 +37,13 @@ impl Channel {
         for (path, &bytes) in lost.iter().enumerate().take(self.paths.count()) {
             if bytes > 0 {
                 let bytes = bytes + self.expire_silent_path(shared, now, path as u8);
-                self.tell_loss(shared, now, (bytes, path as u8), false);
+                self.tell_loss(
+                    &mut shared.flows,
+                    &mut shared.schedule,
+                    now,
+                    (bytes, path as u8),
+                    false,
+                );
             }
         }
     }
@@ -93,7 +100,7 @@ impl Channel {
         // Each further copy has twice the time of the one before it: where a network keeps packets
         // far longer than the round trips that were measured, copies would pile up in it.
         if sent.further_copies() > 0
-            && age < self.recovery.time_of_copy(shared, sent.further_copies())
+            && age < self.recovery.time_of_copy(&shared.config, sent.further_copies())
         {
             return 0;
         }
@@ -106,7 +113,7 @@ impl Channel {
             path_distance: overtaken.max(0) as u32,
             psn_distance,
             beyond_tolerance: ack.flags.contains(AckFlags::BEYOND_TOLERANCE)
-                && psn_distance > shared.profile.reorder_tolerance,
+                && psn_distance > shared.config.profile().reorder_tolerance,
             age,
             overtaken_by: self.recovery.overtaken_by(&sent),
             smoothed_rtt: self.paths.round_trip(sent.path),
@@ -143,24 +150,38 @@ impl Channel {
 
     /// Moves a packet from its path to the list of those to be resent.
     pub(crate) fn declare_lost(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
-        self.take_from_path(shared, psn, sent);
+        self.take_from_path(
+            &shared.flows,
+            &mut shared.schedule,
+            &mut shared.send_blocks,
+            psn,
+            sent,
+        );
         self.paths.note_lost(sent.path);
         shared.counters.lost += 1;
     }
 
     /// Has a packet resent without calling it lost.
-    pub(crate) fn take_from_path(&mut self, shared: &mut Shared, psn: Psn, sent: &Sent) {
-        self.send.record(psn, &mut shared.send_blocks).flags |= LOST;
-        self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
-        self.send.await_resend(psn, sent.bytes, &mut shared.send_blocks);
+    pub(crate) fn take_from_path(
+        &mut self,
+        flows: &Flows,
+        schedule: &mut Schedule,
+        send_blocks: &mut SendBlocks,
+        psn: Psn,
+        sent: &Sent,
+    ) {
+        self.send.record(psn, send_blocks).flags |= LOST;
+        self.paths.land(sent.path, psn, &mut self.send.links(send_blocks));
+        self.send.await_resend(psn, sent.bytes, send_blocks);
         // Even what only fills a sequence number needs credit.
-        self.ask_for_credit(shared, shared.flows.now);
+        self.ask_for_credit(schedule, flows.now);
         self.tp.land(u32::from(sent.bytes));
     }
 
     pub(crate) fn tell_loss(
         &mut self,
-        shared: &mut Shared,
+        flows: &mut Flows,
+        schedule: &mut Schedule,
         now: Instant,
         (lost_bytes, path): (u32, u8),
         by_timeout: bool,
@@ -169,9 +190,9 @@ impl Channel {
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
         self.congestion.law_mut().on_loss(&sample);
         self.paths.tell_loss(path, &sample);
-        self.trace_loss(shared, &sample);
-        self.suspect(shared, path, None);
-        self.ask_for_credit(shared, now);
+        self.trace_loss(flows, &sample);
+        self.suspect(schedule, flows.now, path, None);
+        self.ask_for_credit(schedule, now);
     }
 
     /// The oldest packet of some path is overdue. It is resent as a probe; the others of its path
@@ -181,7 +202,7 @@ impl Channel {
         if self.tp.is_idle() {
             return;
         }
-        let timeout = self.recovery.timeout(&shared.profile);
+        let timeout = self.recovery.timeout(shared.config.profile());
         let mut next: Option<Instant> = None;
         let mut fired = false;
         // While packets of the last moments are acknowledged, what is overdue is a loss like
@@ -191,7 +212,13 @@ impl Channel {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;
             if lost > 0 {
-                self.tell_loss(shared, now, (lost, path as u8), silent);
+                self.tell_loss(
+                    &mut shared.flows,
+                    &mut shared.schedule,
+                    now,
+                    (lost, path as u8),
+                    silent,
+                );
             }
             if let Some(oldest) = self.paths.oldest(path as u8) {
                 let sent_at = self.send.record(oldest, &mut shared.send_blocks).sent_at;
@@ -205,11 +232,11 @@ impl Channel {
             self.recovery.back_off();
             self.paths.end_chunk();
             shared.counters.timeouts += 1;
-            self.mark_ready(shared);
+            self.mark_ready(&mut shared.schedule);
         }
-        let again = now + self.recovery.timeout(&shared.profile);
+        let again = now + self.recovery.timeout(shared.config.profile());
         let at = if fired { again } else { next.unwrap_or(again) };
-        self.arm(shared, Timer::Retransmit, at);
+        self.arm(&mut shared.schedule, Timer::Retransmit, at);
     }
 
     /// Of all packets the one the peer waits for goes along with every time-out: a peer that is
@@ -224,7 +251,7 @@ impl Channel {
 
     /// Declares lost what is overdue on one path; gives the bytes.
     fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
-        let timeout = self.recovery.timeout(&shared.profile);
+        let timeout = self.recovery.timeout(shared.config.profile());
         // Where the window counts what is sent again, all that is overdue leaves it, or nothing
         // could be; what is acknowledged before its turn is not sent again.
         let bounded = !self.congestion.law_mut().permit_retransmit(now, 0);

@@ -5,10 +5,10 @@ use super::receive::Judgement;
 use crate::api::DropReason;
 use crate::arrival::{Arrival, ArrivalKind};
 use crate::canary::Canary;
-use crate::mailbox::{Admission, Sender};
+use crate::mailbox::{Admission, Mailboxes, Sender};
 use crate::message::Message;
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Config, Shared};
 use fairway_wire::{Data, Get, JettyId, Put, Refusal};
 
 impl Channel {
@@ -20,14 +20,15 @@ impl Channel {
     /// of them has come first.
     pub(crate) fn admit_put(
         &self,
-        shared: &mut Shared,
+        config: &Config,
+        mailboxes: &mut Mailboxes,
         arrival: &mut Arrival,
         put: &Put,
     ) -> Result<(), Refusal> {
         arrival.kind = ArrivalKind::Put;
-        let oldest = put.oldest || shared.is_planted(Canary::PutsOvertake);
+        let oldest = put.oldest || config.is_planted(Canary::PutsOvertake);
         let put = &Put { oldest, ..*put };
-        match shared.mailboxes.admit(self.sender(arrival.remote_jetty), put) {
+        match mailboxes.admit(self.sender(arrival.remote_jetty), put) {
             Admission::Into { ticket, segment, offset } => {
                 (arrival.ticket, arrival.segment, arrival.offset) = (ticket, segment, offset);
                 Ok(())
@@ -35,8 +36,8 @@ impl Channel {
             // Without a ticket its bytes go nowhere.
             Admission::Discard => Ok(()),
             Admission::Wait => {
-                if !put.named && !shared.is_planted(Canary::KeepRoom) {
-                    shared.mailboxes.yield_room(self.sender(arrival.remote_jetty), put.mailbox);
+                if !put.named && !config.is_planted(Canary::KeepRoom) {
+                    mailboxes.yield_room(self.sender(arrival.remote_jetty), put.mailbox);
                 }
                 Err(Refusal::ReceiverNotReady)
             }

@@ -28,7 +28,8 @@ use crate::message::Message;
 use crate::order::{Answering, Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{Execution, Purpose};
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Arrivals, Config, Shared};
+use crate::tpg::ChannelGroups;
 use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};
 
 impl Channel {
@@ -49,21 +50,17 @@ impl Channel {
         if arrival.length == 0 || shared.has_turn(tracker, &arrival.order, &arrival.range()) {
             return true;
         }
-        // What waits is finished late, also when its sender has used its slot again.
-        let kept = shared.slots_open + 1;
-        if shared.arrivals.capacity().saturating_sub(kept) <= shared.arrivals_waiting {
-            return false;
-        }
-        shared.arrivals_waiting += 1;
-        let next = shared.trackers[tracker].waiting.replace(index);
-        let arrival = &mut shared.arrivals[index];
-        (arrival.turn, arrival.next_waiting, arrival.has_waited) = (Turn::Waits, next, true);
-        true
+        shared.arrivals.wait(&mut shared.trackers[tracker].waiting, index)
     }
 
     /// Must this packet of a message wait, although the message was let in?
-    pub(crate) fn has_to_wait(&self, shared: &Shared, index: Index<Arrival>, data: &Data) -> bool {
-        let arrival = &shared.arrivals[index];
+    pub(crate) fn has_to_wait(
+        &self,
+        arrivals: &Arrivals,
+        index: Index<Arrival>,
+        data: &Data,
+    ) -> bool {
+        let arrival = &arrivals[index];
         match arrival.turn {
             Turn::Any => false,
             Turn::Waits => true,
@@ -82,9 +79,6 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Option<Judgement> {
-        if shared.stash.is_none() || payload > shared.stash_packet {
-            return None;
-        }
         let held = Held {
             data: *data,
             payload,
@@ -101,7 +95,7 @@ impl Channel {
         let part = shared.held.add(held)?;
         shared.arrivals[index].parts = Some(part);
         shared.counters.held += 1;
-        let target = LocalRange { length: payload, ..shared.stash_place(part) };
+        let target = shared.held.place(part, payload);
         Some(Judgement::Place { target, purpose: Purpose::Stash(part) })
     }
 
@@ -114,13 +108,13 @@ impl Channel {
         if arrival.receive.is_some()
             && arrival.order.in_order
             && let Some(tracker) = shared.trackers.find(&key)
-            && shared.keep_receive(tracker, &arrival)
+            && shared.jetties.keep_receive(&mut shared.trackers, tracker, &arrival)
         {
             shared.arrivals[index].receive = None;
         }
         self.abandon_arrival(shared, index);
         if !arrival.has_slot {
-            shared.free_arrival(index);
+            shared.arrivals.free(index);
         }
         Judgement::Refuse(Refusal::OutOfOrder)
     }
@@ -129,12 +123,12 @@ impl Channel {
     pub(crate) fn part_stashed(&mut self, shared: &mut Shared, part: Index<Held>) {
         let held = shared.held[part];
         if held.given_up {
-            return shared.free_held(part);
+            return shared.held.free(part, &mut shared.channels);
         }
         shared.held[part].state = HeldState::Waiting;
         let Some(index) = held.arrival else { return };
         shared.arrivals[index].aside += held.payload;
-        self.let_slot_go(shared, index);
+        self.let_slot_go(&mut shared.arrivals, index);
         if shared.arrivals[index].turn != Turn::Waits {
             shared.call_parts(index, self.mtu);
         }
@@ -147,8 +141,8 @@ impl Channel {
         part: Index<Held>,
     ) -> Option<Execution> {
         let held = shared.held[part];
-        let Some((index, arrival)) = self.arrival_of(shared, &held) else {
-            shared.free_held(part);
+        let Some((index, arrival)) = self.arrival_of(&shared.arrivals, &held) else {
+            shared.held.free(part, &mut shared.channels);
             return None;
         };
         let current = !arrival.is_into_segment()
@@ -156,11 +150,11 @@ impl Channel {
         if !current {
             // Deregistered, or no longer granted, while it waited.
             self.break_off_later(shared, index);
-            shared.free_held(part);
+            shared.held.free(part, &mut shared.channels);
             return None;
         }
         shared.held[part].state = HeldState::Executing;
-        let from = LocalRange { length: held.payload, ..shared.stash_place(part) };
+        let from = shared.held.place(part, held.payload);
         let offset = arrival.offset + u64::from(held.data.index) * u64::from(self.mtu);
         let to = LocalRange { offset, length: held.payload, ..arrival.range() };
         Some(Execution::Copy { from, to, token: self.deferred(&held.data, held.payload, part) })
@@ -169,8 +163,8 @@ impl Channel {
     /// A packet that was set aside is in its place.
     pub(crate) fn part_executed(&mut self, shared: &mut Shared, index: Index<Held>, bytes: u32) {
         let held = shared.held[index];
-        let arrival = self.arrival_of(shared, &held);
-        shared.free_held(index);
+        let arrival = self.arrival_of(&shared.arrivals, &held);
+        shared.held.free(index, &mut shared.channels);
         if let Some((index, _)) = arrival {
             shared.arrivals[index].aside -= bytes;
             self.count_placed(shared, index, bytes);
@@ -188,29 +182,29 @@ impl Channel {
             if arrival.parts.is_some() {
                 shared.call_parts(index, self.mtu);
             }
-            self.let_slot_go(shared, index);
+            self.let_slot_go(&mut shared.arrivals, index);
         }
     }
 
     /// All of a message that had to wait has arrived, some of it in the stash: its sender may use
     /// its slot again.
-    fn let_slot_go(&mut self, shared: &mut Shared, index: Index<Arrival>) {
-        let arrival = shared.arrivals[index];
+    fn let_slot_go(&mut self, arrivals: &mut Arrivals, index: Index<Arrival>) {
+        let arrival = arrivals[index];
         let is_whole = arrival.placed + arrival.aside == arrival.length;
         if arrival.has_slot && arrival.has_waited && is_whole {
             self.forget_slot(&arrival, index);
-            shared.arrivals[index].has_slot = false;
+            arrivals[index].has_slot = false;
         }
     }
 
     /// The message that a packet was set aside for, if it is still under way.
     pub(crate) fn arrival_of(
         &self,
-        shared: &Shared,
+        arrivals: &Arrivals,
         held: &Held,
     ) -> Option<(Index<Arrival>, Arrival)> {
         let index = held.arrival?;
-        let arrival = shared.arrivals[index];
+        let arrival = arrivals[index];
         let same = arrival.channel == Some(self.index())
             && arrival.message == held.data.message
             && !arrival.refused
@@ -231,7 +225,7 @@ impl Channel {
         if arrival.turn == Turn::Waits
             && let Some(tracker) = shared.trackers.find(&key)
         {
-            shared.unlink_waiting(tracker, index);
+            shared.arrivals.unlink_waiting(&mut shared.trackers[tracker].waiting, index);
         }
         shared.drop_parts(index);
     }
@@ -241,7 +235,7 @@ impl Channel {
         let arrival = shared.arrivals[index];
         self.abandon_arrival(shared, index);
         if !arrival.has_slot {
-            shared.free_arrival(index);
+            shared.arrivals.free(index);
         }
     }
 
@@ -274,11 +268,10 @@ impl Channel {
     }
 
     /// Must acknowledgements and answers wait until what was set aside is in place?
-    pub(crate) fn is_draining(&self, shared: &mut Shared) -> bool {
-        let group = shared.channels.get_mut(self.group());
-        let draining = group.draining > 0;
-        group.waits_for_drain |= draining;
-        (draining || group.is_cut_off) && !shared.is_planted(Canary::AcknowledgeAside)
+    pub(crate) fn is_draining(&self, config: &Config, channels: &mut ChannelGroups) -> bool {
+        let group = channels.get_mut(self.group());
+        let draining = group.awaits_draining();
+        (draining || group.is_cut_off) && !config.is_planted(Canary::AcknowledgeAside)
     }
 }
 
@@ -319,12 +312,10 @@ impl Shared {
             let arrival = self.arrivals[at];
             next = arrival.next_waiting;
             if self.trackers[tracker].standing(arrival.order.sequence) == Standing::Past {
-                self.unlink_waiting(tracker, at);
-                self.arrivals[at].turn = Turn::Come;
-                self.given_up.push(at);
+                self.arrivals.end_waiting(&mut self.trackers[tracker].waiting, at);
+                self.arrivals.give_up(at);
             } else if self.has_turn(tracker, &arrival.order, &arrival.range()) {
-                self.unlink_waiting(tracker, at);
-                self.arrivals[at].turn = Turn::Come;
+                self.arrivals.end_waiting(&mut self.trackers[tracker].waiting, at);
                 self.call_parts(at, mtu);
             }
         }
@@ -341,8 +332,8 @@ impl Shared {
             let before = u64::from(held.data.index) * u64::from(mtu);
             let is_last = held.data.last && u64::from(arrival.placed) < before;
             if held.state == HeldState::Waiting && !is_last {
-                self.channels.get_mut(held.leader).draining += 1;
-                self.make_due(at);
+                self.channels.get_mut(held.leader).begin_draining();
+                self.held.make_due(at);
             } else {
                 self.held[at].next = self.arrivals[index].parts.replace(at);
             }
@@ -355,26 +346,10 @@ impl Shared {
             next = self.held[at].next;
             match self.held[at].state {
                 HeldState::Arriving => self.held[at].given_up = true,
-                _ => self.free_held(at),
+                _ => self.held.free(at, &mut self.channels),
             }
         }
         let arrival = &mut self.arrivals[index];
         (arrival.turn, arrival.parts) = (Turn::Any, None);
-    }
-
-    fn unlink_waiting(&mut self, tracker: KeyedIndex<Tracker>, index: Index<Arrival>) {
-        let next = self.arrivals[index].next_waiting.take();
-        let mut at = self.trackers[tracker].waiting;
-        if at == Some(index) {
-            self.trackers[tracker].waiting = next;
-            return;
-        }
-        while let Some(before) = at {
-            at = self.arrivals[before].next_waiting;
-            if at == Some(index) {
-                self.arrivals[before].next_waiting = next;
-                return;
-            }
-        }
     }
 }

@@ -27,7 +27,13 @@ impl Channel {
             }
             Purpose::DatagramWrite => return,
             Purpose::Stored(answer) => {
-                return self.end_store(shared, answer, number, Some(Refusal::Access));
+                return self.end_store(
+                    &mut shared.answers,
+                    &mut shared.schedule,
+                    answer,
+                    number,
+                    Some(Refusal::Access),
+                );
             }
             Purpose::Loaded(load) => {
                 return self.end_load(shared, load, number, Status::LocalMemory);
@@ -58,7 +64,7 @@ impl Channel {
         match refusal {
             Some(reason) => {
                 if self.acks.refuse_placing(token.psn, token.message, reason) {
-                    self.mark_urgent(shared);
+                    self.mark_urgent(&mut shared.schedule);
                 }
             }
             None => {
@@ -93,7 +99,7 @@ impl Channel {
         }
         self.abandon_arrival(shared, index);
         if !arrival.has_slot {
-            shared.free_arrival(index);
+            shared.arrivals.free(index);
         }
         match arrival.kind {
             ArrivalKind::Write | ArrivalKind::WriteImmediate => Refusal::Access,
@@ -133,10 +139,10 @@ impl Channel {
             return;
         }
         let arrival = match held.is_part {
-            true => held.arrival.filter(|_| self.arrival_of(shared, &held).is_some()),
+            true => held.arrival.filter(|_| self.arrival_of(&shared.arrivals, &held).is_some()),
             false => held.arrival,
         };
-        shared.free_held(index);
+        shared.held.free(index, &mut shared.channels);
         if let Some(arrival) = arrival {
             self.break_off_later(shared, arrival);
         } else if !held.is_part {

@@ -45,6 +45,7 @@ mod trace;
 mod transmit;
 mod trimmed;
 
+use crate::shared::{Config, Schedule};
 use ack_state::AckState;
 pub(crate) use ack_state::WithheldPacket;
 pub(crate) use bypass::BypassState;
@@ -68,7 +69,6 @@ pub(crate) use tp_channel::TpChannel;
 use crate::api::{ChannelConfig, ChannelId};
 use crate::limits::Limits;
 use crate::names::ChannelIndex;
-use crate::shared::Shared;
 use alloc::boxed::Box;
 use fairway_policy::{CongestionControl, PathView, PolicySet};
 use fairway_wire::{Cna, Duration, Instant, Psn, Route};
@@ -147,9 +147,9 @@ impl Channel {
         (self.slots.reads() / 4).max(2)
     }
 
-    pub(crate) fn route(&self, shared: &Shared, path: u8) -> Route {
+    pub(crate) fn route(&self, config: &Config, path: u8) -> Route {
         Route {
-            source: shared.cna,
+            source: config.address(),
             destination: self.tp.remote(),
             source_tpn: self.id.tpn(),
             destination_tpn: self.tp.remote_tpn(),
@@ -159,14 +159,14 @@ impl Channel {
 
     /// There may be data to send: take a place in the queue for it.
     #[inline]
-    pub(crate) fn mark_ready(&mut self, shared: &mut Shared) {
-        self.rings.enter_ready(shared);
+    pub(crate) fn mark_ready(&mut self, schedule: &mut Schedule) {
+        self.rings.enter_ready(schedule);
     }
 
     /// Something is owed that goes before data.
     #[inline]
-    pub(crate) fn mark_urgent(&mut self, shared: &mut Shared) {
-        self.rings.enter_urgent(shared);
+    pub(crate) fn mark_urgent(&mut self, schedule: &mut Schedule) {
+        self.rings.enter_urgent(schedule);
     }
 
     /// The NIC has taken the channel out of the queue for data.
@@ -182,9 +182,9 @@ impl Channel {
     }
 
     /// Send-window blocks have come free, which the channel lacked.
-    pub(crate) fn fed(&mut self, shared: &mut Shared) {
+    pub(crate) fn fed(&mut self, schedule: &mut Schedule) {
         self.rings.left_starved();
-        self.mark_ready(shared);
+        self.mark_ready(schedule);
     }
 
     /// A packet of the peer has arrived.

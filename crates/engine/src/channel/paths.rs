@@ -7,11 +7,15 @@ use super::path_set::PathSet;
 use super::round_trip::smooth;
 use super::{Channel, Timer};
 use crate::api::Event;
+use crate::counters::Counters;
+use crate::flow::Flows;
 use crate::list::{Links, List};
 use crate::pool::Index;
+use crate::random::Random;
 use crate::send_window::{Sent, SentLinks};
-use crate::shared::Shared;
+use crate::shared::{Config, Schedule, Shared};
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::{ChunkRequest, LossSample, PathAck, PathChoice, PathView};
 use fairway_wire::{Duration, Instant, Psn};
@@ -362,7 +366,8 @@ impl Channel {
     /// and, if there is another, never `avoid`.
     pub(crate) fn choose_path(
         &mut self,
-        shared: &mut Shared,
+        flows: &mut Flows,
+        random: &mut Random,
         now: Instant,
         bytes: u32,
         avoid: Option<u8>,
@@ -370,16 +375,21 @@ impl Channel {
         if self.paths.count() == 1 {
             return 0;
         }
-        let random = shared.random.number() as u32;
+        let random = random.number() as u32;
         let path = self.paths.choose(&ChunkRequest { now, bytes, random }, avoid);
-        self.trace_path(shared, now, path);
+        self.trace_path(flows, now, path);
         path
     }
 
     /// The path small messages keep to: the same one as long as it works.
-    pub(crate) fn path_for_small(&mut self, shared: &mut Shared, now: Instant) -> u8 {
+    pub(crate) fn path_for_small(
+        &mut self,
+        flows: &mut Flows,
+        random: &mut Random,
+        now: Instant,
+    ) -> u8 {
         if !self.paths.is_usable(self.paths.small) {
-            self.paths.small = self.choose_path(shared, now, 0, None);
+            self.paths.small = self.choose_path(flows, random, now, 0, None);
         }
         self.paths.small
     }
@@ -387,29 +397,40 @@ impl Channel {
     /// A packet on `path` timed out; takes the path out of use, and has it probed, if that keeps
     /// happening while others deliver. True if it did.
     pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, now: Instant) -> bool {
-        let limit = shared.profile.path_timeouts;
+        let limit = shared.config.profile().path_timeouts;
         if !self.paths.time_out(path, now, self.recovery.newest_acknowledged(), limit) {
             return false;
         }
-        self.arm(shared, Timer::PathProbe, now + shared.profile.path_probe);
+        self.arm(&mut shared.schedule, Timer::PathProbe, now + shared.config.profile().path_probe);
         shared.counters.paths_down += 1;
         shared.events.push_back(Event::PathDown { channel: self.id, path });
         true
     }
 
-    pub(crate) fn path_probe_timer(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn path_probe_timer(
+        &mut self,
+        config: &Config,
+        schedule: &mut Schedule,
+        now: Instant,
+    ) {
         if self.paths.probe_unusable() {
-            self.mark_urgent(shared);
-            self.arm(shared, Timer::PathProbe, now + shared.profile.path_probe);
+            self.mark_urgent(schedule);
+            self.arm(schedule, Timer::PathProbe, now + config.profile().path_probe);
         }
     }
 
     /// An acknowledgement came by `path`: the peer had received something on it.
-    pub(crate) fn path_answered(&mut self, shared: &mut Shared, path: u8) {
+    pub(crate) fn path_answered(
+        &mut self,
+        counters: &mut Counters,
+        events: &mut VecDeque<Event>,
+        schedule: &mut Schedule,
+        path: u8,
+    ) {
         if self.paths.answered(path) {
-            shared.counters.paths_up += 1;
-            shared.events.push_back(Event::PathUp { channel: self.id, path });
-            self.mark_ready(shared);
+            counters.paths_up += 1;
+            events.push_back(Event::PathUp { channel: self.id, path });
+            self.mark_ready(schedule);
         }
     }
 }

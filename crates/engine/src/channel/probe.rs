@@ -7,8 +7,9 @@
 
 use super::{Channel, Timer};
 use crate::api::Transmit;
+use crate::counters::Counters;
 use crate::placement::Verdict;
-use crate::shared::Shared;
+use crate::shared::{Schedule, Shared};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use fairway_policy::ProbeSpec;
@@ -130,9 +131,9 @@ impl Echoes {
 
 impl Channel {
     /// The channel is open: the first of its paths is due soon, if they are probed by the clock.
-    pub(crate) fn begin_probing(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn begin_probing(&mut self, schedule: &mut Schedule, now: Instant) {
         if let Some(step) = self.probe_step() {
-            self.arm(shared, Timer::Probe, now + step);
+            self.arm(schedule, Timer::Probe, now + step);
         }
     }
 
@@ -143,34 +144,46 @@ impl Channel {
     }
 
     /// It is a path's turn.
-    pub(crate) fn probe_timer(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn probe_timer(&mut self, schedule: &mut Schedule, now: Instant) {
         let Some(step) = self.probe_step() else { return };
         if let Some(probing) = &mut self.probes.probing {
             let path = probing.next;
             probing.next = ((usize::from(path) + 1) % probing.paths.len()) as u8;
             if probing.is_idle(path, now) {
                 probing.ask(path);
-                self.mark_urgent(shared);
+                self.mark_urgent(schedule);
             }
         }
-        self.arm(shared, Timer::Probe, now + step);
+        self.arm(schedule, Timer::Probe, now + step);
     }
 
     /// Bytes leave on a path.
     #[inline]
-    pub(crate) fn sample_path(&mut self, shared: &mut Shared, path: u8, bytes: u32) {
+    pub(crate) fn sample_path(
+        &mut self,
+        schedule: &mut Schedule,
+        now: Instant,
+        path: u8,
+        bytes: u32,
+    ) {
         let Some(probing) = &mut self.probes.probing else { return };
         let ProbeSpec::Sampled { bytes: enough } = probing.spec else { return };
         let probe = &mut probing.paths[usize::from(path)];
         probe.bytes += u64::from(bytes);
-        if probe.bytes >= enough && probing.is_idle(path, shared.flows.now) {
+        if probe.bytes >= enough && probing.is_idle(path, now) {
             probing.ask(path);
-            self.mark_urgent(shared);
+            self.mark_urgent(schedule);
         }
     }
 
     /// Data took this round trip, or something was lost (`None`): is that odd?
-    pub(crate) fn suspect(&mut self, shared: &mut Shared, path: u8, sample: Option<Duration>) {
+    pub(crate) fn suspect(
+        &mut self,
+        schedule: &mut Schedule,
+        now: Instant,
+        path: u8,
+        sample: Option<Duration>,
+    ) {
         let Some(probing) = &mut self.probes.probing else { return };
         let ProbeSpec::Anomaly { times } = probing.spec else { return };
         let probe = &mut probing.paths[usize::from(path)];
@@ -182,9 +195,9 @@ impl Channel {
             }
             Some(sample) => sample > probe.least.times(u64::from(times)),
         };
-        if is_odd && probing.is_idle(path, shared.flows.now) {
+        if is_odd && probing.is_idle(path, now) {
             probing.ask(path);
-            self.mark_urgent(shared);
+            self.mark_urgent(schedule);
         }
     }
 
@@ -197,7 +210,7 @@ impl Channel {
         if let Some(Echo { number, path, at }) = self.probes.echoes.pop() {
             let turn = now.elapsed_since(at).as_ns();
             let turn_ns = Some(u32::try_from(turn).unwrap_or(u32::MAX));
-            return Some(self.bare(shared, path, Packet::Probe(Probe { number, turn_ns })));
+            return Some(self.bare(&shared.config, path, Packet::Probe(Probe { number, turn_ns })));
         }
         let probing = self.probes.probing.as_mut()?;
         let path = probing.take_due()?;
@@ -205,7 +218,7 @@ impl Channel {
         let probe = &mut probing.paths[usize::from(path)];
         (probe.asked, probe.asked_at) = (Some(number), now);
         shared.counters.round_trip_probes_sent += 1;
-        Some(self.bare(shared, path, Packet::Probe(Probe { number, turn_ns: None })))
+        Some(self.bare(&shared.config, path, Packet::Probe(Probe { number, turn_ns: None })))
     }
 
     pub(crate) fn handle_probe(
@@ -218,11 +231,17 @@ impl Channel {
         match probe.turn_ns {
             Some(turn_ns) => {
                 let turn = Duration::from_ns(u64::from(turn_ns));
-                self.note_answer(shared, now, (probe.number, path), turn);
+                self.note_answer(
+                    &mut shared.counters,
+                    &mut shared.schedule,
+                    now,
+                    (probe.number, path),
+                    turn,
+                );
             }
             None => {
                 if self.probes.echoes.push(Echo { number: probe.number, path, at: now }) {
-                    self.mark_urgent(shared);
+                    self.mark_urgent(&mut shared.schedule);
                 }
             }
         }
@@ -231,7 +250,8 @@ impl Channel {
 
     fn note_answer(
         &mut self,
-        shared: &mut Shared,
+        counters: &mut Counters,
+        schedule: &mut Schedule,
         now: Instant,
         (number, path): (u32, u8),
         turn: Duration,
@@ -250,9 +270,9 @@ impl Channel {
         }
         probe.round_trip = Some(round_trip);
         probe.answered_at = now;
-        shared.counters.round_trip_probes_answered += 1;
+        counters.round_trip_probes_answered += 1;
         self.paths.note_probed(path, now, round_trip);
-        self.mark_ready(shared);
+        self.mark_ready(schedule);
     }
 
     /// The part of a round trip of data that is not the fabric's, if a probe of its path was

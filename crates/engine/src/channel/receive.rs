@@ -7,14 +7,13 @@ use super::respond::{is_question, wants_done};
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::canary::Canary;
-use crate::in_sequence::Chosen;
 use crate::mailbox::Ticket;
 use crate::message::Message;
-use crate::order::{Key, KeyedIndex, Standing, Tracker};
+use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
-use crate::pool::Index;
+use crate::pool::{Index, Pool};
 use crate::receive_window::Unrecorded;
-use crate::shared::Shared;
+use crate::shared::{Chosen, Config, Jetties, Shared};
 use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, Void};
 
 /// What is to become of a data packet whose PSN is new.
@@ -43,7 +42,7 @@ impl Channel {
         if received.ecn == fairway_wire::Ecn::Congested {
             self.acks.count_mark();
         }
-        let admitted = self.admit(shared, data.psn);
+        let admitted = self.admit(&shared.config, &mut shared.bitmap_blocks, data.psn);
         let again =
             admitted == Err(Unrecorded::Arrived) && shared.is_planted(Canary::SkipDuplicateCheck);
         if let (Err(why), false) = (admitted, again) {
@@ -51,12 +50,12 @@ impl Channel {
         }
         if !self.acks.has_room_for(data.psn == self.tp.receive().base()) {
             self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
-            return shared.drop(DropReason::Withheld);
+            return shared.counters.drop(DropReason::Withheld);
         }
         let judgement = self.judge(shared, now, data, received.payload);
         if let Judgement::Drop(reason) = judgement {
             self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
-            return shared.drop(reason);
+            return shared.counters.drop(reason);
         }
         if !again && self.tp.receive_mut().record(data.psn, &mut shared.bitmap_blocks) {
             shared.counters.blocks_freed_early += 1;
@@ -94,34 +93,39 @@ impl Channel {
                 Verdict::Done
             }
             Judgement::Refuse(reason) => {
-                self.refuse(shared, data, reason);
+                self.refuse(&mut shared.counters, &mut shared.schedule, data, reason);
                 Verdict::Done
             }
             Judgement::Drop(_) => Verdict::Done,
         }
     }
 
-    fn admit(&mut self, shared: &mut Shared, psn: Psn) -> Result<(), Unrecorded> {
-        if shared.is_planted(Canary::WrapPsnEarly) && psn.value() < self.tp.receive().base().value()
+    fn admit(
+        &mut self,
+        config: &Config,
+        bitmap_blocks: &mut Pool<u16>,
+        psn: Psn,
+    ) -> Result<(), Unrecorded> {
+        if config.is_planted(Canary::WrapPsnEarly) && psn.value() < self.tp.receive().base().value()
         {
             return Err(Unrecorded::Arrived);
         }
-        self.tp.receive_mut().admit(psn, &mut shared.bitmap_blocks)
+        self.tp.receive_mut().admit(psn, bitmap_blocks)
     }
 
     fn not_admitted(&mut self, shared: &mut Shared, psn: Psn, why: Unrecorded) -> Verdict {
         match why {
             Unrecorded::Arrived => {
                 self.acks.count_duplicate();
-                self.repeat_nak(shared, psn);
-                self.acknowledge_soon(shared);
-                shared.drop(DropReason::Duplicate)
+                self.repeat_nak(&shared.config, &mut shared.schedule, psn);
+                self.acknowledge_soon(&mut shared.schedule);
+                shared.counters.drop(DropReason::Duplicate)
             }
             Unrecorded::BeyondWindow => {
-                self.acknowledge_soon(shared);
-                shared.drop(DropReason::BeyondWindow)
+                self.acknowledge_soon(&mut shared.schedule);
+                shared.counters.drop(DropReason::BeyondWindow)
             }
-            Unrecorded::PoolExhausted => shared.drop(DropReason::BitmapPool),
+            Unrecorded::PoolExhausted => shared.counters.drop(DropReason::BitmapPool),
         }
     }
 
@@ -141,7 +145,7 @@ impl Channel {
             }
             return Verdict::Done;
         }
-        if let Err(why) = self.admit(shared, void.psn) {
+        if let Err(why) = self.admit(&shared.config, &mut shared.bitmap_blocks, void.psn) {
             return self.not_admitted(shared, void.psn, why);
         }
         self.tp.receive_mut().record(void.psn, &mut shared.bitmap_blocks);
@@ -319,7 +323,7 @@ impl Channel {
                 Some(target)
             }
             Operation::Put(put) => {
-                self.admit_put(shared, &mut arrival, &put)?;
+                self.admit_put(&shared.config, &mut shared.mailboxes, &mut arrival, &put)?;
                 None
             }
             _ => return Err(Refusal::Operation),
@@ -332,23 +336,40 @@ impl Channel {
             arrival.admission = admission;
             arrival.offset = target.offset;
         }
-        let Some(target) = target else { return Ok(arrival) };
+        if let Some(target) = target {
+            self.take_receive(shared, data, &target, &mut arrival)?;
+        }
+        Ok(arrival)
+    }
+
+    /// Takes the receive for a message that needs one, if it is long enough.
+    fn take_receive(
+        &mut self,
+        shared: &mut Shared,
+        data: &Data,
+        target: &Target,
+        arrival: &mut Arrival,
+    ) -> Result<(), Refusal> {
         let sequence = data.order.receive_sequence;
-        let tracker = self.sequenced(shared, data, &target);
+        let tracker =
+            self.sequenced(&shared.config, &shared.jetties, &shared.trackers, data, target);
         let (jetty, chosen) = match tracker {
             Some(tracker) => {
-                shared.addressed(&target)?;
-                (target.jetty, shared.choose_receive(tracker, target.jetty, sequence)?)
+                shared.jetties.addressed(target)?;
+                let takes_last = shared.is_planted(Canary::TakeLast);
+                let jetty = target.jetty;
+                let (jetties, trackers) = (&mut shared.jetties, &mut shared.trackers);
+                (jetty, jetties.choose_receive(trackers, tracker, jetty, sequence, takes_last)?)
             }
             None => {
-                let early = self.is_early_receive(shared, data);
-                let (jetty, next) = shared.receiver(&target, early)?;
+                let early = self.is_early_receive(&shared.config, &shared.trackers, data);
+                let (jetty, next) = shared.jetties.receiver(target, early)?;
                 (jetty, Chosen::First(next))
             }
         };
         if arrival.kind != ArrivalKind::WriteImmediate {
-            let receive = shared.receives[chosen.index()];
-            if length > receive.length {
+            let receive = *shared.jetties.receive(chosen.index());
+            if arrival.length > receive.length {
                 return Err(Refusal::Length);
             }
             arrival.segment = receive.segment;
@@ -356,36 +377,40 @@ impl Channel {
         }
         arrival.jetty = jetty;
         let taken = match tracker {
-            Some(tracker) => shared.take_chosen(tracker, jetty, sequence, chosen),
-            None => shared.take_receive(jetty),
+            Some(tracker) => {
+                shared.jetties.take_chosen(&mut shared.trackers, tracker, jetty, sequence, chosen)
+            }
+            None => shared.jetties.take_receive(jetty),
         };
         arrival.receive = taken;
-        Ok(arrival)
+        Ok(())
     }
 
     /// The tracker by which a message is matched with its receive, if it is.
     fn sequenced(
         &self,
-        shared: &Shared,
+        config: &Config,
+        jetties: &Jetties,
+        trackers: &Trackers,
         data: &Data,
         target: &Target,
     ) -> Option<KeyedIndex<Tracker>> {
         let matched = data.order.in_order
-            && shared.sequencing.is_on(target.jetty)
-            && !shared.is_planted(Canary::MatchByArrival);
+            && jetties.is_in_sequence(target.jetty)
+            && !config.is_planted(Canary::MatchByArrival);
         let key = Key::of(self.group(), data.jetty);
-        if matched { shared.trackers.find(&key) } else { None }
+        if matched { trackers.find(&key) } else { None }
     }
 
     /// Would the receive that it takes have to wait for an earlier one, or for the turn of its
     /// message in memory order?
-    fn is_early_receive(&self, shared: &Shared, data: &Data) -> bool {
+    fn is_early_receive(&self, config: &Config, trackers: &Trackers, data: &Data) -> bool {
         let order = &data.order;
-        let Some(tracker) = shared.trackers.find(&Key::of(self.group(), data.jetty)) else {
+        let Some(tracker) = trackers.find(&Key::of(self.group(), data.jetty)) else {
             return false;
         };
-        let tracker = &shared.trackers[tracker];
-        let waits_for_turn = order.tag == Tag::Mo && !shared.is_planted(Canary::TakeAhead);
+        let tracker = &trackers[tracker];
+        let waits_for_turn = order.tag == Tag::Mo && !config.is_planted(Canary::TakeAhead);
         (order.in_order && tracker.receive_standing(order.receive_sequence) != Standing::Next)
             || (waits_for_turn && tracker.standing(order.sequence) != Standing::Next)
     }
@@ -438,7 +463,7 @@ impl Channel {
         }
         let (segment, start) = (arrival.segment, arrival.offset);
         let offset = start + u64::from(data.index) * mtu;
-        if self.has_to_wait(shared, index, data) {
+        if self.has_to_wait(&shared.arrivals, index, data) {
             let waits = shared.arrivals[index].turn == Turn::Waits;
             match self.set_aside(shared, index, data, payload) {
                 Some(judgement) => return judgement,
@@ -475,7 +500,15 @@ impl Channel {
                 return self.end_datagram(shared, arrival, token.message, Status::Success);
             }
             Purpose::DatagramWrite => return,
-            Purpose::Stored(answer) => return self.end_store(shared, answer, token.message, None),
+            Purpose::Stored(answer) => {
+                return self.end_store(
+                    &mut shared.answers,
+                    &mut shared.schedule,
+                    answer,
+                    token.message,
+                    None,
+                );
+            }
             Purpose::Loaded(load) => {
                 return self.end_load(shared, load, token.message, Status::Success);
             }
@@ -497,12 +530,14 @@ impl Channel {
             | Purpose::Stored(_)
             | Purpose::Loaded(_) => {}
             Purpose::Stash(held) => {
-                if let Some(refusal) = self.refusal_of_part(shared, held) {
-                    shared.free_held(held);
+                if let Some(refusal) =
+                    self.refusal_of_part(&mut shared.arrivals, &shared.held, held)
+                {
+                    shared.held.free(held, &mut shared.channels);
                     let why =
                         Why::Refused { message: token.message, reason: refusal, nak_due: true };
                     self.acks.withhold(token.psn, why);
-                    return self.mark_urgent(shared);
+                    return self.mark_urgent(&mut shared.schedule);
                 }
                 self.stashed(shared, held);
             }

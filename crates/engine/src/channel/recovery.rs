@@ -10,7 +10,7 @@ use super::round_trip::RoundTrip;
 use crate::canary::Canary;
 use crate::limits::Profile;
 use crate::send_window::{LOST, RESENT, Sent, UNCOUNTED};
-use crate::shared::Shared;
+use crate::shared::Config;
 use alloc::boxed::Box;
 use fairway_policy::{Evidence, LossDetector};
 use fairway_wire::{Ack, Duration, Instant, Msn, Psn};
@@ -110,14 +110,14 @@ impl Recovery {
     }
 
     /// How long the copy after the second that is the `further`-th has before it may be lost.
-    pub(super) fn time_of_copy(&self, shared: &Shared, further: u32) -> Duration {
+    pub(super) fn time_of_copy(&self, config: &Config, further: u32) -> Duration {
         // The time would bound what the second of these bugs costs, too.
-        if shared.is_planted(Canary::HastyCopies) || shared.is_planted(Canary::TrustNewPath) {
+        if config.is_planted(Canary::HastyCopies) || config.is_planted(Canary::TrustNewPath) {
             return Duration::ZERO;
         }
         let round_trip = match self.smoothed() {
-            Duration::ZERO if !shared.is_planted(Canary::NeverMeasured) => {
-                shared.profile.timeout_initial
+            Duration::ZERO if !config.is_planted(Canary::NeverMeasured) => {
+                config.profile().timeout_initial
             }
             smoothed => smoothed,
         };

@@ -11,13 +11,15 @@ use super::bypass::status_of;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
 use crate::canary::Canary;
+use crate::counters::Counters;
+use crate::flow::Flows;
 use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Message, MessagePlace, OvertakingPlan};
 use crate::placement::Verdict;
 use crate::pool::{Index, Pool};
-use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED, VOID};
-use crate::shared::Shared;
+use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, UNCOUNTED, VOID};
+use crate::shared::{Config, Schedule, Shared};
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
 
 /// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
@@ -120,35 +122,41 @@ impl Channel {
             return;
         }
         shared.counters.keys_refused += 1;
-        if self.inbound.count_wrong_key(shared.flows.now, &shared.profile) {
+        if self.inbound.count_wrong_key(shared.flows.now, shared.config.profile()) {
             shared.events.push_back(Event::KeysRefused { channel: self.leader });
         }
     }
 
-    pub(crate) fn refuse(&mut self, shared: &mut Shared, data: &Data, reason: Refusal) {
+    pub(crate) fn refuse(
+        &mut self,
+        counters: &mut Counters,
+        schedule: &mut Schedule,
+        data: &Data,
+        reason: Refusal,
+    ) {
         if reason == Refusal::ReceiverNotReady {
-            shared.counters.not_ready += 1;
+            counters.not_ready += 1;
         }
         let why = Why::Refused { message: data.message, reason, nak_due: true };
         self.acks.withhold(data.psn, why);
-        self.mark_urgent(shared);
+        self.mark_urgent(schedule);
     }
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
-    pub(crate) fn repeat_nak(&mut self, shared: &mut Shared, psn: Psn) {
-        let revives = shared.is_planted(Canary::ReviveRefused);
+    pub(crate) fn repeat_nak(&mut self, config: &Config, schedule: &mut Schedule, psn: Psn) {
+        let revives = config.is_planted(Canary::ReviveRefused);
         if revives && self.acks.revive_not_ready(psn) {
             return;
         }
         if self.acks.repeat_naks(psn) {
-            self.mark_urgent(shared);
+            self.mark_urgent(schedule);
         }
     }
 
-    pub(crate) fn take_nak(&mut self, shared: &mut Shared) -> Option<Nak> {
+    pub(crate) fn take_nak(&mut self, config: &Config, counters: &mut Counters) -> Option<Nak> {
         let (psn, message, reason) = self.acks.take_nak()?;
-        shared.counters.naks_sent += 1;
-        let retry_after = shared.profile.not_ready_delay.as_us().min(0xFFFF) as u16;
+        counters.naks_sent += 1;
+        let retry_after = config.profile().not_ready_delay.as_us().min(0xFFFF) as u16;
         let retry_after_us = if reason == Refusal::ReceiverNotReady { retry_after } else { 0 };
         Some(Nak { psn, message, reason, retry_after_us })
     }
@@ -171,14 +179,14 @@ impl Channel {
         path: u8,
     ) -> Verdict {
         if !self.tp.is_in_window(nak.psn) {
-            return shared.drop(DropReason::BadAcknowledgement);
+            return shared.counters.drop(DropReason::BadAcknowledgement);
         }
         let sent = *self.send.record(nak.psn, &mut shared.send_blocks);
         let is_late = shared.messages[sent.message()].progress.number() != nak.message;
         if sent.is(ACKNOWLEDGED) || (is_late && !Self::may_be_late(nak.reason)) {
-            return shared.drop(DropReason::BadAcknowledgement);
+            return shared.counters.drop(DropReason::BadAcknowledgement);
         }
-        self.path_answered(shared, path);
+        self.path_answered(&mut shared.counters, &mut shared.events, &mut shared.schedule, path);
         if is_late {
             return self.handle_late_nak(shared, now, nak);
         }
@@ -190,25 +198,31 @@ impl Channel {
             return Verdict::Done;
         }
         self.send.end_late_refusal(nak.psn);
-        self.send_void(shared, nak.psn);
+        self.send_void(&shared.flows, &mut shared.schedule, &mut shared.send_blocks, nak.psn);
         let wait = match nak.reason {
-            Refusal::OutOfOrder => shared.profile.not_ready_delay,
+            Refusal::OutOfOrder => shared.config.profile().not_ready_delay,
             _ => Duration::from_us(u64::from(nak.retry_after_us)),
         };
         self.give_up(shared, sent.message(), nak.reason, now + wait);
-        self.mark_ready(shared);
+        self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }
 
     /// A packet of ours is to be replaced by a void, which confirms that its refusal is known.
-    pub(super) fn send_void(&mut self, shared: &mut Shared, psn: Psn) {
-        let record = self.send.record(psn, &mut shared.send_blocks);
+    pub(super) fn send_void(
+        &mut self,
+        flows: &Flows,
+        schedule: &mut Schedule,
+        send_blocks: &mut SendBlocks,
+        psn: Psn,
+    ) {
+        let record = self.send.record(psn, send_blocks);
         record.flags |= VOID;
         let sent = *record;
         if !sent.is(LOST) {
-            self.take_from_path(shared, psn, &sent);
+            self.take_from_path(flows, schedule, send_blocks, psn, &sent);
             // It was not declared lost, so there is nothing to revoke if the peer acknowledges it.
-            self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
+            self.send.record(psn, send_blocks).flags |= UNCOUNTED;
         }
     }
 
@@ -224,17 +238,17 @@ impl Channel {
         let early = reason == Refusal::OutOfOrder;
         if early {
             // It may be our acknowledgement of an answer that the peer lacks.
-            self.acknowledge_soon(shared);
+            self.acknowledge_soon(&mut shared.schedule);
         }
         // One that is received in order may be refused because it came before others, ordered or
         // not: only when none is left does that count.
         let overtakes = shared.messages[index].order.request().receive_in_order
             && Self::overtakes(shared, index);
         let is_hasty = shared.is_planted(Canary::RetryAtOnce);
-        let plan = Self::overtaking_plan(shared);
+        let plan = Self::overtaking_plan(&shared.config);
         let message = &mut shared.messages[index];
-        let own = shared.patience.get(message.jetty.value() as usize).copied().flatten();
-        let limit = own.unwrap_or(shared.profile.not_ready_retries);
+        let own = shared.jetties.patience(message.jetty);
+        let limit = own.unwrap_or(shared.config.profile().not_ready_retries);
         if !message.attempts.is_open() {
             return;
         }
@@ -259,12 +273,12 @@ impl Channel {
         }
     }
 
-    fn overtaking_plan(shared: &Shared) -> OvertakingPlan {
+    fn overtaking_plan(config: &Config) -> OvertakingPlan {
         // Two other bugs were found while messages waited no longer than with `RetrySoon`.
         let soon = [Canary::RetrySoon, Canary::RefusedFirst, Canary::BeginSpent];
-        if soon.into_iter().any(|canary| shared.is_planted(canary)) {
+        if soon.into_iter().any(|canary| config.is_planted(canary)) {
             OvertakingPlan::ForEachFirstSoon
-        } else if shared.is_planted(Canary::RetryAll) {
+        } else if config.is_planted(Canary::RetryAll) {
             OvertakingPlan::ForEachFirst
         } else {
             OvertakingPlan::Patient
@@ -290,9 +304,9 @@ impl Channel {
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
         let mut listed = self.retries.waiting.head();
         let mut earliest: Option<Instant> = None;
-        let profile = &shared.profile;
+        let profile = shared.config.profile();
         let pass = self.recovery.smoothed().min(profile.timeout_min).max(profile.not_ready_delay);
-        let begins_anew = Self::overtaking_plan(shared) != OvertakingPlan::Patient;
+        let begins_anew = Self::overtaking_plan(&shared.config) != OvertakingPlan::Patient;
         while let Some(at) = listed {
             let first = shared.initiator.first(&shared.messages[at]);
             let distance = Self::distance(shared, at, first);
@@ -307,7 +321,7 @@ impl Channel {
             }
         }
         if let Some(due) = earliest {
-            self.arm(shared, Timer::NotReady, due);
+            self.arm(&mut shared.schedule, Timer::NotReady, due);
         }
     }
 }

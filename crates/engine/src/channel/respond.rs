@@ -28,7 +28,7 @@ impl Channel {
         data: &Data,
     ) -> Option<Index<Message>> {
         // An initiator may reuse its slot as soon as the answer has come, before we hear of it.
-        if self.inbound.answers() >= 2 * shared.limits.read_slots {
+        if self.inbound.answers() >= 2 * shared.config.limits().read_slots {
             return None;
         }
         let question = is_question(&data.operation);
@@ -218,7 +218,7 @@ impl Channel {
             }
             Operation::Done { refusal: Some(refusal), retry_after_us } => {
                 let wait = match refusal {
-                    Refusal::OutOfOrder => shared.profile.not_ready_delay,
+                    Refusal::OutOfOrder => shared.config.profile().not_ready_delay,
                     _ => Duration::from_us(u64::from(retry_after_us)),
                 };
                 self.give_up(shared, index, refusal, now + wait);

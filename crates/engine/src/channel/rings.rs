@@ -1,7 +1,7 @@
 //! A channel's places in the rings by which the NIC finds the channels that have something to do.
 
 use crate::names::ChannelIndex;
-use crate::shared::Shared;
+use crate::shared::Schedule;
 
 /// Which of the NIC's rings a channel stands in. It stands in each of them once at most.
 #[derive(Debug)]
@@ -22,27 +22,27 @@ impl Rings {
 
     /// Puts the channel behind the others that may have data to send.
     #[inline]
-    pub(super) fn enter_ready(&mut self, shared: &mut Shared) {
+    pub(super) fn enter_ready(&mut self, schedule: &mut Schedule) {
         if !self.in_ready {
             self.in_ready = true;
-            shared.ready[self.engine as usize].push(self.channel);
+            schedule.push_ready(self.engine, self.channel);
         }
     }
 
     /// Puts the channel behind the others that have to send something that goes before data.
     #[inline]
-    pub(super) fn enter_urgent(&mut self, shared: &mut Shared) {
+    pub(super) fn enter_urgent(&mut self, schedule: &mut Schedule) {
         if !self.in_urgent {
             self.in_urgent = true;
-            shared.urgent[self.engine as usize].push(self.channel);
+            schedule.push_urgent(self.engine, self.channel);
         }
     }
 
     /// Puts the channel behind the others that lack a send-window block.
-    pub(super) fn enter_starved(&mut self, shared: &mut Shared) {
+    pub(super) fn enter_starved(&mut self, schedule: &mut Schedule) {
         if !self.in_starved {
             self.in_starved = true;
-            shared.starved.push(self.channel);
+            schedule.push_starved(self.channel);
         }
     }
 

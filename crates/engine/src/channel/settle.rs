@@ -5,7 +5,7 @@ use crate::api::Status;
 use crate::canary::Canary;
 use crate::message::{Body, Message, MessagePlace, Notice, Outcome};
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Schedule, Shared};
 use fairway_wire::Tag;
 
 impl Channel {
@@ -35,7 +35,7 @@ impl Channel {
                 self.turn_into_refusal(shared, index);
             }
             Outcome::Failed(status) => self.end(shared, index, status),
-            Outcome::NotReady | Outcome::TooEarly if shared.has_failed(message.jetty) => {
+            Outcome::NotReady | Outcome::TooEarly if shared.jetties.has_failed(message.jetty) => {
                 self.end(shared, index, Status::Flushed);
             }
             Outcome::NotReady | Outcome::TooEarly => self.try_again(shared, index),
@@ -143,7 +143,7 @@ impl Channel {
         }
         let at = self.retries.wait(&mut shared.messages, index);
         let at = self.timers.deadline(Timer::NotReady).map_or(at, |armed| at.min(armed));
-        self.arm(shared, Timer::NotReady, at);
+        self.arm(&mut shared.schedule, Timer::NotReady, at);
     }
 
     /// The transport is done with a message that is in no list and has nothing in flight. Its
@@ -247,12 +247,12 @@ impl Channel {
     }
 
     /// Send-window blocks have come free: channels that lacked them may try again.
-    pub(crate) fn feed_starved(&mut self, shared: &mut Shared) {
-        while let Some(channel) = shared.starved.pop() {
+    pub(crate) fn feed_starved(&mut self, schedule: &mut Schedule) {
+        while let Some(channel) = schedule.pop_starved() {
             if channel == self.index() {
-                self.fed(shared);
+                self.fed(schedule);
             } else {
-                shared.fed.push(channel);
+                schedule.push_fed(channel);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::Channel;
 use super::close::Silence;
 use crate::canary::Canary;
-use crate::shared::Shared;
+use crate::shared::{Schedule, Shared};
 use fairway_wire::{Duration, Instant};
 
 /// What a channel waits for.
@@ -106,9 +106,9 @@ impl Timers {
 
 impl Channel {
     #[inline]
-    pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
+    pub(crate) fn arm(&mut self, schedule: &mut Schedule, timer: Timer, at: Instant) {
         self.timers.arm(timer, at);
-        shared.deadlines.wake_by(self.index().number(), at);
+        schedule.wake_by(self.index(), at);
     }
 
     /// Does what is due, and asks to be woken for the rest.
@@ -120,7 +120,7 @@ impl Channel {
         }
         for timer in Timer::ALL {
             if let Some(at) = self.timers.deadline(timer) {
-                shared.deadlines.wake_by(self.index().number(), at);
+                shared.schedule.wake_by(self.index(), at);
             }
         }
     }
@@ -135,40 +135,39 @@ impl Channel {
         match timer {
             Timer::Retransmit => self.retransmit_timer(shared, now),
             Timer::Acknowledge => {
-                self.acknowledge_soon(shared);
+                self.acknowledge_soon(&mut shared.schedule);
             }
             Timer::NotReady => self.not_ready_timer(shared, now),
             Timer::KeepAlive => self.keep_alive_timer(shared, now),
-            Timer::PathProbe => self.path_probe_timer(shared, now),
-            Timer::Pace => self.mark_ready(shared),
+            Timer::PathProbe => self.path_probe_timer(&shared.config, &mut shared.schedule, now),
+            Timer::Pace => self.mark_ready(&mut shared.schedule),
             Timer::Tail => self.tail_timer(shared, now),
             Timer::Bypass => self.bypass_timer(shared, now),
             Timer::Demand if shared.is_planted(Canary::AskOnce) => {}
             Timer::Demand => {
-                self.ask_for_credit(shared, now);
+                self.ask_for_credit(&mut shared.schedule, now);
                 // Credit may have come of what the policy was told before.
-                self.mark_ready(shared);
+                self.mark_ready(&mut shared.schedule);
             }
-            Timer::Probe => self.probe_timer(shared, now),
+            Timer::Probe => self.probe_timer(&mut shared.schedule, now),
             Timer::Close => {}
         }
     }
 
     /// A silent peer is probed; one that leaves enough probes unanswered for long enough is dead.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
-        match self.life.silence(now, &shared.profile) {
-            Silence::Dead if !shared.ends_held => return self.peer_is_dead(shared, now),
+        match self.life.silence(now, shared.config.profile()) {
+            Silence::Dead if shared.channels.try_end() => return self.peer_is_dead(shared, now),
             Silence::Dead => {
-                shared.end_wanted = true;
-                return self.arm(shared, Timer::KeepAlive, now + END_RETRY);
+                return self.arm(&mut shared.schedule, Timer::KeepAlive, now + END_RETRY);
             }
             Silence::Long => {
                 self.life.keep_alive();
-                self.mark_urgent(shared);
+                self.mark_urgent(&mut shared.schedule);
             }
             Silence::Short => {}
         }
-        let at = self.life.look_at(now, &shared.profile);
-        self.arm(shared, Timer::KeepAlive, at);
+        let at = self.life.look_at(now, shared.config.profile());
+        self.arm(&mut shared.schedule, Timer::KeepAlive, at);
     }
 }

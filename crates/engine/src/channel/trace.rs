@@ -2,27 +2,22 @@
 
 use super::Channel;
 use crate::control::TraceEntry;
-use crate::shared::Shared;
+use crate::flow::Flows;
 use fairway_policy::{AckSample, LossSample};
 use fairway_wire::Instant;
 
 impl Channel {
     /// Writes down what the congestion control was told, and what it has decided since.
     #[inline]
-    pub(super) fn trace(
-        &self,
-        shared: &mut Shared,
-        at: Instant,
-        entry: impl FnOnce() -> TraceEntry,
-    ) {
-        let Some(recorder) = &mut shared.flows.trace else { return };
+    pub(super) fn trace(&self, flows: &mut Flows, at: Instant, entry: impl FnOnce() -> TraceEntry) {
+        let Some(recorder) = &mut flows.trace else { return };
         let (channel, law) = (self.id.index() as u32, self.congestion.law());
         recorder.add(at, channel, entry());
         recorder.decided(at, channel, law.window_bytes(), law.pacing_bytes_per_second());
     }
 
-    pub(super) fn trace_ack(&self, shared: &mut Shared, sample: &AckSample) {
-        self.trace(shared, sample.now, || TraceEntry::Ack {
+    pub(super) fn trace_ack(&self, flows: &mut Flows, sample: &AckSample) {
+        self.trace(flows, sample.now, || TraceEntry::Ack {
             path: sample.path,
             packets: sample.acked_packets,
             bytes: sample.acked_bytes,
@@ -32,8 +27,8 @@ impl Channel {
         });
     }
 
-    pub(super) fn trace_loss(&self, shared: &mut Shared, sample: &LossSample) {
-        self.trace(shared, sample.now, || TraceEntry::Loss {
+    pub(super) fn trace_loss(&self, flows: &mut Flows, sample: &LossSample) {
+        self.trace(flows, sample.now, || TraceEntry::Loss {
             path: sample.path,
             bytes: sample.lost_bytes,
             by_timeout: sample.by_timeout,
@@ -41,8 +36,8 @@ impl Channel {
     }
 
     #[inline]
-    pub(super) fn trace_path(&self, shared: &mut Shared, at: Instant, path: u8) {
-        if let Some(recorder) = &mut shared.flows.trace {
+    pub(super) fn trace_path(&self, flows: &mut Flows, at: Instant, path: u8) {
+        if let Some(recorder) = &mut flows.trace {
             recorder.chose(at, self.id.index() as u32, path);
         }
     }

@@ -6,8 +6,8 @@ use crate::canary::Canary;
 use crate::limits::HEADER_BYTES;
 use crate::message::{Message, MessagePlace};
 use crate::pool::Index;
-use crate::send_window::{ACKNOWLEDGED, LOST, Sent, VOID};
-use crate::shared::Shared;
+use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, Sent, VOID};
+use crate::shared::{Config, Shared};
 use fairway_wire::{
     Close, Data, Datagram, Instant, Operation, Order, Packet, Psn, ServiceMode, Void,
 };
@@ -21,12 +21,12 @@ impl Channel {
     /// The next packet that goes before data: close, refusals, acknowledgement, probes.
     pub(crate) fn next_control(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         if let Some((ack, path)) = self.life.take_last_word() {
-            return Some(self.bare(shared, path, Packet::Ack(ack)));
+            return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
         }
         if let Some(answer) = self.life.take_close() {
             let path = self.acks.path();
             return Some(self.bare(
-                shared,
+                &shared.config,
                 path,
                 Packet::Close(Close { next: self.tp.next(), answer }),
             ));
@@ -34,25 +34,25 @@ impl Channel {
         if !self.is_open() {
             return None;
         }
-        if let Some(nak) = self.take_nak(shared) {
+        if let Some(nak) = self.take_nak(&shared.config, &mut shared.counters) {
             let path = self.acks.path();
-            return Some(self.bare(shared, path, Packet::Nak(nak)));
+            return Some(self.bare(&shared.config, path, Packet::Nak(nak)));
         }
         if let Some(nak) = self.acks.take_trimmed() {
             shared.counters.naks_sent += 1;
             let path = self.acks.path();
-            return Some(self.bare(shared, path, Packet::Nak(nak)));
+            return Some(self.bare(&shared.config, path, Packet::Nak(nak)));
         }
         // What an acknowledgement lets the peer report has to be in place.
-        if self.is_draining(shared) {
+        if self.is_draining(&shared.config, &mut shared.channels) {
             return None;
         }
         if self.acks.is_due() {
             let ack = self.take_ack(shared, now, false);
             let path = self.acks.take_path(shared.is_planted(Canary::AnswerOneProbe));
-            return Some(self.bare(shared, path, Packet::Ack(ack)));
+            return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
         }
-        if let Some(credit) = self.next_credit(shared) {
+        if let Some(credit) = self.next_credit(&shared.config) {
             return Some(credit);
         }
         if let Some(probe) = self.next_probe(shared, now) {
@@ -68,19 +68,19 @@ impl Channel {
         let path = if let Some(path) = self.paths.take_probe() {
             path
         } else if self.life.take_keep_alive() {
-            self.choose_path(shared, now, 0, None)
+            self.choose_path(&mut shared.flows, &mut shared.random, now, 0, None)
         } else {
             return None;
         };
         shared.counters.probes_sent += 1;
         let ack = self.take_ack(shared, now, true);
-        Some(self.bare(shared, path, Packet::Ack(ack)))
+        Some(self.bare(&shared.config, path, Packet::Ack(ack)))
     }
 
-    pub(crate) fn bare(&self, shared: &Shared, path: u8, packet: Packet) -> Transmit {
+    pub(crate) fn bare(&self, config: &Config, path: u8, packet: Packet) -> Transmit {
         Transmit {
             channel: self.id,
-            route: self.route(shared, path),
+            route: self.route(config, path),
             packet,
             gather: LocalRange::default(),
         }
@@ -88,12 +88,12 @@ impl Channel {
 
     /// The next data packet, if window, pace and peer allow one.
     pub(crate) fn next_data(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if !self.is_open() || self.is_draining(shared) {
+        if !self.is_open() || self.is_draining(&shared.config, &mut shared.channels) {
             return None;
         }
         let is_idle = self.tp.flight() == 0 && !shared.is_planted(Canary::PaceIdle);
         if let Err(until) = self.congestion.admit(now, is_idle) {
-            self.arm(shared, Timer::Pace, until);
+            self.arm(&mut shared.schedule, Timer::Pace, until);
             return None;
         }
         let next = self.next_unpaced(shared, now);
@@ -168,7 +168,7 @@ impl Channel {
             return false;
         }
         if !self.send.admit(psn, &mut shared.send_blocks) {
-            self.rings.enter_starved(shared);
+            self.rings.enter_starved(&mut shared.schedule);
             return false;
         }
         if flight > 0 && self.needs_path(shared, index) && !self.paths.has_room() {
@@ -206,7 +206,7 @@ impl Channel {
         shared.flows.sent(shared.messages[index].flow, now, bytes);
         let last = self.advance_message(shared, index);
         self.launch(shared, psn, path, now);
-        self.spend(shared, now, bytes, true);
+        self.spend(&mut shared.schedule, now, bytes, true);
         let idle = last && self.line.is_empty();
         let full = u64::from(self.tp.flight() + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
@@ -218,7 +218,7 @@ impl Channel {
         if ack_request {
             self.congestion.note_asked();
         }
-        let operation = message.operation(learned, &shared.profile);
+        let operation = message.operation(learned, shared.config.profile());
         if operation == Operation::Learned {
             shared.counters.learned_sent += 1;
             shared.counters.learned_bytes_saved += LEARNED_SAVES;
@@ -239,7 +239,7 @@ impl Channel {
             order: order_of(message, &operation),
             operation,
         });
-        Some(self.with_payload(shared, path, packet, message, packet_index))
+        Some(self.with_payload(&shared.config, path, packet, message, packet_index))
     }
 
     /// An unreliable message: it is over once the caller has gathered its payload
@@ -254,10 +254,10 @@ impl Channel {
         let bytes = shared.messages[index].progress.payload(0, self.mtu) + HEADER_BYTES;
         shared.flows.sent(flow, now, bytes);
         self.delist(shared, index);
-        let path = self.path_for_small(shared, now);
+        let path = self.path_for_small(&mut shared.flows, &mut shared.random, now);
         let message = shared.messages[index];
         shared.counters.datagrams_sent += 1;
-        let operation = message.operation(message.progress.is_learned(), &shared.profile);
+        let operation = message.operation(message.progress.is_learned(), shared.config.profile());
         let number = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.next());
         let packet = Packet::Datagram(Datagram {
             number,
@@ -266,8 +266,8 @@ impl Channel {
             operation,
         });
         shared.messages[index].place = MessagePlace::Leaving;
-        shared.leaving = Some(index);
-        self.with_payload(shared, path, packet, &message, 0)
+        shared.schedule.set_leaving(index);
+        self.with_payload(&shared.config, path, packet, &message, 0)
     }
 
     /// Counts the next packet of the message as sent; true if it was the last.
@@ -294,7 +294,7 @@ impl Channel {
     /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
     fn needs_path(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
-        let small = message.progress.carried() <= shared.profile.small_message_bytes;
+        let small = message.progress.carried() <= shared.config.profile().small_message_bytes;
         !small && self.paths.needs_chunk(false)
     }
 
@@ -307,7 +307,7 @@ impl Channel {
         now: Instant,
     ) -> u8 {
         let message = &shared.messages[index];
-        let small = message.progress.carried() <= shared.profile.small_message_bytes;
+        let small = message.progress.carried() <= shared.config.profile().small_message_bytes;
         if self.paths.needs_chunk(small) {
             let headers = u64::from(message.progress.packets_unsent()) * u64::from(HEADER_BYTES);
             let remaining = message.progress.bytes_unsent(self.mtu) + headers;
@@ -317,9 +317,9 @@ impl Channel {
                 self.congestion.law().chunk_bytes(remaining)
             };
             let path = if small {
-                self.path_for_small(shared, now)
+                self.path_for_small(&mut shared.flows, &mut shared.random, now)
             } else {
-                self.choose_path(shared, now, size, None)
+                self.choose_path(&mut shared.flows, &mut shared.random, now, size, None)
             };
             // A chunk is whole packets, and a message's packets are cut by the MTU.
             self.paths.begin_chunk(path, size.max(bytes), small);
@@ -333,16 +333,21 @@ impl Channel {
     /// is short of records can take no other. If it does not fit, a probe may leave all the same;
     /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged
     /// or overdue.
-    fn next_lost(&mut self, shared: &mut Shared, now: Instant) -> Option<(Psn, bool)> {
-        let one_by_one = self.recovery.is_backing_off() && !shared.is_planted(Canary::OldestLast);
-        let oldest = self.send.record(self.tp.oldest(), &mut shared.send_blocks);
+    fn next_lost(
+        &mut self,
+        config: &Config,
+        send_blocks: &mut SendBlocks,
+        now: Instant,
+    ) -> Option<(Psn, bool)> {
+        let one_by_one = self.recovery.is_backing_off() && !config.is_planted(Canary::OldestLast);
+        let oldest = self.send.record(self.tp.oldest(), send_blocks);
         // A peer may have claimed it, and yet say that it is missing.
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
         let first = match one_by_one && is_due {
             true => self.tp.oldest(),
             false => self.send.first_lost()?,
         };
-        let bytes = self.send.record(first, &mut shared.send_blocks).bytes;
+        let bytes = self.send.record(first, send_blocks).bytes;
         let window = self.congestion.law().window_bytes();
         let fits =
             u64::from(self.tp.flight()) + u64::from(bytes) <= window || self.tp.flight() == 0;
@@ -358,7 +363,7 @@ impl Channel {
 
     /// Sends a packet that was lost.
     fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        let (psn, beyond_window) = self.next_lost(shared, now)?;
+        let (psn, beyond_window) = self.next_lost(&shared.config, &mut shared.send_blocks, now)?;
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
         let message = shared.messages[sent.message()];
@@ -374,24 +379,24 @@ impl Channel {
             // After a time-out each packet tries another path, until one is acknowledged.
             let chunk = self.congestion.law().chunk_bytes(u64::from(u32::MAX));
             let size = if self.recovery.is_backing_off() { bytes } else { chunk };
-            let path = self.choose_path(shared, now, size, avoid);
+            let path = self.choose_path(&mut shared.flows, &mut shared.random, now, size, avoid);
             self.paths.begin_chunk_again(path, size);
         }
         self.paths.take_of_chunk_again(bytes);
         let path = self.paths.chunk_path();
         self.launch(shared, psn, path, now);
-        self.spend(shared, now, bytes, false);
+        self.spend(&mut shared.schedule, now, bytes, false);
         let chunk_ends = self.paths.is_chunk_too_short(bytes);
         let ack_request = self.send.first_lost().is_none() || chunk_ends || beyond_window;
         if void {
             shared.counters.voids_sent += 1;
             let message = self.send.late_refusal(psn).unwrap_or(message.progress.number());
             let void = Void { psn, message, ack_request: true };
-            return Some(self.bare(shared, path, Packet::Void(void)));
+            return Some(self.bare(&shared.config, path, Packet::Void(void)));
         }
         shared.counters.data_resent += 1;
         shared.counters.payload_sent += u64::from(message.progress.payload(sent.index, self.mtu));
-        let operation = message.operation(message.progress.is_learned(), &shared.profile);
+        let operation = message.operation(message.progress.is_learned(), shared.config.profile());
         let packet = Packet::Data(Data {
             psn,
             message: message.progress.number(),
@@ -405,7 +410,7 @@ impl Channel {
             order: order_of(&message, &operation),
             operation,
         });
-        Some(self.with_payload(shared, path, packet, &message, sent.index))
+        Some(self.with_payload(&shared.config, path, packet, &message, sent.index))
     }
 
     /// Books a packet as in flight on `path`.
@@ -414,17 +419,17 @@ impl Channel {
         let bytes = self.paths.launch(path, psn, now, &mut links);
         self.tp.launch(bytes);
         self.congestion.charge(now, bytes, self.recovery.smoothed());
-        self.sample_path(shared, path, bytes);
+        self.sample_path(&mut shared.schedule, shared.flows.now, path, bytes);
         if !self.timers.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
-            let at = now + self.recovery.timeout(&shared.profile);
-            self.arm(shared, Timer::Retransmit, at);
+            let at = now + self.recovery.timeout(shared.config.profile());
+            self.arm(&mut shared.schedule, Timer::Retransmit, at);
         }
-        self.tail_grew(shared, now);
+        self.tail_grew(&shared.config, &mut shared.schedule, now);
     }
 
     fn with_payload(
         &self,
-        shared: &Shared,
+        config: &Config,
         path: u8,
         packet: Packet,
         message: &Message,
@@ -435,7 +440,7 @@ impl Channel {
             offset: message.local.offset + u64::from(index) * u64::from(self.mtu),
             length: message.progress.payload(index, self.mtu),
         };
-        Transmit { channel: self.id, route: self.route(shared, path), packet, gather }
+        Transmit { channel: self.id, route: self.route(config, path), packet, gather }
     }
 }
 

@@ -52,9 +52,9 @@ impl Channel {
         self.acks.reply_by(path);
         if self.tp.receive().has_arrived(data.psn, &shared.bitmap_blocks) {
             // Another copy has come whole: say so again.
-            self.acknowledge_soon(shared);
+            self.acknowledge_soon(&mut shared.schedule);
         } else if self.acks.note_trimmed(data) {
-            self.mark_urgent(shared);
+            self.mark_urgent(&mut shared.schedule);
         }
         Verdict::Done
     }
@@ -73,7 +73,13 @@ impl Channel {
             return;
         }
         self.declare_lost(shared, psn, &sent);
-        self.tell_loss(shared, now, (u32::from(sent.bytes), sent.path), false);
-        self.mark_ready(shared);
+        self.tell_loss(
+            &mut shared.flows,
+            &mut shared.schedule,
+            now,
+            (u32::from(sent.bytes), sent.path),
+            false,
+        );
+        self.mark_ready(&mut shared.schedule);
     }
 }

@@ -19,7 +19,7 @@ impl Nic {
     /// # Errors
     /// `Missing`.
     pub fn abort_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
-        self.shared.jetty(id).ok_or(SetupError::Missing)?;
+        self.shared.jetties.get(id).ok_or(SetupError::Missing)?;
         self.finish_datagram();
         // Ending them changes the list, so it is read first.
         let mut all = Vec::new();
@@ -58,8 +58,7 @@ impl Nic {
     /// # Errors
     /// `Missing`.
     pub fn set_jetty_token(&mut self, id: JettyId, token_value: u32) -> Result<(), SetupError> {
-        self.shared.jetty(id).ok_or(SetupError::Missing)?.token_value = token_value;
-        Ok(())
+        self.shared.jetties.set_token(id, token_value)
     }
 
     /// How often an operation of this Jetty that finds no receive is tried again; 7 means for ever,
@@ -72,9 +71,7 @@ impl Nic {
         id: JettyId,
         retries: Option<u8>,
     ) -> Result<(), SetupError> {
-        self.shared.jetty(id).ok_or(SetupError::Missing)?;
-        self.shared.patience[id.value() as usize] = retries;
-        Ok(())
+        self.shared.jetties.set_patience(id, retries)
     }
 
     /// Changes the secret of a segment.

@@ -50,9 +50,9 @@ impl Nic {
             return Err(SetupError::Missing);
         }
         let in_range = [
-            ("engine", config.engine < self.shared.limits.engines),
+            ("engine", config.engine < self.shared.config.limits().engines),
             ("mtu", (1..=MTU_MAX).contains(&config.mtu)),
-            ("paths", (1..=self.shared.limits.paths).contains(&config.paths)),
+            ("paths", (1..=self.shared.config.limits().paths).contains(&config.paths)),
             ("remote_window", (1..=32_768).contains(&config.remote_window)),
             ("remote_message_slots", (1..=256).contains(&config.remote_message_slots)),
             ("remote_read_slots", (1..=256).contains(&config.remote_read_slots)),
@@ -74,16 +74,16 @@ impl Nic {
             return Err(SetupError::Limit("channels of a group"));
         }
         let config = self.place_law(now, id, config);
-        let mut channel = Channel::new(id, config, &self.shared.limits, now);
-        let at = now + self.shared.profile.keep_alive;
-        channel.arm(&mut self.shared, Timer::KeepAlive, at);
+        let mut channel = Channel::new(id, config, self.shared.config.limits(), now);
+        let at = now + self.shared.config.profile().keep_alive;
+        channel.arm(&mut self.shared.schedule, Timer::KeepAlive, at);
         if let Some(trace) = &mut self.shared.flows.trace {
             trace.opened(id.index() as u32);
         }
-        channel.begin_probing(&mut self.shared, now);
+        channel.begin_probing(&mut self.shared.schedule, now);
         self.entries[id.index()].state = EntryState::Open(channel);
         self.open_channels += 1;
-        self.shared.slots_open += self.shared.limits.message_slots;
+        self.shared.arrivals.keep_slots(self.shared.config.limits().message_slots);
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl Nic {
     pub fn acknowledge_at_once(&mut self) {
         for entry in &mut self.entries {
             if let EntryState::Open(channel) = &mut entry.state {
-                channel.acknowledge_what_waits(&mut self.shared);
+                channel.acknowledge_what_waits(&mut self.shared.schedule);
             }
         }
     }
@@ -122,7 +122,7 @@ impl Nic {
     /// One channel of a group has ended by the peer, so the others end as well, before anything
     /// else happens: an operation may have to wait for one that went by another channel.
     pub(super) fn end_groups(&mut self, now: Instant) {
-        while let Some((leader, status)) = self.shared.channels.ended.pop() {
+        while let Some((leader, status)) = self.shared.channels.pop_ended() {
             for member in self.shared.channels.get(leader.record()).members() {
                 let Some(channel) = channel_at(&mut self.entries, member) else { continue };
                 if channel.leader != leader {
@@ -147,8 +147,7 @@ impl Nic {
     /// While `held`, no peer is declared dead: for a caller whose system calls still send from
     /// memory while the NIC goes on. True if a peer would have been called dead since.
     pub fn hold_ends(&mut self, held: bool) -> bool {
-        self.shared.ends_held = held;
-        core::mem::take(&mut self.shared.end_wanted)
+        self.shared.channels.hold_ends(held)
     }
 
     pub(super) fn free_entry(&mut self, index: ChannelIndex) {
@@ -157,8 +156,8 @@ impl Nic {
         let mut others = 0;
         if let EntryState::Open(channel) = &entry.state {
             self.open_channels -= 1;
-            self.shared.slots_open -= self.shared.limits.message_slots;
-            if let Some(policy) = &mut self.shared.credit {
+            self.shared.arrivals.release_slots(self.shared.config.limits().message_slots);
+            if let Some(policy) = self.shared.backpressure.credit_mut() {
                 policy.source_gone(self.shared.flows.now, SourceId(index.number()));
             }
             leader = channel.group();
@@ -177,12 +176,7 @@ impl Nic {
         {
             *first = EntryState::Free;
         }
-        let shared = &mut self.shared;
-        let each = shared.ready.iter_mut().chain(&mut shared.urgent);
-        for ring in each.chain([&mut shared.starved, &mut shared.fed]) {
-            ring.purge(index);
-        }
-        shared.deadlines.remove(index.number());
+        self.shared.schedule.remove(index);
         for turn in &mut self.turns {
             if turn.channel == Some(index) {
                 turn.channel = None;

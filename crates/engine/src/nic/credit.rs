@@ -12,35 +12,35 @@ impl Nic {
     /// Sets the policy that grants credit to senders; `None` grants whatever is asked for. To be
     /// set before channels are opened.
     pub fn set_credit_policy(&mut self, policy: Option<Box<dyn CreditPolicy>>) {
-        self.shared.credit = policy;
+        self.shared.backpressure.set_credit(policy);
     }
 
     /// Tells all peers, with the acknowledgements that go out from now on, that they are to slow
     /// down (or no longer): for callers that know the host to be short of CPU time, memory or bus
     /// bandwidth.
     pub fn set_pressure(&mut self, pressure: bool) {
-        self.shared.pressure = pressure;
+        self.shared.backpressure.set_receive(pressure);
     }
 
     /// Has congestion controls here take every acknowledgement for one of a receiver that asks them
     /// to slow down (or no longer): for callers that know the queues by which packets leave to be
     /// full.
     pub fn set_transmit_pressure(&mut self, pressure: bool) {
-        self.shared.transmit_pressure = pressure;
+        self.shared.backpressure.set_transmit(pressure);
     }
 
     /// Are peers told to slow down?
     pub fn is_under_pressure(&self) -> bool {
-        self.shared.pressure
+        self.shared.backpressure.slows_peers()
     }
 
     /// Has the credit policy grant what it will.
     pub(super) fn run_credit(&mut self, now: Instant) {
         loop {
-            let Some(policy) = &mut self.shared.credit else { return };
+            let Some(policy) = self.shared.backpressure.credit_mut() else { return };
             let Some(grant) = policy.poll_credit(now) else { return };
             if let Some(channel) = channel_at(&mut self.entries, ChannelIndex::of(grant.source.0)) {
-                channel.grant(&mut self.shared, &grant);
+                channel.grant(&mut self.shared.counters, &mut self.shared.schedule, &grant);
             }
         }
     }
@@ -54,7 +54,9 @@ impl Nic {
         received: &Received,
         trimmed: bool,
     ) {
-        if let (Packet::Data(_), Some(policy)) = (&received.packet, &mut self.shared.credit) {
+        if let (Packet::Data(_), Some(policy)) =
+            (&received.packet, self.shared.backpressure.credit_mut())
+        {
             let bytes = if trimmed { 0 } else { received.payload } + HEADER_BYTES;
             policy.on_data(now, SourceId(id.index() as u32), bytes);
         }
@@ -63,6 +65,6 @@ impl Nic {
 
     /// When it wants to grant again.
     pub(super) fn credit_at(&self) -> Option<Instant> {
-        self.shared.credit.as_ref()?.poll_at()
+        self.shared.backpressure.credit()?.poll_at()
     }
 }

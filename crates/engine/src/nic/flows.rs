@@ -65,7 +65,7 @@ impl Nic {
         flows.now = now;
         flows.events = None;
         flows.takes_turns = false;
-        let count = self.shared.limits.flows;
+        let count = self.shared.config.limits().flows;
         flows.rates = Arc::new(RateRegisters::new(if law.is_some() { count } else { 0 }));
         let processor = law.map(|law| {
             let queue = Arc::new(EventQueue::new(count));
@@ -112,7 +112,7 @@ impl Nic {
     /// # Errors
     /// `Missing` if there is no such Jetty, `Parameter` if the weight is zero.
     pub fn set_share(&mut self, jetty: JettyId, share: Share) -> Result<(), SetupError> {
-        self.shared.jetty(jetty).ok_or(SetupError::Missing)?;
+        self.shared.jetties.get(jetty).ok_or(SetupError::Missing)?;
         if share.weight == 0 {
             return Err(SetupError::Parameter("weight"));
         }

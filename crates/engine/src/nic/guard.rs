@@ -14,7 +14,7 @@ impl Nic {
     /// # Panics
     /// If a Jetty's number does not fit into the bits above, or `secret_bits` is above 31.
     pub fn guard_segments(&mut self, secret_bits: u32) {
-        let limits = &self.shared.limits;
+        let limits = self.shared.config.limits();
         assert!(secret_bits < 32 && limits.jetties <= u32::MAX >> secret_bits, "secret_bits");
         let guards = Guards::new(secret_bits, limits.jetties, limits.segments);
         self.shared.segments.guard(guards);
@@ -26,7 +26,7 @@ impl Nic {
     /// # Errors
     /// `Missing` if it is no Jetty; `Parameter` if segments are not guarded.
     pub fn set_jetty_grant(&mut self, jetty: JettyId, grant: Grant) -> Result<(), SetupError> {
-        self.shared.jetty(jetty).ok_or(SetupError::Missing)?;
+        self.shared.jetties.get(jetty).ok_or(SetupError::Missing)?;
         let guards = self.shared.segments.guards_mut();
         guards.ok_or(SetupError::Parameter("guard_segments"))?.set(jetty, grant);
         Ok(())

@@ -28,7 +28,7 @@ impl Nic {
     /// called directly, as before this is called. To be set before channels are opened: the laws of
     /// those that are open stay as they are with the processor that is given up here.
     pub fn coalesce_congestion(&mut self, budget: Option<u32>) {
-        let channels = self.shared.limits.channels;
+        let channels = self.shared.config.limits().channels;
         let processor = || Box::new(CongestionProcessor::new(channels));
         self.laws = match budget {
             None => Laws::Direct,
@@ -40,7 +40,7 @@ impl Nic {
     /// ([`CongestionProcessor::run`]): the data path only leaves events, and reads windows, rates
     /// and credit. The law of every channel that is opened is to be fetched ([`Self::poll_law`]).
     pub fn detach_congestion(&mut self) -> CongestionProcessor {
-        let channels = self.shared.limits.channels;
+        let channels = self.shared.config.limits().channels;
         let processor = CongestionProcessor::new(channels);
         let leaving = VecDeque::with_capacity(channels as usize);
         self.laws = Laws::Elsewhere { news: processor.news().clone(), leaving };
@@ -94,8 +94,8 @@ impl Nic {
         for _ in 0..*budget {
             let Some(index) = processor.run_one() else { return };
             if let Some(channel) = channel_at(&mut self.entries, ChannelIndex::of(index)) {
-                channel.ask_for_credit(&mut self.shared, now);
-                channel.mark_ready(&mut self.shared);
+                channel.ask_for_credit(&mut self.shared.schedule, now);
+                channel.mark_ready(&mut self.shared.schedule);
             }
         }
     }

@@ -19,9 +19,10 @@ impl Nic {
     /// memory of a receive, or of a READ of this side, may have a new use once that has completed.
     pub fn handle_unplaced(&mut self, now: Instant, token: PlacementToken) {
         if let Some((shared, channel)) = self.open(token.channel) {
-            shared.cause = shared.cause_of(&token);
+            let cause = shared.cause_of(&token);
+            shared.held.set_cause(cause);
             channel.unplaced(shared, now, &token);
-            shared.cause = None;
+            shared.held.set_cause(None);
         }
         self.resume_channels();
     }
@@ -48,13 +49,13 @@ impl Nic {
     /// over.
     #[inline]
     pub(crate) fn finish_datagram(&mut self) {
-        if self.shared.leaving.is_some() {
+        if self.shared.schedule.has_leaving() {
             self.end_datagram(Status::Success);
         }
     }
 
     fn end_datagram(&mut self, status: Status) {
-        let Some(index) = self.shared.leaving.take() else { return };
+        let Some(index) = self.shared.schedule.take_leaving() else { return };
         let message = &mut self.shared.messages[index];
         // Its channel may have ended since.
         if message.place != MessagePlace::Leaving {

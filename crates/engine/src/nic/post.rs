@@ -59,7 +59,7 @@ impl Nic {
             // The window of stores is the leader's.
             return Ok(group);
         }
-        Ok(self.shared.channels.choose(group, u64::from(self.shared.profile.group_slack)))
+        Ok(self.shared.channels.choose(group, u64::from(self.shared.config.profile().group_slack)))
     }
 
     /// Posts a receive to a Jetty.
@@ -74,14 +74,14 @@ impl Nic {
         let local = request.local;
         let shared = &mut self.shared;
         shared.check_local(&local)?;
-        let queue = shared.receiving_jetty(jetty)?.receive_queue;
-        if shared.shares_receives(jetty) {
+        let queue = shared.jetties.receiving(jetty)?.receive_queue;
+        if shared.jetties.shares_receives(jetty) {
             return Err(PostError::NotReady);
         }
-        if shared.receives.is_exhausted() {
+        if shared.jetties.is_out_of_receives() {
             return Err(PostError::TooManyReceives);
         }
-        if !shared.queue(queue).reserve() {
+        if !shared.queues.of_jetty(queue).reserve() {
             return Err(PostError::CompletionQueueFull);
         }
         let receive = Receive {
@@ -92,9 +92,10 @@ impl Nic {
             next: None,
             sequence: 0,
         };
-        let index = shared.receives.add(receive).ok_or(PostError::TooManyReceives)?;
+        if !shared.jetties.add_receive(jetty, receive) {
+            return Err(PostError::TooManyReceives);
+        }
         shared.segments.hold(local.segment.number());
-        shared.add_receive(jetty, index);
         Ok(())
     }
 }
@@ -119,26 +120,24 @@ impl Shared {
         request: &WorkRequest,
         kept: u32,
     ) -> Result<Index<Message>, PostError> {
-        let endpoint = *self.posting_jetty(jetty)?;
+        let endpoint = *self.jetties.posting(jetty)?;
         if self.messages.capacity() - self.messages.in_use() <= kept {
             return Err(PostError::TooManyMessages);
         }
         let (order, group) = (&request.order, request.channel.record());
         self.initiator.prepare(&mut self.messages, jetty, group, order)?;
-        if !self.queue(endpoint.send_queue).reserve() {
+        if !self.queues.of_jetty(endpoint.send_queue).reserve() {
             return Err(PostError::CompletionQueueFull);
         }
         let (chosen, mtu) = (channel.index(), channel.mtu);
         let message = Message::of(request, chosen, jetty, endpoint.transaction, mtu);
         let is_put = message.is_open_put();
         if is_put && !self.puts.prepare(&self.messages, &message) {
-            self.queue(endpoint.send_queue).unreserve();
+            self.queues.of_jetty(endpoint.send_queue).unreserve();
             return Err(PostError::TooManyPuts);
         }
         let index = self.messages.add(message).ok_or(PostError::TooManyMessages)?;
-        let endpoint = &mut self.jetties[jetty.value() as usize];
-        endpoint.transaction = endpoint.transaction.wrapping_add(1);
-        endpoint.outstanding += 1;
+        self.jetties.begin_operation(jetty);
         self.channels.give(chosen, self.messages[index].local.length);
         if has_local_memory(&request.work) {
             self.segments.hold(request.local.segment.number());

@@ -10,7 +10,7 @@ impl Nic {
     /// between two calls of [`Self::take_trace`]; 0 for no longer. Memory is taken here.
     pub fn set_trace(&mut self, now: Instant, records: u32) {
         self.shared.flows.now = now;
-        let limits = &self.shared.limits;
+        let limits = self.shared.config.limits();
         let (channels, flows) = (limits.channels, limits.flows);
         self.shared.flows.set_trace(records, channels, flows);
     }

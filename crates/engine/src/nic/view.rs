@@ -1,10 +1,9 @@
 //! What can be asked of a NIC, and checked.
 
 use super::{Entry, EntryState, Nic};
-use crate::api::{ChannelId, JettyState};
+use crate::api::ChannelId;
 use crate::canary::Canary;
 use crate::counters::Counters;
-use crate::jetty::Jetty;
 use crate::limits::Limits;
 use fairway_policy::PathView;
 use fairway_wire::{Cna, Duration, Instant, Psn};
@@ -12,12 +11,12 @@ use fairway_wire::{Cna, Duration, Instant, Psn};
 impl Nic {
     /// This NIC's node address.
     pub fn address(&self) -> Cna {
-        self.shared.cna
+        self.shared.config.address()
     }
 
     /// The limits the NIC was made with.
     pub fn limits(&self) -> &Limits {
-        &self.shared.limits
+        self.shared.config.limits()
     }
 
     /// What has been done so far.
@@ -86,7 +85,7 @@ impl Nic {
 
     /// Plants a bug. Does nothing unless the crate was built with the feature `canary`.
     pub fn plant(&mut self, canary: Option<Canary>) {
-        self.shared.canary = canary;
+        self.shared.config.plant(canary);
     }
 
     /// Checks what must hold between any two calls: every packet sent is acknowledged, lost or in
@@ -97,7 +96,7 @@ impl Nic {
     pub fn audit(&mut self) {
         for entry in &mut self.entries {
             if let EntryState::Open(channel) = &mut entry.state {
-                channel.audit(&mut self.shared);
+                channel.audit(&mut self.shared.send_blocks);
             }
         }
         let counters = &self.shared.counters;
@@ -110,7 +109,6 @@ impl Nic {
     }
 
     pub(crate) fn jetties_in_use(&self) -> u32 {
-        let used = |jetty: &&Jetty| jetty.state != JettyState::Reset;
-        self.shared.jetties.iter().filter(used).count() as u32
+        self.shared.jetties.in_use()
     }
 }

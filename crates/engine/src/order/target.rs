@@ -25,7 +25,7 @@ pub(crate) struct Tracker {
     /// Transactions that wait to be executed: a list through the held records.
     pub(crate) held: Option<Index<Held>>,
     /// In-order receives that wait to complete: a list through the parked ones.
-    pub(crate) parked: Option<Index<Parked>>,
+    pub(super) parked: Option<Index<Parked>>,
     /// Receives that are set aside for messages to come.
     pub(crate) reserved: Reserved,
     /// Messages in memory order that wait for their turn: a list through the arrivals.

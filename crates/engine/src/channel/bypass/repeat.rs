@@ -19,7 +19,7 @@ use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Body, Message, MessagePlace, access};
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Config, Shared};
 use fairway_policy::{Evidence, LossDetector, PathOrder};
 use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
 
@@ -184,18 +184,24 @@ impl Channel {
         let message = shared.messages[index];
         let number = message.unsequenced().number;
         let path = match self.bypass.repeats.was_asked(number) {
-            false => self.path_for_small(shared, now),
-            true => self.choose_path(shared, now, message.local.length, Some(self.paths.small())),
+            false => self.path_for_small(&mut shared.flows, &mut shared.random, now),
+            true => self.choose_path(
+                &mut shared.flows,
+                &mut shared.random,
+                now,
+                message.local.length,
+                Some(self.paths.small()),
+            ),
         };
         self.bypass.repeats.note(number, now, path);
         self.bypass.repeats.flying.push_back(&mut shared.messages, index);
-        let due = now + self.wait(shared, number, message.attempts.retries());
+        let due = now + self.wait(&shared.config, number, message.attempts.retries());
         let message = &mut shared.messages[index];
         message.place = MessagePlace::Asked;
         message.attempts.set_retry_at(due);
         let message = *message;
         if self.timers.deadline(Timer::Bypass).is_none_or(|at| due.is_before(at)) {
-            self.arm(shared, Timer::Bypass, due);
+            self.arm(&mut shared.schedule, Timer::Bypass, due);
         }
         let access = access(&message.unsequenced().remote, message.local.length);
         let is_load = matches!(message.body, Body::Load(_));
@@ -208,16 +214,16 @@ impl Channel {
         shared.counters.bypass_sent += 1;
         Transmit {
             channel: self.id,
-            route: self.route(shared, path),
+            route: self.route(&shared.config, path),
             packet: Packet::Bypass(Bypass { number, oldest, jetty: message.jetty, operation }),
             gather: if is_load { LocalRange::default() } else { message.local },
         }
     }
 
     /// How long its answer may take.
-    fn wait(&self, shared: &Shared, number: u32, retries: u8) -> Duration {
-        let profile = &shared.profile;
-        let patience = self.patience(shared);
+    fn wait(&self, config: &Config, number: u32, retries: u8) -> Duration {
+        let profile = config.profile();
+        let patience = self.patience(config);
         if !self.bypass.repeats.may_hasten(number, retries, profile) {
             return patience.times(1 << retries.min(16)).min(profile.timeout_max);
         }
@@ -225,13 +231,13 @@ impl Channel {
         usual.max(profile.timeout_min.divided_by(8)).min(patience)
     }
 
-    fn patience(&self, shared: &Shared) -> Duration {
+    fn patience(&self, config: &Config) -> Duration {
         let round_trip = self.recovery.round_trip();
         let measured = match round_trip.smoothed() {
-            Duration::ZERO => shared.profile.timeout_initial,
+            Duration::ZERO => config.profile().timeout_initial,
             _ => round_trip.usual_most(),
         };
-        measured.max(shared.profile.timeout_min)
+        measured.max(config.profile().timeout_min)
     }
 
     /// The answer to one of ours has arrived: those that it proves lost are repeated. Looks at each
@@ -249,7 +255,7 @@ impl Channel {
             let message = &shared.messages[at];
             let (number, retries, next) =
                 (message.unsequenced().number, message.attempts.retries(), message.links.next());
-            if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
+            if self.bypass.repeats.may_hasten(number, retries, shared.config.profile()) {
                 if !self.bypass.repeats.is_lost(number, now) {
                     return;
                 }
@@ -285,9 +291,9 @@ impl Channel {
             let due = message.attempts.retry_at();
             if now.is_before(due) {
                 next = Some(next.map_or(due, |at| at.min(due)));
-            } else if self.bypass.repeats.may_hasten(number, retries, &shared.profile) {
+            } else if self.bypass.repeats.may_hasten(number, retries, shared.config.profile()) {
                 self.hasten(shared, index);
-            } else if retries >= shared.profile.bypass_retries {
+            } else if retries >= shared.config.profile().bypass_retries {
                 self.expire_bypass(shared, index);
             } else {
                 message.attempts.count_retry();
@@ -295,7 +301,7 @@ impl Channel {
             }
         }
         if let Some(at) = next {
-            self.arm(shared, Timer::Bypass, at);
+            self.arm(&mut shared.schedule, Timer::Bypass, at);
         }
     }
 

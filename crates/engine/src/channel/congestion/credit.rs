@@ -10,11 +10,12 @@ use crate::api::{DropReason, Transmit};
 use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
 use crate::control::TraceEntry;
+use crate::counters::Counters;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
 use crate::placement::Verdict;
 use crate::pool::Index;
-use crate::shared::Shared;
+use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{Credit as Grant, SourceId};
 use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
 
@@ -139,7 +140,7 @@ impl Channel {
 
     pub(crate) fn note_listed(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.congestion.credit.backlog += self.cost(&shared.messages[index]);
-        self.ask_for_credit(shared, shared.flows.now);
+        self.ask_for_credit(&mut shared.schedule, shared.flows.now);
     }
 
     pub(crate) fn note_delisted(&mut self, shared: &Shared, index: Index<Message>) {
@@ -148,14 +149,14 @@ impl Channel {
     }
 
     /// A packet leaves; `fresh` if for the first time.
-    pub(crate) fn spend(&mut self, shared: &mut Shared, now: Instant, bytes: u32, fresh: bool) {
+    pub(crate) fn spend(&mut self, schedule: &mut Schedule, now: Instant, bytes: u32, fresh: bool) {
         if fresh {
             self.congestion.credit.shorten(u64::from(bytes));
         }
         if self.congestion.credit.is_spent {
             let waiting = self.waiting_bytes();
             self.congestion.law_mut().on_sent(now, bytes, waiting);
-            self.ask_for_credit(shared, now);
+            self.ask_for_credit(schedule, now);
         }
     }
 
@@ -164,25 +165,25 @@ impl Channel {
     }
 
     /// Has the policy say what it wants, if it wants more.
-    pub(crate) fn ask_for_credit(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn ask_for_credit(&mut self, schedule: &mut Schedule, now: Instant) {
         if !self.congestion.credit.is_spent {
             return;
         }
         let waiting = self.waiting_bytes();
         if let Some(wish) = self.congestion.law_mut().demand(now, waiting) {
             self.congestion.credit.ask(wish);
-            self.mark_urgent(shared);
+            self.mark_urgent(schedule);
         }
         match self.congestion.law().demand_at() {
-            Some(at) => self.arm(shared, Timer::Demand, at),
+            Some(at) => self.arm(schedule, Timer::Demand, at),
             None => self.timers.disarm(Timer::Demand),
         }
     }
 
     /// The next packet about credit, if one is owed.
-    pub(crate) fn next_credit(&mut self, shared: &Shared) -> Option<Transmit> {
+    pub(crate) fn next_credit(&mut self, config: &Config) -> Option<Transmit> {
         let packet = self.congestion.credit.take_packet()?;
-        Some(self.bare(shared, self.acks.path(), packet))
+        Some(self.bare(config, self.acks.path(), packet))
     }
 
     pub(crate) fn handle_demand(
@@ -194,21 +195,26 @@ impl Channel {
     ) -> Verdict {
         self.acks.reply_by(path);
         shared.counters.demands_received += 1;
-        match &mut shared.credit {
+        match shared.backpressure.credit_mut() {
             Some(policy) => policy.announced(now, SourceId(self.index().number()), demand),
             None => {
                 self.congestion.credit.grant_total(demand.total_bytes);
-                self.mark_urgent(shared);
+                self.mark_urgent(&mut shared.schedule);
             }
         }
         Verdict::Done
     }
 
     /// The receiver's policy grants more, or repeats what it has granted.
-    pub(crate) fn grant(&mut self, shared: &mut Shared, grant: &Grant) {
+    pub(crate) fn grant(
+        &mut self,
+        counters: &mut Counters,
+        schedule: &mut Schedule,
+        grant: &Grant,
+    ) {
         self.congestion.credit.grant(grant.bytes);
-        shared.counters.credits_sent += 1;
-        self.mark_urgent(shared);
+        counters.credits_sent += 1;
+        self.mark_urgent(schedule);
     }
 
     /// The peer grants credit. What exceeds the requests has no effect and is counted: a receiver
@@ -223,13 +229,13 @@ impl Channel {
         let is_trusting = shared.is_planted(Canary::TrustCredits);
         let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
         shared.counters.credits_unasked += u64::from(accepted.is_unasked);
-        let Some(part) = accepted.bytes else { return shared.drop(DropReason::BadCredit) };
+        let Some(part) = accepted.bytes else { return shared.counters.drop(DropReason::BadCredit) };
         self.congestion.law_mut().on_credit(now, part);
         if part > 0 {
-            self.trace(shared, now, || TraceEntry::Credit { bytes: part });
+            self.trace(&mut shared.flows, now, || TraceEntry::Credit { bytes: part });
         }
-        self.ask_for_credit(shared, now);
-        self.mark_ready(shared);
+        self.ask_for_credit(&mut shared.schedule, now);
+        self.mark_ready(&mut shared.schedule);
         Verdict::Done
     }
 }

@@ -13,7 +13,7 @@ use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
 use crate::limits::Profile;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
-use crate::shared::Shared;
+use crate::shared::{Config, Schedule, Shared};
 use fairway_wire::{Duration, Instant};
 
 /// Probes before it is the retransmission timer's turn.
@@ -89,19 +89,19 @@ impl Recovery {
 impl Channel {
     /// Something was sent.
     #[inline]
-    pub(crate) fn tail_grew(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn tail_grew(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
         self.recovery.tail.quiet_since = now;
         if !self.timers.is_armed(Timer::Tail)
-            && !shared.is_planted(Canary::ForgetTimer)
-            && let Some(delay) = self.recovery.tail_delay(&shared.profile)
+            && !config.is_planted(Canary::ForgetTimer)
+            && let Some(delay) = self.recovery.tail_delay(config.profile())
         {
-            self.arm(shared, Timer::Tail, now + delay);
+            self.arm(schedule, Timer::Tail, now + delay);
         }
     }
 
     /// Something new was acknowledged.
     #[inline]
-    pub(crate) fn tail_shrank(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn tail_shrank(&mut self, schedule: &mut Schedule, now: Instant) {
         self.recovery.tail.quiet_since = now;
         self.recovery.tail.probe_due = false;
         let probed = core::mem::take(&mut self.recovery.tail.probes) > 0;
@@ -110,7 +110,7 @@ impl Channel {
         } else if probed {
             // The probe came through: look at once what it proves lost.
             self.recovery.tail.is_answered = true;
-            self.arm(shared, Timer::Tail, now);
+            self.arm(schedule, Timer::Tail, now);
         }
     }
 
@@ -118,11 +118,12 @@ impl Channel {
         if self.tp.is_idle() {
             return;
         }
-        let Some(delay) = self.recovery.tail_delay(&shared.profile) else { return };
+        let Some(delay) = self.recovery.tail_delay(shared.config.profile()) else { return };
         // While news comes, what is late may only have waited longer than others.
-        let lull = self.recovery.tail.quiet_since + self.recovery.tail_round(&shared.profile);
+        let lull =
+            self.recovery.tail.quiet_since + self.recovery.tail_round(shared.config.profile());
         if now.is_before(lull) && !self.recovery.tail.is_answered {
-            return self.arm(shared, Timer::Tail, lull);
+            return self.arm(&mut shared.schedule, Timer::Tail, lull);
         }
         self.recovery.tail.is_answered = false;
         let quiet = self.recovery.tail.quiet_since + delay;
@@ -132,7 +133,7 @@ impl Channel {
             if !core::mem::take(&mut self.recovery.tail.hasty) {
                 self.recovery.tail.patience = self.recovery.tail.patience.saturating_sub(1);
             }
-            self.mark_ready(shared);
+            self.mark_ready(&mut shared.schedule);
         } else if now.is_before(quiet) {
             at = quiet;
         } else if self.recovery.tail.probes < PROBES {
@@ -141,7 +142,7 @@ impl Channel {
         } else if next.is_none() {
             return;
         }
-        self.arm(shared, Timer::Tail, next.map_or(at, |next| next.min(at)));
+        self.arm(&mut shared.schedule, Timer::Tail, next.map_or(at, |next| next.min(at)));
     }
 
     /// Declares lost what was sent before something that has been acknowledged, and is later than
@@ -154,7 +155,7 @@ impl Channel {
             let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
             if bytes > 0 {
                 any = true;
-                self.tell_loss(shared, now, (bytes, path), false);
+                self.tell_loss(&mut shared.flows, &mut shared.schedule, now, (bytes, path), false);
             }
             next = next.into_iter().chain(due).reduce(Instant::min);
         }
@@ -203,12 +204,18 @@ impl Channel {
             if !sent.is(LOST | ACKNOWLEDGED) {
                 shared.counters.tail_probes += 1;
                 self.recovery.tail.probe_due = true;
-                self.take_from_path(shared, psn, &sent);
+                self.take_from_path(
+                    &shared.flows,
+                    &mut shared.schedule,
+                    &mut shared.send_blocks,
+                    psn,
+                    &sent,
+                );
                 self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
                 if shared.is_planted(Canary::ForgetProbed) {
                     self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
                 }
-                return self.mark_ready(shared);
+                return self.mark_ready(&mut shared.schedule);
             }
         }
     }

@@ -14,18 +14,17 @@
 //! A Jetty sets receives aside for one peer Jetty at a time, and only one Jetty does so for a peer
 //! Jetty; any other message that comes early is sent back, and comes again later.
 
+use super::Jetties;
 use crate::arrival::Arrival;
-use crate::canary::Canary;
 use crate::jetty::Receive;
-use crate::order::{KeyedIndex, Standing, Tracker, is_after};
+use crate::order::{KeyedIndex, Standing, Tracker, Trackers, is_after};
 use crate::pool::{Index, Pool};
-use crate::shared::Shared;
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Refusal};
 
-/// The side of the Jetties, by number.
+/// Which Jetties are in sequence, by number.
 #[derive(Debug)]
-pub(crate) struct Sequencing {
+pub(super) struct Sequencing {
     is_on: Vec<bool>,
     /// The tracker for which receives are set aside, if any are.
     tracker: Vec<Option<KeyedIndex<Tracker>>>,
@@ -49,30 +48,38 @@ impl Chosen {
 }
 
 impl Sequencing {
-    pub(crate) fn new(jetties: u32) -> Self {
+    pub(super) fn new(jetties: u32) -> Self {
         let jetties = jetties as usize;
         Sequencing { is_on: alloc::vec![false; jetties], tracker: alloc::vec![None; jetties] }
     }
 
-    pub(crate) fn set(&mut self, jetty: JettyId, is_on: bool) {
+    pub(super) fn set(&mut self, jetty: JettyId, is_on: bool) {
         self.is_on[jetty.value() as usize] = is_on;
     }
 
-    pub(crate) fn is_on(&self, jetty: JettyId) -> bool {
+    fn is_on(&self, jetty: JettyId) -> bool {
         self.is_on.get(jetty.value() as usize).is_some_and(|&is_on| is_on)
     }
 }
 
-impl Shared {
+impl Jetties {
+    /// True if a Jetty is in sequence.
+    pub(crate) fn is_in_sequence(&self, jetty: JettyId) -> bool {
+        self.sequencing.is_on(jetty)
+    }
+
     /// The receive for message `sequence` of a peer Jetty. It stays where it is; those for messages
-    /// before it that have not come are set aside.
+    /// before it that have not come are set aside. `takes_last` plants a bug: the last receive is
+    /// not left to a message that is next and was deprived of its own.
     pub(crate) fn choose_receive(
         &mut self,
+        trackers: &mut Trackers,
         tracker: KeyedIndex<Tracker>,
         jetty: JettyId,
         sequence: u16,
+        takes_last: bool,
     ) -> Result<Chosen, Refusal> {
-        let this = &self.trackers[tracker];
+        let this = &trackers[tracker];
         let reserved = this.reserved;
         let next = this.next_receive();
         let early = this.receive_standing(sequence) != Standing::Next;
@@ -91,63 +98,74 @@ impl Shared {
         }
         let missing = (0..sequence.wrapping_sub(first))
             .map(|ahead| first.wrapping_add(ahead))
-            .filter(|&other| !self.trackers[tracker].is_skipped(other))
+            .filter(|&other| !trackers[tracker].is_skipped(other))
             .count();
         if missing > 0
             && self.sequencing.tracker[jetty.value() as usize].is_some_and(|own| own != tracker)
         {
             return Err(Refusal::OutOfOrder);
         }
-        let is_next_deprived =
-            is_after(reserved.deprived, next) && !self.is_planted(Canary::TakeLast);
+        let is_next_deprived = is_after(reserved.deprived, next) && !takes_last;
         if !self.has_receives(jetty, missing + 1 + usize::from(is_next_deprived)) {
             return Err(Refusal::ReceiverNotReady);
         }
-        self.trackers[tracker].reserved.jetty = jetty;
+        trackers[tracker].reserved.jetty = jetty;
         let mut at = first;
         while at != sequence {
-            if !self.trackers[tracker].is_skipped(at) {
-                self.set_aside(tracker, jetty, at);
+            if !trackers[tracker].is_skipped(at) {
+                self.set_aside(trackers, tracker, jetty, at);
             }
             at = at.wrapping_add(1);
         }
-        self.trackers[tracker].reserved.given = sequence;
+        trackers[tracker].reserved.given = sequence;
         self.next_receive(jetty).map(Chosen::First).ok_or(Refusal::ReceiverNotReady)
     }
 
     /// Takes the receive that was chosen for a message.
     pub(crate) fn take_chosen(
         &mut self,
+        trackers: &mut Trackers,
         tracker: KeyedIndex<Tracker>,
         jetty: JettyId,
         sequence: u16,
         chosen: Chosen,
     ) -> Option<Index<Receive>> {
         if let Chosen::Reserved(index) = chosen {
-            self.unlink_reserved(tracker, index);
+            self.unlink_reserved(trackers, tracker, index);
             return Some(index);
         }
-        let reserved = &mut self.trackers[tracker].reserved;
+        let reserved = &mut trackers[tracker].reserved;
         if reserved.jetty == jetty && reserved.given == sequence {
             reserved.given = sequence.wrapping_add(1);
         }
         self.take_receive(jetty)
     }
 
-    fn set_aside(&mut self, tracker: KeyedIndex<Tracker>, jetty: JettyId, sequence: u16) {
+    fn set_aside(
+        &mut self,
+        trackers: &mut Trackers,
+        tracker: KeyedIndex<Tracker>,
+        jetty: JettyId,
+        sequence: u16,
+    ) {
         let Some(index) = self.take_receive(jetty) else { return };
-        let reserved = &mut self.trackers[tracker].reserved;
+        let reserved = &mut trackers[tracker].reserved;
         self.receives[index].sequence = sequence;
         self.receives[index].next = reserved.first.replace(index);
         self.sequencing.tracker[jetty.value() as usize] = Some(tracker);
     }
 
     /// Keeps the receive of a message that was sent back for it. False if that is not possible.
-    pub(crate) fn keep_receive(&mut self, tracker: KeyedIndex<Tracker>, arrival: &Arrival) -> bool {
+    pub(crate) fn keep_receive(
+        &mut self,
+        trackers: &mut Trackers,
+        tracker: KeyedIndex<Tracker>,
+        arrival: &Arrival,
+    ) -> bool {
         let jetty = arrival.jetty;
         let owner = self.sequencing.tracker[jetty.value() as usize];
         let Some(kept) = arrival.receive else { return false };
-        let reserved = &mut self.trackers[tracker].reserved;
+        let reserved = &mut trackers[tracker].reserved;
         let is_free = reserved.jetty == jetty || reserved.first.is_none();
         if !self.sequencing.is_on(jetty) || owner.is_some_and(|owner| owner != tracker) || !is_free
         {
@@ -161,18 +179,23 @@ impl Shared {
         true
     }
 
-    fn unlink_reserved(&mut self, tracker: KeyedIndex<Tracker>, index: Index<Receive>) {
+    fn unlink_reserved(
+        &mut self,
+        trackers: &mut Trackers,
+        tracker: KeyedIndex<Tracker>,
+        index: Index<Receive>,
+    ) {
         let next = self.receives[index].next;
-        let first = self.trackers[tracker].reserved.first;
+        let first = trackers[tracker].reserved.first;
         if first == Some(index) {
-            self.trackers[tracker].reserved.first = next;
+            trackers[tracker].reserved.first = next;
         } else {
             let before = self.receives_of(first).find(|&at| self.receives[at].next == Some(index));
             if let Some(before) = before {
                 self.receives[before].next = next;
             }
         }
-        let reserved = self.trackers[tracker].reserved;
+        let reserved = trackers[tracker].reserved;
         if reserved.first.is_none() {
             self.sequencing.tracker[reserved.jetty.value() as usize] = None;
         }
@@ -200,37 +223,41 @@ impl Shared {
     }
 
     /// What is set aside for messages whose turn has passed goes back in front, the newest first.
-    pub(crate) fn return_passed(&mut self, tracker: KeyedIndex<Tracker>) {
-        let reserved = self.trackers[tracker].reserved;
-        let next = self.trackers[tracker].next_receive();
+    pub(crate) fn return_passed(&mut self, trackers: &mut Trackers, tracker: KeyedIndex<Tracker>) {
+        let reserved = trackers[tracker].reserved;
+        let next = trackers[tracker].next_receive();
         let mut at = reserved.first;
         while let Some(index) = at {
             at = self.receives[index].next;
             if is_after(next, self.receives[index].sequence) {
-                self.unlink_reserved(tracker, index);
+                self.unlink_reserved(trackers, tracker, index);
                 self.return_receive(reserved.jetty, index);
             }
         }
     }
 
     /// All that a tracker has set aside goes back in front.
-    pub(crate) fn return_reserved(&mut self, tracker: KeyedIndex<Tracker>) {
-        let reserved = self.trackers[tracker].reserved;
+    pub(crate) fn return_reserved(
+        &mut self,
+        trackers: &mut Trackers,
+        tracker: KeyedIndex<Tracker>,
+    ) {
+        let reserved = trackers[tracker].reserved;
         let (first, jetty, given) = (reserved.first, reserved.jetty, reserved.given);
         if first.is_some() {
-            self.trackers[tracker].reserved.deprived = given;
+            trackers[tracker].reserved.deprived = given;
         }
-        while let Some(index) = self.trackers[tracker].reserved.first {
-            self.unlink_reserved(tracker, index);
+        while let Some(index) = trackers[tracker].reserved.first {
+            self.unlink_reserved(trackers, tracker, index);
             self.return_receive(jetty, index);
         }
     }
 
     /// All that a Jetty has set aside goes back in front.
-    pub(crate) fn return_reserved_of(&mut self, jetty: JettyId) {
+    pub(crate) fn return_reserved_of(&mut self, trackers: &mut Trackers, jetty: JettyId) {
         let tracker = self.sequencing.tracker[jetty.value() as usize];
         if let Some(tracker) = tracker {
-            self.return_reserved(tracker);
+            self.return_reserved(trackers, tracker);
         }
     }
 }

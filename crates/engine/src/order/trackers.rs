@@ -1,0 +1,148 @@
+//! The trackers of a target, and the receives that are complete and wait for earlier ones.
+
+use super::keyed::{Key, Keyed, KeyedIndex};
+use super::target::Tracker;
+use crate::arrival::Parked;
+use crate::names::ChannelIndex;
+use crate::pool::{Index, Pool};
+use fairway_wire::JettyId;
+
+/// One tracker for each Jetty of a peer whose operations need order.
+pub(crate) struct Trackers {
+    trackers: Keyed<Tracker>,
+    /// In-order receives that wait to complete, listed by their trackers. There is room for as many
+    /// as there are receives.
+    parked: Pool<Parked>,
+}
+
+impl Trackers {
+    pub(crate) fn new(capacity: u32, receives: u32) -> Trackers {
+        Trackers { trackers: Keyed::new(capacity), parked: Pool::new(receives) }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, key: &Key) -> Option<KeyedIndex<Tracker>> {
+        self.trackers.find(key)
+    }
+
+    /// The tracker of a key, which is made if there is none; `None` if no record is free.
+    #[inline]
+    pub(crate) fn find_or_make(&mut self, key: &Key) -> Option<KeyedIndex<Tracker>> {
+        self.trackers.find_or_make(key, Tracker::NEW)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = KeyedIndex<Tracker>> + use<> {
+        self.trackers.all()
+    }
+
+    /// The trackers of the Jetties of a peer, by the leader of the group of channels.
+    pub(crate) fn of_channel(
+        &self,
+        channel: ChannelIndex,
+    ) -> impl Iterator<Item = KeyedIndex<Tracker>> + use<> {
+        self.trackers.of_channel(channel)
+    }
+
+    /// Frees the trackers of the Jetties of a peer.
+    pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
+        self.trackers.forget_channel(channel);
+    }
+
+    pub(crate) fn in_use(&self) -> u32 {
+        self.trackers.in_use()
+    }
+
+    // ---- parked receives ----
+
+    /// Receives that are complete and wait for earlier ones.
+    #[inline]
+    pub(crate) fn parked_in_use(&self) -> u32 {
+        self.parked.in_use()
+    }
+
+    /// Adds a receive to those of a tracker that wait for earlier ones. False if there is no record
+    /// for it, which cannot be: there are as many as receives.
+    pub(crate) fn park(&mut self, tracker: KeyedIndex<Tracker>, mut parked: Parked) -> bool {
+        parked.next = self.trackers[tracker].parked;
+        let Some(index) = self.parked.add(parked) else { return false };
+        self.trackers[tracker].parked = Some(index);
+        true
+    }
+
+    /// Takes the first parked receive of a tracker that is due, as completed.
+    #[inline]
+    pub(crate) fn unpark(&mut self, tracker: KeyedIndex<Tracker>) -> Option<Parked> {
+        let parked = self.take_parked(tracker, |tracker, parked| {
+            tracker.may_receive(parked.sequence, parked.after)
+        })?;
+        self.trackers[tracker].receive_done();
+        Some(parked)
+    }
+
+    /// Takes the first parked receive of a tracker for which `is_it` returns true.
+    pub(crate) fn take_parked(
+        &mut self,
+        tracker: KeyedIndex<Tracker>,
+        is_it: impl Fn(&Tracker, &Parked) -> bool,
+    ) -> Option<Parked> {
+        let (mut previous, mut at) = (None::<Index<Parked>>, self.trackers[tracker].parked);
+        while let Some(index) = at {
+            let parked = self.parked[index];
+            if is_it(&self.trackers[tracker], &parked) {
+                match previous {
+                    None => self.trackers[tracker].parked = parked.next,
+                    Some(previous) => self.parked[previous].next = parked.next,
+                }
+                self.parked.remove(index);
+                return Some(parked);
+            }
+            (previous, at) = (at, parked.next);
+        }
+        None
+    }
+
+    /// The parked receives of a tracker, the newest first.
+    fn parked_of(&self, tracker: KeyedIndex<Tracker>) -> impl Iterator<Item = &Parked> {
+        Parked::list(&self.parked, self.trackers[tracker].parked)
+    }
+
+    pub(crate) fn has_parked(&self, tracker: KeyedIndex<Tracker>) -> bool {
+        self.trackers[tracker].parked.is_some()
+    }
+
+    /// True if a receive of a Jetty is parked.
+    pub(crate) fn has_parked_of(&self, jetty: JettyId) -> bool {
+        self.trackers.any(|tracker| {
+            let mut parked = Parked::list(&self.parked, tracker.parked);
+            parked.any(|parked| parked.completion.jetty == jetty)
+        })
+    }
+
+    /// True if the receive with this number is parked.
+    pub(crate) fn is_parked(&self, tracker: KeyedIndex<Tracker>, sequence: u16) -> bool {
+        self.parked_of(tracker).any(|parked| parked.sequence == sequence)
+    }
+
+    /// The lowest receive sequence number that is parked.
+    pub(crate) fn first_parked(&self, tracker: KeyedIndex<Tracker>) -> u16 {
+        let from = self.trackers[tracker].next_receive();
+        let ahead = self.parked_of(tracker).map(|parked| parked.sequence.wrapping_sub(from));
+        from.wrapping_add(ahead.min().unwrap_or(u16::MAX))
+    }
+}
+
+impl core::ops::Index<KeyedIndex<Tracker>> for Trackers {
+    type Output = Tracker;
+
+    #[inline]
+    fn index(&self, index: KeyedIndex<Tracker>) -> &Tracker {
+        &self.trackers[index]
+    }
+}
+
+impl core::ops::IndexMut<KeyedIndex<Tracker>> for Trackers {
+    #[inline]
+    fn index_mut(&mut self, index: KeyedIndex<Tracker>) -> &mut Tracker {
+        &mut self.trackers[index]
+    }
+}

@@ -1,0 +1,176 @@
+//! Packets that wait to be executed, and the memory in which their payload waits.
+
+use crate::api::{LocalRange, SegmentId};
+use crate::held::{Cause, DueQueue, Held, HeldPool, HeldState};
+use crate::names::ChannelIndex;
+use crate::pool::Index;
+use crate::tpg::ChannelGroups;
+use alloc::vec::Vec;
+
+/// The records of packets that wait to be executed, and the order in which they are.
+pub(crate) struct HeldPackets {
+    pool: HeldPool,
+    /// Held packets whose turn has come.
+    due: DueQueue,
+    /// Groups whose channels waited until no packet of theirs was due any more, which is now so.
+    drained: Vec<ChannelIndex>,
+    /// The packet that is being received or placed, if it has a sequence number of its own.
+    cause: Option<Cause>,
+    stash: Option<Stash>,
+}
+
+/// The memory in which the payload of held packets waits: a place for each.
+#[derive(Clone, Copy)]
+struct Stash {
+    segment: SegmentId,
+    packet_bytes: u32,
+}
+
+impl HeldPackets {
+    pub(crate) fn new(packets: u32, channels: u32) -> HeldPackets {
+        HeldPackets {
+            pool: HeldPool::new(packets),
+            due: DueQueue::default(),
+            drained: Vec::with_capacity(channels as usize),
+            cause: None,
+            stash: None,
+        }
+    }
+
+    pub(crate) fn get(&self, index: Index<Held>) -> Option<&Held> {
+        self.pool.get(index)
+    }
+
+    pub(crate) fn ever_taken(&self) -> impl Iterator<Item = Index<Held>> + use<> {
+        self.pool.ever_taken()
+    }
+
+    pub(crate) fn in_use(&self) -> u32 {
+        self.pool.in_use()
+    }
+
+    // ---- the stash ----
+
+    /// Names the memory in which payload waits: `packet_bytes` for each packet.
+    pub(crate) fn set_stash(&mut self, segment: SegmentId, packet_bytes: u32) {
+        self.stash = Some(Stash { segment, packet_bytes });
+    }
+
+    /// Takes the stash away, so that no packet can be held any more.
+    ///
+    /// # Panics
+    /// If a packet is held.
+    pub(crate) fn take_stash(&mut self) -> Option<SegmentId> {
+        assert!(self.pool.in_use() == 0, "the stash is in use");
+        self.stash.take().map(|stash| stash.segment)
+    }
+
+    /// True if a packet with `payload` bytes can be held.
+    pub(crate) fn has_room_for(&self, payload: u32) -> bool {
+        self.fits(payload) && !self.pool.is_exhausted()
+    }
+
+    fn fits(&self, payload: u32) -> bool {
+        self.stash.is_some_and(|stash| payload <= stash.packet_bytes)
+    }
+
+    /// Where the first `length` bytes of the payload of a held packet wait.
+    pub(crate) fn place(&self, index: Index<Held>, length: u32) -> LocalRange {
+        let (segment, packet_bytes) = match self.stash {
+            Some(Stash { segment, packet_bytes }) => (segment, packet_bytes),
+            None => (SegmentId::default(), 0),
+        };
+        let offset = u64::from(index.number()) * u64::from(packet_bytes);
+        LocalRange { segment, offset, length }
+    }
+
+    // ---- the life of a held packet ----
+
+    /// Holds a packet. `None` if its payload is too long, or all records are taken.
+    pub(crate) fn add(&mut self, held: Held) -> Option<Index<Held>> {
+        if self.fits(held.payload) { self.pool.add(held) } else { None }
+    }
+
+    /// The turn of a held packet has come.
+    pub(crate) fn make_due(&mut self, index: Index<Held>) {
+        self.pool[index].cause = self.cause;
+        self.due.push(&mut self.pool, index);
+    }
+
+    /// Takes the packet that has been due longest.
+    pub(crate) fn pop_due(&mut self) -> Option<Index<Held>> {
+        self.due.pop(&self.pool)
+    }
+
+    /// Frees the record of a packet that has been executed or dropped.
+    pub(crate) fn free(&mut self, index: Index<Held>, channels: &mut ChannelGroups) {
+        let held = self.pool[index];
+        if held.is_part
+            && matches!(held.state, HeldState::Due | HeldState::Executing)
+            && channels.get_mut(held.leader).end_draining()
+        {
+            self.drained.push(held.leader);
+        }
+        self.pool[index].channel = None;
+        self.pool.remove(index);
+    }
+
+    /// Takes a packet out of those that are due, if it is one.
+    pub(crate) fn revoke_due(&mut self, index: Index<Held>) {
+        if self.pool[index].state == HeldState::Due {
+            self.due.remove(&mut self.pool, index);
+        }
+    }
+
+    /// Takes a packet out of the list that begins at `first`, if it is in there.
+    pub(crate) fn unlink(&mut self, first: &mut Option<Index<Held>>, index: Index<Held>) {
+        let next = self.pool[index].next;
+        let mut at = *first;
+        if at == Some(index) {
+            *first = next;
+            return;
+        }
+        while let Some(before) = at {
+            at = self.pool[before].next;
+            if at == Some(index) {
+                self.pool[before].next = next;
+                return;
+            }
+        }
+    }
+
+    /// Takes the leader of a group whose channels need not wait for held packets any more.
+    #[inline]
+    pub(crate) fn pop_drained(&mut self) -> Option<ChannelIndex> {
+        self.drained.pop()
+    }
+
+    // ---- causes ----
+
+    /// Sets the packet that is being received or placed; it is the cause of what becomes due.
+    #[inline]
+    pub(crate) fn set_cause(&mut self, cause: Option<Cause>) {
+        self.cause = cause;
+    }
+
+    /// The packet that is being received or placed, if it has a sequence number of its own.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.cause
+    }
+}
+
+impl core::ops::Index<Index<Held>> for HeldPackets {
+    type Output = Held;
+
+    #[inline]
+    fn index(&self, index: Index<Held>) -> &Held {
+        &self.pool[index]
+    }
+}
+
+impl core::ops::IndexMut<Index<Held>> for HeldPackets {
+    #[inline]
+    fn index_mut(&mut self, index: Index<Held>) -> &mut Held {
+        &mut self.pool[index]
+    }
+}

@@ -1,0 +1,136 @@
+//! The order in which the NIC serves its channels: rings of channels that have something to send,
+//! and the deadlines of channels that wait for a time.
+
+use crate::deadlines::Deadlines;
+use crate::list::Ring;
+use crate::message::Message;
+use crate::names::ChannelIndex;
+use crate::pool::Index;
+use alloc::vec::Vec;
+use fairway_wire::Instant;
+
+/// Channels that have something to send, and channels that wait for a time.
+pub(crate) struct Schedule {
+    /// By engine: channels that have data to send.
+    ready: Vec<Ring<ChannelIndex>>,
+    /// By engine: channels that owe an acknowledgement, a refusal, a probe or a close.
+    urgent: Vec<Ring<ChannelIndex>>,
+    /// Channels that could not send because a pool was exhausted.
+    starved: Ring<ChannelIndex>,
+    /// Channels that were starved and may try again.
+    fed: Ring<ChannelIndex>,
+    deadlines: Deadlines,
+    /// The unreliable message that was polled last, unless it is known to have been gathered.
+    leaving: Option<Index<Message>>,
+}
+
+impl Schedule {
+    pub(crate) fn new(engines: u32, channels: u32) -> Schedule {
+        let ring = || Ring::new(channels);
+        let rings = || (0..engines).map(|_| ring()).collect();
+        Schedule {
+            ready: rings(),
+            urgent: rings(),
+            starved: ring(),
+            fed: ring(),
+            deadlines: Deadlines::new(channels),
+            leaving: None,
+        }
+    }
+
+    /// Appends a channel to those of an engine that have data to send.
+    #[inline]
+    pub(crate) fn push_ready(&mut self, engine: u32, channel: ChannelIndex) {
+        self.ready[engine as usize].push(channel);
+    }
+
+    /// Appends a channel to those of an engine that have to send something before data.
+    #[inline]
+    pub(crate) fn push_urgent(&mut self, engine: u32, channel: ChannelIndex) {
+        self.urgent[engine as usize].push(channel);
+    }
+
+    /// Takes the next channel of an engine that may have data to send.
+    #[inline]
+    pub(crate) fn pop_ready(&mut self, engine: usize) -> Option<ChannelIndex> {
+        self.ready[engine].pop()
+    }
+
+    /// Takes the next channel of an engine that has to send something before data.
+    #[inline]
+    pub(crate) fn pop_urgent(&mut self, engine: usize) -> Option<ChannelIndex> {
+        self.urgent[engine].pop()
+    }
+
+    /// True if channels of an engine are ready or urgent.
+    #[inline]
+    pub(crate) fn has_work(&self, engine: usize) -> bool {
+        !self.urgent[engine].is_empty() || !self.ready[engine].is_empty()
+    }
+
+    /// Appends a channel to those that lack a send-window block.
+    pub(crate) fn push_starved(&mut self, channel: ChannelIndex) {
+        self.starved.push(channel);
+    }
+
+    /// Takes the next channel that lacks a send-window block.
+    #[inline]
+    pub(crate) fn pop_starved(&mut self) -> Option<ChannelIndex> {
+        self.starved.pop()
+    }
+
+    /// Appends a channel to those for which send-window blocks have come free.
+    pub(crate) fn push_fed(&mut self, channel: ChannelIndex) {
+        self.fed.push(channel);
+    }
+
+    /// Takes the next channel for which send-window blocks have come free.
+    #[inline]
+    pub(crate) fn pop_fed(&mut self) -> Option<ChannelIndex> {
+        self.fed.pop()
+    }
+
+    /// Has [`Self::pop_due`] return a channel at `at` or earlier.
+    #[inline]
+    pub(crate) fn wake_by(&mut self, channel: ChannelIndex, at: Instant) {
+        self.deadlines.wake_by(channel.number(), at);
+    }
+
+    /// Takes a channel whose deadline has come.
+    #[inline]
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<ChannelIndex> {
+        self.deadlines.pop_due(now).map(ChannelIndex::of)
+    }
+
+    /// The earliest deadline of a channel.
+    #[inline]
+    pub(crate) fn earliest_deadline(&self) -> Option<Instant> {
+        self.deadlines.earliest()
+    }
+
+    /// Removes a channel that has ended from all rings, and its deadline.
+    pub(crate) fn remove(&mut self, channel: ChannelIndex) {
+        let each = self.ready.iter_mut().chain(&mut self.urgent);
+        for ring in each.chain([&mut self.starved, &mut self.fed]) {
+            ring.purge(channel);
+        }
+        self.deadlines.remove(channel.number());
+    }
+
+    /// Records that an unreliable message has been handed out to be gathered.
+    #[inline]
+    pub(crate) fn set_leaving(&mut self, message: Index<Message>) {
+        self.leaving = Some(message);
+    }
+
+    /// True if an unreliable message has been handed out and may not have been gathered.
+    #[inline]
+    pub(crate) fn has_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
+    /// Takes the unreliable message that was handed out last.
+    pub(crate) fn take_leaving(&mut self) -> Option<Index<Message>> {
+        self.leaving.take()
+    }
+}
