@@ -24,7 +24,7 @@ DESTDIR ?=
 INSTALL ?= install
 BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))/release
 
-.PHONY: run test lint bench soak order-check canaries fuzz replay miri loom sanitizers deny \
+.PHONY: run test lint bench soak order-check injected-bugs fuzz replay miri loom sanitizers deny \
 	minimum docs book interop policies verbs install-rvma install-verbs clean
 
 run:       ## Build, copy a 256 MiB file by remote WRITE over 16 paths, print a short table.
@@ -50,9 +50,9 @@ soak:      ## The storm over a range of seeds: make soak SEEDS=200000..201000
 order-check: ## Schedules of small programs against the rules of order, for about ten minutes.
 	$(CARGO) run --release --package fairway-fabric --example order_check -- deep
 
-canaries:  ## Plant each known bug and demand that the storm, or the test of memory order, finds it.
-	$(CARGO) run --quiet --release --package xtask --features canary -- canaries
-	$(CARGO) test --quiet --release --package fairway-roce --features canary --test world canaries
+injected-bugs:  ## Inject each known bug and demand that the storm, or the test of memory order, finds it.
+	$(CARGO) run --quiet --release --package xtask --features injected-bugs -- injected-bugs
+	$(CARGO) test --quiet --release --package fairway-roce --features injected-bugs --test world injected_bugs
 
 fuzz:      ## Fuzz every target for a minute each, or one: make fuzz TARGET=nic_packets SECONDS=600
 	cd fuzz && for target in $(TARGET); do \

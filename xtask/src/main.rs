@@ -37,10 +37,10 @@ const USAGE: &str = "usage: xtask TASK
                              (sanitizers --help)
   verbs                      build libibverbs.so.1 and librdmacm.so.1, in target/release/fairway-verbs
   tidy [OPTIONS]             how the code reads: circles, lengths, words (tidy --help)
-  storm [--seeds A..B] [--threads N] [--canary NAME]
-                             run the storm over a range of seeds, with a bug planted or without
+  storm [--seeds A..B] [--threads N] [--bug NAME]
+                             run the storm over a range of seeds, with a bug injected or without
   storm --seed N [--trace]   replay one seed
-  canaries                   plant each known bug and demand that the storm finds it";
+  injected-bugs              inject each known bug and demand that the storm finds it";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
         "sanitizers" => sanitizers::run(rest),
         "verbs" => verbs::run(),
         "storm" => storm::run(rest),
-        "canaries" => storm::canaries(),
+        "injected-bugs" => storm::injected_bugs(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -1,16 +1,16 @@
-//! `storm` and `canaries`: the randomized whole-system test, for as many seeds as one likes.
+//! `storm` and `injected-bugs`: the randomized whole-system test, for as many seeds as one likes.
 //!
 //! ```text
 //! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails;
 //!                                             print one hash of all packets and completions
-//!       [--canary NAME]                       with a bug planted, to find a seed that catches it
+//!       [--bug NAME]                       with a bug injected, to find a seed that catches it
 //! storm --seed N [--trace] [--trace-file F]   run one seed, telling everything that happens
-//! canaries                                    plant every bug there is; each has to be caught
+//! injected-bugs                               inject every bug there is; each has to be caught
 //! ```
 
-use fairway_fabric::engine::{Canary, DropReason};
+use fairway_fabric::engine::{DropReason, InjectedBug};
 use fairway_fabric::storm::{self, Options, Report};
-use fairway_fabric::{Fault, canary_seeds, sweep, threads};
+use fairway_fabric::{Fault, bug_seeds, sweep, threads};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::time::Instant;
@@ -18,11 +18,11 @@ use std::time::Instant;
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Order {
-    Range { seeds: Range<u64>, threads: usize, canary: Option<Canary> },
+    Range { seeds: Range<u64>, threads: usize, bug: Option<InjectedBug> },
     One { seed: u64, trace: bool, file: Option<String> },
 }
 
-const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] [--canary NAME] | storm --seed N \
+const USAGE: &str = "usage: storm [--seeds A..B] [--threads N] [--bug NAME] | storm --seed N \
                      [--trace] [--trace-file FILE]";
 /// The seeds if none are given.
 const SEEDS: Range<u64> = 0..20_000;
@@ -30,17 +30,17 @@ const SEEDS: Range<u64> = 0..20_000;
 const PROGRESS: u64 = 5_000;
 /// Mixes the hashes of seeds into one: 2^64 divided by the golden ratio, odd.
 const DIGEST_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Seeds a canary gets to be caught in.
-const CANARY_SEEDS: u64 = 1_000;
+/// Seeds an injected bug gets to be caught in.
+const BUG_SEEDS: u64 = 1_000;
 
 /// Runs `storm` with the arguments that follow it. The error of a failing seed ends with the
 /// command that replays it.
 pub fn run(arguments: &[String]) -> io::Result<()> {
     match parse(arguments).ok_or_else(|| io::Error::other(USAGE))? {
-        Order::Range { canary: Some(_), .. } if !cfg!(feature = "canary") => {
-            Err(io::Error::other("build with `--features canary` to have bugs to plant"))
+        Order::Range { bug: Some(_), .. } if !cfg!(feature = "injected-bugs") => {
+            Err(io::Error::other("build with `--features injected-bugs` to have bugs to inject"))
         }
-        Order::Range { seeds, threads, canary } => range(seeds, threads, canary),
+        Order::Range { seeds, threads, bug } => range(seeds, threads, bug),
         Order::One { seed, trace, file } => one(seed, trace, file),
     }
 }
@@ -48,16 +48,16 @@ pub fn run(arguments: &[String]) -> io::Result<()> {
 fn parse(arguments: &[String]) -> Option<Order> {
     let (mut seeds, mut seed, mut count, mut trace, mut file) =
         (None, None, threads(), false, None);
-    let mut canary = None;
+    let mut bug = None;
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--trace" => trace = true,
             "--trace-file" => file = Some(words.next()?.clone()),
             "--threads" => count = words.next()?.parse().ok()?,
-            "--canary" => {
+            "--bug" => {
                 let name = words.next()?;
-                canary = Some(Canary::ALL.into_iter().find(|bug| format!("{bug:?}") == *name)?);
+                bug = Some(InjectedBug::ALL.into_iter().find(|bug| format!("{bug:?}") == *name)?);
             }
             "--seed" => seed = Some(words.next()?.parse().ok()?),
             "--seeds" => {
@@ -69,21 +69,21 @@ fn parse(arguments: &[String]) -> Option<Order> {
     }
     match (seeds, seed) {
         (seeds, None) if !trace && file.is_none() => {
-            Some(Order::Range { seeds: seeds.unwrap_or(SEEDS), threads: count, canary })
+            Some(Order::Range { seeds: seeds.unwrap_or(SEEDS), threads: count, bug })
         }
-        (None, Some(seed)) if canary.is_none() => Some(Order::One { seed, trace, file }),
+        (None, Some(seed)) if bug.is_none() => Some(Order::One { seed, trace, file }),
         _ => None,
     }
 }
 
-fn range(seeds: Range<u64>, threads: usize, canary: Option<Canary>) -> io::Result<()> {
+fn range(seeds: Range<u64>, threads: usize, bug: Option<InjectedBug>) -> io::Result<()> {
     println!("storm seeds {}..{} on {threads} threads", seeds.start, seeds.end);
     let start = Instant::now();
     let mut sums: Option<Report> = None;
     let mut done = 0;
     let mut digest = 0_u64;
     let mut failed = None;
-    sweep(seeds, threads, canary, |outcome| match outcome {
+    sweep(seeds, threads, bug, |outcome| match outcome {
         Ok(report) => {
             done += 1;
             digest = digest.rotate_left(5).wrapping_mul(DIGEST_FACTOR) ^ report.hash;
@@ -154,36 +154,37 @@ fn one(seed: u64, trace: bool, file: Option<String>) -> io::Result<()> {
         None if trace => Some(Box::new(BufWriter::new(io::stdout()))),
         None => None,
     };
-    let report =
-        storm::run(seed, Options { trace: sink, canary: None }).map_err(io::Error::other)?;
+    let report = storm::run(seed, Options { trace: sink, bug: None }).map_err(io::Error::other)?;
     summary(&report);
     Ok(())
 }
 
-/// Plants each bug in turn, and demands that some seed fails.
-pub fn canaries() -> io::Result<()> {
-    if !cfg!(feature = "canary") {
-        return Err(io::Error::other("build with `--features canary` to have bugs to plant"));
+/// Injects each bug in turn, and demands that some seed fails.
+pub fn injected_bugs() -> io::Result<()> {
+    if !cfg!(feature = "injected-bugs") {
+        return Err(io::Error::other(
+            "build with `--features injected-bugs` to have bugs to inject",
+        ));
     }
-    // A canary may trip an assertion of the engine as well: that is a catch, not a crash.
+    // An injected bug may trip an assertion of the engine as well: that is a catch, not a crash.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let mut free = Vec::new();
-    for canary in Canary::ALL {
-        let plant = |seed| storm::run(seed, Options { trace: None, canary: Some(canary) }).err();
-        let caught = canary_seeds(canary, CANARY_SEEDS).find_map(plant);
+    for bug in InjectedBug::ALL {
+        let inject = |seed| storm::run(seed, Options { trace: None, bug: Some(bug) }).err();
+        let caught = bug_seeds(bug, BUG_SEEDS).find_map(inject);
         let Some(failure) = caught else {
-            free.push(canary);
+            free.push(bug);
             continue;
         };
         let first = failure.message.lines().next().unwrap_or_default();
         let text: String = first.chars().take(100).collect();
-        println!("{canary:?}: caught by seed {}: {text}", failure.seed);
+        println!("{bug:?}: caught by seed {}: {text}", failure.seed);
     }
     std::panic::set_hook(hook);
     match free.as_slice() {
         [] => Ok(()),
-        free => Err(io::Error::other(format!("not caught by {CANARY_SEEDS} seeds: {free:?}"))),
+        free => Err(io::Error::other(format!("not caught by {BUG_SEEDS} seeds: {free:?}"))),
     }
 }
 
@@ -197,16 +198,16 @@ mod tests {
             let words: Vec<String> = text.split_whitespace().map(String::from).collect();
             parse(&words)
         };
-        let default = Order::Range { seeds: SEEDS, threads: threads(), canary: None };
+        let default = Order::Range { seeds: SEEDS, threads: threads(), bug: None };
         assert_eq!(parse(""), Some(default));
         assert_eq!(
             parse("--seeds 3..9 --threads 2"),
-            Some(Order::Range { seeds: 3..9, threads: 2, canary: None })
+            Some(Order::Range { seeds: 3..9, threads: 2, bug: None })
         );
-        let canary = Some(Canary::LeakSlot);
+        let bug = Some(InjectedBug::LeakSlot);
         assert_eq!(
-            parse("--seeds 3..9 --threads 2 --canary LeakSlot"),
-            Some(Order::Range { seeds: 3..9, threads: 2, canary })
+            parse("--seeds 3..9 --threads 2 --bug LeakSlot"),
+            Some(Order::Range { seeds: 3..9, threads: 2, bug })
         );
         let file = Some(String::from("f"));
         assert_eq!(
@@ -219,8 +220,8 @@ mod tests {
             "--seeds 1",
             "--seed x",
             "--seeds 1..2 --trace",
-            "--canary Nothing",
-            "--seed 1 --canary LeakSlot",
+            "--bug Nothing",
+            "--seed 1 --bug LeakSlot",
             "other",
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");

@@ -107,7 +107,7 @@ pub(crate) struct Flows {
     idle: Duration,
     /// The scheduler counts turns.
     pub(crate) takes_turns: bool,
-    /// A planted bug: flows wait for the next round when they begin.
+    /// An injected bug: flows wait for the next round when they begin.
     pub(crate) begins_spent: bool,
 }
 

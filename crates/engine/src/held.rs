@@ -18,7 +18,7 @@ pub(crate) struct Cause {
 }
 
 impl Cause {
-    /// `any` plants a bug: answered messages count as well.
+    /// `any` injects a bug: answered messages count as well.
     pub(crate) fn of_packet(channel: ChannelId, packet: &Packet, any: bool) -> Option<Cause> {
         let psn = match packet {
             Packet::Void(void) => void.psn,

@@ -34,7 +34,6 @@ pub use fairway_wire as wire;
 mod answer;
 mod api;
 mod arrival;
-mod canary;
 mod channel;
 mod contract;
 pub mod control;
@@ -42,6 +41,7 @@ mod counters;
 mod flow;
 mod group;
 mod held;
+mod injected_bug;
 mod jetty;
 mod limits;
 mod mailbox;
@@ -65,8 +65,8 @@ pub use api::{
     PostError, ReceiveRequest, Received, RemoteMailbox, RemoteRange, Status, Steering, Threshold,
     Transmit, WhenEmpty, Work, WorkRequest,
 };
-pub use canary::Canary;
 pub use counters::Counters;
+pub use injected_bug::InjectedBug;
 pub use limits::{Limits, Profile};
 pub use nic::{FlowView, Nic};
 pub use placement::{AtomicExecution, Execution, Placement, PlacementToken, Verdict};

@@ -4,12 +4,12 @@ use crate::api::{
     ChannelId, Completion, CompletionQueueId, DropReason, Event, Received, SegmentId,
     SegmentRequest, SetupError, Transmit,
 };
-use crate::canary::Canary;
 use crate::channel::Channel;
 use crate::control::Processor;
 use crate::counters::Counters;
 use crate::flow::Flows;
 use crate::held::Cause;
+use crate::injected_bug::InjectedBug;
 use crate::limits::{Limits, Profile};
 use crate::mailbox::Mailboxes;
 use crate::names::ChannelIndex;
@@ -158,7 +158,7 @@ impl Nic {
             return self.shared.counters.drop(DropReason::NoChannel);
         };
         let is_stranger =
-            !channel.is_peer(route, bypasses) && !shared.is_planted(Canary::TrustStrangers);
+            !channel.is_peer(route, bypasses) && !shared.is_injected(InjectedBug::TrustStrangers);
         if route.destination != own || is_stranger {
             return shared.counters.drop(DropReason::StaleIncarnation);
         }
@@ -177,7 +177,7 @@ impl Nic {
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.note_used(now);
         }
-        let any = shared.is_planted(Canary::AnyCause);
+        let any = shared.is_injected(InjectedBug::AnyCause);
         shared.held.set_cause(Cause::of_packet(id, &received.packet, any));
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),

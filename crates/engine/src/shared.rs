@@ -22,10 +22,10 @@ pub(crate) use schedule::Schedule;
 
 use crate::answer::Answer;
 use crate::api::{Completion, CompletionKind, Event, SegmentId, Status};
-use crate::canary::Canary;
 use crate::counters::Counters;
 use crate::flow::Flows;
 use crate::held::Held;
+use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
 use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
@@ -67,13 +67,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     #[inline]
-    pub(crate) fn is_planted(&self, canary: Canary) -> bool {
-        self.config.is_planted(canary)
+    pub(crate) fn is_injected(&self, bug: InjectedBug) -> bool {
+        self.config.is_injected(bug)
     }
 
     /// Reports that nothing of a Jetty is under way any more, if it takes no more operations.
     pub(crate) fn note_drained(&mut self, id: JettyId) {
-        if self.jetties.is_drained(id, self.is_planted(Canary::DrainedEarly)) {
+        if self.jetties.is_drained(id, self.is_injected(InjectedBug::DrainedEarly)) {
             self.events.push_back(Event::JettyDrained { jetty: id });
         }
     }
@@ -121,7 +121,7 @@ impl Shared {
         }
         if message.order.request().complete_in_order
             && !self.initiator.is_first(&self.messages, index)
-            && !self.is_planted(Canary::CompleteAtOnce)
+            && !self.is_injected(InjectedBug::CompleteAtOnce)
         {
             self.messages[index].report.park(status);
             self.counters.completions_parked += 1;

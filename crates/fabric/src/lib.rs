@@ -11,8 +11,9 @@
 //! seed gives the same events, bit for bit, on every machine. A world has no clock, no threads, no
 //! files and no sockets; [`sweep`] runs many worlds on several threads.
 //!
-//! **How to test:** `cargo test -p fairway-fabric`; with the feature `canary`, bugs are planted
-//! and have to be caught. `cargo run --release -p xtask -- storm --seeds 0..10000` for more seeds.
+//! **How to test:** `cargo test -p fairway-fabric`; with the feature `injected-bugs`, bugs are
+//! injected and have to be caught. `cargo run --release -p xtask -- storm --seeds 0..10000` for
+//! more seeds.
 #![forbid(unsafe_code)]
 
 mod adversary;
@@ -42,5 +43,5 @@ mod world;
 pub use fairway_engine as engine;
 
 pub use adversary::{Adversary, Fault, NetworkFaults, Outage};
-pub use sweep::{canary_seeds, sweep, threads};
+pub use sweep::{bug_seeds, sweep, threads};
 pub use trace::Trace;

@@ -20,7 +20,7 @@ use crate::workload::Workload;
 use crate::world::World;
 use fairway_device::random::Random;
 use fairway_engine::wire::{Duration, Instant};
-use fairway_engine::{Canary, ChannelId, Completion, DropReason, Event, Nic};
+use fairway_engine::{ChannelId, Completion, DropReason, Event, InjectedBug, Nic};
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,8 +30,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct Options {
     /// Where to write every event to, in lines.
     pub trace: Option<Box<dyn Write>>,
-    /// A bug to plant into every NIC. Needs the feature `canary`.
-    pub canary: Option<Canary>,
+    /// A bug to inject into every NIC. Needs the feature `injected-bugs`.
+    pub bug: Option<InjectedBug>,
 }
 
 /// What happened in a run in which nothing was wrong.
@@ -130,7 +130,7 @@ struct Storm {
     mail: Mail,
     random: Random,
     seed: u64,
-    canary: Option<Canary>,
+    bug: Option<InjectedBug>,
     alarms: Vec<Alarm>,
     healed: Option<Instant>,
     /// All is over; the applications have stopped.
@@ -154,7 +154,7 @@ impl Storm {
             mail: Mail::new(seed, &plan),
             random: Random::fork(seed, 5),
             seed,
-            canary: options.canary,
+            bug: options.bug,
             plan,
             alarms: Vec::new(),
             healed: None,
@@ -212,7 +212,7 @@ impl Storm {
 
     fn start(&mut self, node: usize) {
         let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
-        self.world.start(node, limits, profile, self.canary);
+        self.world.start(node, limits, profile, self.bug);
         self.world.share_out(node, limits, &self.plan.schedulers[node]);
         self.world.place_laws(node, self.plan.controllers[node]);
         self.workload.set_up(&mut self.world, &mut self.model, &self.plan, node);

@@ -2,53 +2,54 @@
 //! the seeds whatever the threads do.
 
 use crate::storm::{Failure, Options, Report, run};
-use fairway_engine::Canary;
+use fairway_engine::InjectedBug;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
-/// Seeds that catch canaries which hardly any other seed catches. As all seeds, they stand for a
-/// world only as long as the draws stay as they are: where a canary is missed after a change of
-/// them, a long range of seeds with the canary planted finds another (`xtask storm --canary`).
-const RECORDED: [(Canary, u64); 33] = [
-    (Canary::TakeLast, 7_533_577),
-    (Canary::CountOvertaking, 7_495_720),
-    (Canary::RetryAtOnce, 7_483_350),
-    (Canary::ReadLate, 5_214),
-    (Canary::CloseApart, 32_000_100),
-    (Canary::TakeAhead, 34_023_169),
-    (Canary::RefusedFirst, 36_027_456),
-    (Canary::ForgetStrict, 36_189_751),
-    (Canary::OldestLast, 37_053_251),
-    (Canary::ForgetBarring, 56_131_451),
-    (Canary::WaitForFlowless, 38_164_764),
-    (Canary::BlameReceives, 38_609_325),
-    (Canary::KeepRoom, 38_402_695),
-    (Canary::ForgetNoted, 39_068_073),
-    (Canary::TrustNewPath, 43_020_852),
-    (Canary::BeginSpent, 44_046_087),
-    (Canary::IgnoreEarlyRefusal, 46_536_027),
-    (Canary::HastyCopies, 53_313_515),
-    (Canary::NeverMeasured, 48_621_208),
-    (Canary::RetrySoon, 50_713_329),
-    (Canary::StoreLate, 347),
-    (Canary::ForgetUnplaced, 605),
-    (Canary::KeepCutShort, 733),
-    (Canary::AnswerOneProbe, 60_224_619),
-    (Canary::KeepSkipped, 63_441_185),
-    (Canary::RetryAll, 63_256_325),
-    (Canary::SkipParked, 64_234_769),
-    (Canary::EndUnplaced, 64_171_711),
-    (Canary::PaceIdle, 64_397_380),
-    (Canary::WaitForRecord, 65_054_274),
-    (Canary::EndInRound, 67_180_553),
-    (Canary::ForgetLate, 2_808),
-    (Canary::AnyCause, 72_073_876),
+/// Seeds that catch injected bugs which hardly any other seed catches. As all seeds, they stand for
+/// a world only as long as the draws stay as they are: where an injected bug is missed after a
+/// change of them, a long range of seeds with the bug injected finds another (`xtask storm --bug`).
+const RECORDED: [(InjectedBug, u64); 33] = [
+    (InjectedBug::TakeLast, 7_533_577),
+    (InjectedBug::CountOvertaking, 7_495_720),
+    (InjectedBug::RetryAtOnce, 7_483_350),
+    (InjectedBug::ReadLate, 5_214),
+    (InjectedBug::CloseApart, 32_000_100),
+    (InjectedBug::TakeAhead, 34_023_169),
+    (InjectedBug::RefusedFirst, 36_027_456),
+    (InjectedBug::ForgetStrict, 36_189_751),
+    (InjectedBug::OldestLast, 37_053_251),
+    (InjectedBug::ForgetBarring, 56_131_451),
+    (InjectedBug::WaitForFlowless, 38_164_764),
+    (InjectedBug::BlameReceives, 38_609_325),
+    (InjectedBug::KeepRoom, 38_402_695),
+    (InjectedBug::ForgetNoted, 39_068_073),
+    (InjectedBug::TrustNewPath, 43_020_852),
+    (InjectedBug::BeginSpent, 44_046_087),
+    (InjectedBug::IgnoreEarlyRefusal, 46_536_027),
+    (InjectedBug::HastyCopies, 53_313_515),
+    (InjectedBug::NeverMeasured, 48_621_208),
+    (InjectedBug::RetrySoon, 50_713_329),
+    (InjectedBug::StoreLate, 347),
+    (InjectedBug::ForgetUnplaced, 605),
+    (InjectedBug::KeepCutShort, 733),
+    (InjectedBug::AnswerOneProbe, 60_224_619),
+    (InjectedBug::KeepSkipped, 63_441_185),
+    (InjectedBug::RetryAll, 63_256_325),
+    (InjectedBug::SkipParked, 64_234_769),
+    (InjectedBug::EndUnplaced, 64_171_711),
+    (InjectedBug::PaceIdle, 64_397_380),
+    (InjectedBug::WaitForRecord, 65_054_274),
+    (InjectedBug::EndInRound, 67_180_553),
+    (InjectedBug::ForgetLate, 2_808),
+    (InjectedBug::AnyCause, 72_073_876),
 ];
 
-/// The seeds in which a canary has to be caught: those recorded for it, and the first `count`.
-pub fn canary_seeds(canary: Canary, count: u64) -> impl Iterator<Item = u64> {
-    let recorded = RECORDED.into_iter().filter(move |(other, _)| *other == canary);
+/// The seeds in which an injected bug has to be caught: those recorded for it, and the first
+/// `count`.
+pub fn bug_seeds(bug: InjectedBug, count: u64) -> impl Iterator<Item = u64> {
+    let recorded = RECORDED.into_iter().filter(move |(other, _)| *other == bug);
     recorded.map(|(_, seed)| seed).chain(0..count)
 }
 
@@ -60,7 +61,7 @@ const BATCH: u64 = 8;
 pub fn sweep(
     seeds: Range<u64>,
     threads: usize,
-    canary: Option<Canary>,
+    bug: Option<InjectedBug>,
     mut each: impl FnMut(Result<Report, Failure>) -> bool,
 ) {
     let next = AtomicU64::new(seeds.start);
@@ -76,7 +77,7 @@ pub fn sweep(
                         return;
                     }
                     for seed in first..(first + BATCH).min(end) {
-                        let outcome = run(seed, Options { trace: None, canary });
+                        let outcome = run(seed, Options { trace: None, bug });
                         if sender.send((seed, outcome)).is_err() {
                             return;
                         }

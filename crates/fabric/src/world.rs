@@ -20,7 +20,7 @@ use fairway_device::random::Random;
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Route};
 use fairway_engine::{
-    AtomicExecution, Canary, ChannelId, DropReason, Limits, Nic, Profile, Received, SegmentId,
+    AtomicExecution, ChannelId, DropReason, InjectedBug, Limits, Nic, Profile, Received, SegmentId,
     Transmit,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,11 +136,11 @@ impl World {
         node: usize,
         limits: &Limits,
         profile: &Profile,
-        canary: Option<Canary>,
+        bug: Option<InjectedBug>,
     ) {
         let cna = Cna::new(self.random.number() as u32);
         let mut nic = Nic::new(cna, limits, profile, self.random.number());
-        nic.plant(canary);
+        nic.inject(bug);
         let incarnation = self.nodes[node].incarnation + 1;
         let old = std::mem::replace(&mut self.nodes[node], Node::absent());
         self.nodes[node] = Node {

@@ -65,7 +65,7 @@ fn the_same_seed_gives_the_same_events() {
     for seed in [3, 17, 44, 101, 230] {
         let once = run(seed, Options::default()).unwrap();
         let trace: Box<dyn std::io::Write> = Box::new(std::io::sink());
-        let again = run(seed, Options { trace: Some(trace), canary: None }).unwrap();
+        let again = run(seed, Options { trace: Some(trace), bug: None }).unwrap();
         assert_eq!(once, again, "seed {seed}: a trace must not change what is traced");
     }
     let hash = |seed| run(seed, Options::default()).unwrap().hash;

@@ -8,7 +8,7 @@ use super::api::{
     ReceiveQueueId, ReceiveRequest, Received, Status, TokenSubject, Transmit, Transport, Verdict,
     Work, WorkRequest,
 };
-use super::canary::Canary;
+use super::injected_bug::InjectedBug;
 use super::limits::{Limits, Profile, READ_DEPTH_MAX};
 use super::queue_pair::QueuePair;
 use super::responder::packets;
@@ -82,9 +82,9 @@ impl RoceDevice {
         }
     }
 
-    /// Plants a bug, in builds that can have one.
-    pub fn plant(&mut self, canary: Canary) {
-        self.shared.canary = Some(canary);
+    /// Injects a bug, in builds that can have one.
+    pub fn inject(&mut self, bug: InjectedBug) {
+        self.shared.bug = Some(bug);
     }
 
     // ---- commands ----

@@ -46,11 +46,11 @@ pub use fairway_wire as wire;
 
 mod answers;
 mod api;
-mod canary;
 pub mod cm;
 mod completions;
 mod contract;
 mod device;
+mod injected_bug;
 mod limits;
 mod missing;
 mod queue_pair;
@@ -72,8 +72,8 @@ pub use api::{
     QueuePairConfig, ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, Status,
     Target, Transmit, Transport, Verdict, Work, WorkRequest,
 };
-pub use canary::Canary;
 pub use device::RoceDevice;
+pub use injected_bug::InjectedBug;
 pub use limits::{Limits, OutOfOrder, Profile, READ_DEPTH_MAX};
 pub use state::QueuePairState;
 

@@ -10,7 +10,7 @@
 //! one is asked for again, end there: so the peer counts the same messages whatever was lost.
 
 use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
-use super::canary::Canary;
+use super::injected_bug::InjectedBug;
 use super::queue_pair::QueuePair;
 use super::reading::Readings;
 use super::recovery::Recovery;
@@ -312,7 +312,7 @@ impl QueuePair {
             return false;
         }
         let relaxed =
-            self.rights.contains(Rights::RELAXED) || shared.is_planted(Canary::SendOverRead);
+            self.rights.contains(Rights::RELAXED) || shared.is_injected(InjectedBug::SendOverRead);
         if !relaxed && self.requester.readings.are_changed_by(send) {
             return false;
         }

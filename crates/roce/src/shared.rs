@@ -4,8 +4,8 @@ use super::api::{
     Completion, CompletionKind, Counters, DropReason, Event, Peer, ReceiveQueueId, RemoteAddress,
     Status, Verdict,
 };
-use super::canary::Canary;
 use super::completions::{Completions, Pushed};
+use super::injected_bug::InjectedBug;
 use super::limits::{Limits, Profile};
 use super::work::{Pending, Receive, ReceiveQueue, Send};
 use alloc::collections::VecDeque;
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) profile: Profile,
     /// The queue pair of the unreliable packet that was polled last.
     pub(crate) leaving: Option<u32>,
-    pub(crate) canary: Option<Canary>,
+    pub(crate) bug: Option<InjectedBug>,
 }
 
 /// A range of a segment that a peer may use, as long as the registration lasts.
@@ -96,12 +96,12 @@ impl Shared {
             counters: Counters::default(),
             profile: *profile,
             leaving: None,
-            canary: None,
+            bug: None,
         }
     }
 
-    pub(crate) fn is_planted(&self, canary: Canary) -> bool {
-        cfg!(feature = "canary") && self.canary == Some(canary)
+    pub(crate) fn is_injected(&self, bug: InjectedBug) -> bool {
+        cfg!(feature = "injected-bugs") && self.bug == Some(bug)
     }
 
     pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {

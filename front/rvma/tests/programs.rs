@@ -61,9 +61,9 @@ fn programs_run_under_address_sanitizer_with_the_static_library() {
 /// AddressSanitizer sees the application's memory in the library's system calls: what the programs
 /// above free is really not touched any more.
 #[test]
-fn the_sanitizer_finds_what_is_planted() {
+fn the_sanitizer_finds_an_injected_bug() {
     let Some(installed) = can_sanitize().then(installed).flatten() else { return };
-    let program = installed.compile("tests/c/planted.c", "asan", Linking::Shared, SANITIZER);
+    let program = installed.compile("tests/c/injected.c", "asan", Linking::Shared, SANITIZER);
     for freed in ["buffer", "source"] {
         let result = Command::new(&program).arg(freed).output().expect("the program starts");
         let report = String::from_utf8_lossy(&result.stderr);

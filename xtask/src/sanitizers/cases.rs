@@ -82,7 +82,7 @@ impl Case {
         Case { manner: Manner::Endless(WATCHED), expected: Expected::Terminated, ..self }
     }
 
-    fn planted(self, only: Sanitizer, report: &'static str) -> Case {
+    fn injected(self, only: Sanitizer, report: &'static str) -> Case {
         Case { only: Some(only), expected: Expected::Report(report), ..self }
     }
 
@@ -108,11 +108,11 @@ impl Case {
 /// All of them.
 pub fn all() -> Vec<Case> {
     let mut cases: Vec<Case> = ["roce", "fairway"].into_iter().flat_map(over).collect();
-    let planted = |mistake, sanitizer, report| {
-        Case::verbs("tests/c/planted.c", "roce").with(&[mistake]).planted(sanitizer, report)
+    let injected = |mistake, sanitizer, report| {
+        Case::verbs("tests/c/injected.c", "roce").with(&[mistake]).injected(sanitizer, report)
     };
-    cases.push(planted("freed", Sanitizer::Address, "heap-use-after-free"));
-    cases.push(planted("race", Sanitizer::Thread, "data race"));
+    cases.push(injected("freed", Sanitizer::Address, "heap-use-after-free"));
+    cases.push(injected("race", Sanitizer::Thread, "data race"));
     cases.extend(rvma());
     cases
 }
@@ -149,9 +149,9 @@ fn over(provider: &'static str) -> Vec<Case> {
 /// Programs of librvma.
 fn rvma() -> Vec<Case> {
     let rvma = |source| Case::of(Front::Rvma, source);
-    let planted = |mistake| {
-        let case = rvma("tests/c/planted.c").with(&[mistake]);
-        case.planted(Sanitizer::Address, "heap-use-after-free")
+    let injected = |mistake| {
+        let case = rvma("tests/c/injected.c").with(&[mistake]);
+        case.injected(Sanitizer::Address, "heap-use-after-free")
     };
     vec![
         rvma("tests/c/basics.c"),
@@ -161,7 +161,7 @@ fn rvma() -> Vec<Case> {
         rvma("tests/c/peers.c"),
         rvma("examples/halo.c"),
         rvma("examples/server.c"),
-        planted("buffer"),
-        planted("source"),
+        injected("buffer"),
+        injected("source"),
     ]
 }

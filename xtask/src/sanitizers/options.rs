@@ -11,7 +11,7 @@ pub const HELP: &str = "usage: xtask sanitizers [OPTIONS]
 
 Runs the C programs of front/verbs/tests/c, front/rvma/tests/c and front/rvma/examples under
 AddressSanitizer and ThreadSanitizer. Libraries and programs are both compiled with the sanitizer. A
-case passes if the program succeeds and the sanitizer reports nothing. The programs `planted` contain
+case passes if the program succeeds and the sanitizer reports nothing. The programs `injected` contain
 mistakes: they pass if the sanitizer reports them. The exit status is 0 if every case passes.
 
   --only address|thread  only this sanitizer [default: both]

@@ -176,7 +176,7 @@ pub fn failure(expected: Expected, ends: &[End], output: &str) -> Option<String>
     let reports: Vec<&str> = output.lines().filter(|line| is_summary(line)).collect();
     if let Expected::Report(text) = expected {
         let found = reports.iter().any(|line| line.contains(text));
-        return if found { None } else { Some(format!("no report of the planted {text}")) };
+        return if found { None } else { Some(format!("no report of the injected {text}")) };
     }
     if let Some(first) = reports.first() {
         let more = reports.len() - 1;

@@ -75,7 +75,7 @@ fn a_report_fails_a_case_even_if_the_program_succeeds() {
 }
 
 #[test]
-fn a_planted_mistake_has_to_be_reported() {
+fn an_injected_mistake_has_to_be_reported() {
     let expected = Expected::Report("heap-use-after-free");
     let report = "SUMMARY: AddressSanitizer: heap-use-after-free modify.rs:160 in ibv_modify_qp\n";
     assert_eq!(failure(expected, &[End::Code(99)], report), None);
@@ -108,13 +108,13 @@ fn the_table_has_a_line_for_each_case() {
     };
     let rows = [
         row("verbs loop roce", Sanitizer::Address, None),
-        row("rvma planted buffer", Sanitizer::Address, None),
+        row("rvma injected buffer", Sanitizer::Address, None),
         row("verbs loop roce", Sanitizer::Thread, Some("status 1")),
     ];
     assert_eq!(
         table(&rows, &Sanitizer::ALL),
         "| program | address | thread |\n|---|---|---|\n\
          | verbs loop roce | passed, 1.2 s | FAILED: status 1 |\n\
-         | rvma planted buffer | passed, 1.2 s | – |\n"
+         | rvma injected buffer | passed, 1.2 s | – |\n"
     );
 }

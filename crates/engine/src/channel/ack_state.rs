@@ -8,7 +8,7 @@ pub(crate) use self::withheld::WithheldPacket;
 use super::TpChannel;
 use super::path_set::PathSet;
 use super::trimmed::Trimmed;
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::pool::Pool;
 use crate::shared::{Config, Shared};
 use fairway_wire::{
@@ -140,7 +140,7 @@ impl AckState {
     }
 
     /// The path by which the acknowledgement that was just taken leaves. Another one is due at once
-    /// if the peer has asked by other paths, too, unless `answers_one` (a bug that is planted).
+    /// if the peer has asked by other paths, too, unless `answers_one` (a bug that is injected).
     #[inline]
     pub(super) fn take_path(&mut self, answers_one: bool) -> u8 {
         let path = self.answers.pop_first().unwrap_or(self.path);
@@ -166,7 +166,7 @@ impl AckState {
     pub(super) fn take(&mut self, shared: &mut Shared, now: Instant, tp: &TpChannel) -> Ack {
         let base = tp.receive().base();
         let mut cumulative = base.minus(1);
-        if !shared.is_planted(Canary::AcknowledgeBeforePlacement) {
+        if !shared.is_injected(InjectedBug::AcknowledgeBeforePlacement) {
             cumulative = self.withheld.cumulative(cumulative);
         }
         let edge = base.plus(tp.receive().capacity());
@@ -220,7 +220,7 @@ impl AckState {
         let bitmap = tp.receive().map(base, bitmap_blocks);
         ack.sack = Sack { base, highest: end.minus(1), bitmap };
         self.withheld
-            .restrict(&mut ack.sack, !config.is_planted(Canary::AcknowledgeBeforePlacement));
+            .restrict(&mut ack.sack, !config.is_injected(InjectedBug::AcknowledgeBeforePlacement));
         ack.flags = ack.flags.with(AckFlags::SELECTIVE);
         if end.distance_from(ack.cumulative.next()) > config.profile().reorder_tolerance as i32 {
             ack.flags = ack.flags.with(AckFlags::BEYOND_TOLERANCE);

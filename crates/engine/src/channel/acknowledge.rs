@@ -3,8 +3,8 @@
 use super::path_set::PathSet;
 use super::{Channel, Timer};
 use crate::api::DropReason;
-use crate::canary::Canary;
 use crate::control::TraceEntry;
+use crate::injected_bug::InjectedBug;
 use crate::placement::Verdict;
 use crate::send_window::{ACKNOWLEDGED, LOST, RESENT, RESENT_AGAIN, UNCOUNTED};
 use crate::shared::{Config, Schedule, Shared};
@@ -140,7 +140,7 @@ impl Channel {
             // Whichever copy has arrived: it was not sent after the last one, so its round trip
             // took at least so long. Where the first time-out is shorter than every round trip,
             // nothing else tells.
-            if !shared.is_planted(Canary::NeverMeasured) {
+            if !shared.is_injected(InjectedBug::NeverMeasured) {
                 self.recovery.note_round_trip_of_at_least(sample);
             }
             return None;
@@ -204,7 +204,7 @@ impl Channel {
         self.send.end_late_refusal(psn);
         if sent.is(LOST) {
             self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
-            if !sent.is(UNCOUNTED) || shared.is_planted(Canary::RevokeProbe) {
+            if !sent.is(UNCOUNTED) || shared.is_injected(InjectedBug::RevokeProbe) {
                 shared.counters.lost_revoked += 1;
                 gain.revoked += 1;
             }
@@ -212,7 +212,7 @@ impl Channel {
             self.paths.land(sent.path, psn, &mut self.send.links(&mut shared.send_blocks));
             self.tp.land(u32::from(sent.bytes));
         }
-        let is_trusting = shared.is_planted(Canary::TrustNewPath);
+        let is_trusting = shared.is_injected(InjectedBug::TrustNewPath);
         self.recovery.learn_from(&mut self.paths, gain.now, psn, &sent, is_trusting);
         let news = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
         self.paths.tell(sent.path, &news);

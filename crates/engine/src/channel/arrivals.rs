@@ -3,7 +3,7 @@
 use super::Channel;
 use crate::api::{Completion, Status, is_numbered};
 use crate::arrival::{Arrival, ArrivalKind};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::mailbox::Ticket;
 use crate::order::Key;
 use crate::pool::Index;
@@ -35,7 +35,7 @@ impl Channel {
             self.mark_executed(shared, arrival.remote_jetty, arrival.order.sequence);
         }
         self.drop_parts(shared, index);
-        if shared.is_planted(Canary::LeakSlot) {
+        if shared.is_injected(InjectedBug::LeakSlot) {
             return;
         }
         self.forget_slot(&arrival, index);

@@ -16,7 +16,7 @@ use self::repeat::Repeats;
 use super::Channel;
 use crate::answer::Answer;
 use crate::api::{DropReason, LocalRange, Received, Rights, Status, Transmit};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::list::List;
 use crate::message::{Body, Message, MessagePlace};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
@@ -294,21 +294,22 @@ impl Channel {
         let answer = self.answer(bypass, false, received.route.path);
         let checked = shared.segments.check(&access, Rights::WRITE);
         let ahead = bypass.oldest.wrapping_sub(self.bypass.floor) as i32 > 0;
-        if ahead && !shared.is_planted(Canary::StoreLate) {
+        if ahead && !shared.is_injected(InjectedBug::StoreLate) {
             self.bypass.floor = bypass.oldest;
         }
         let Some(place) = self.bypass.place(bypass.number) else {
             return shared.counters.drop(DropReason::Duplicate);
         };
         let bit = 1 << place;
-        let again = self.bypass.seen & bit != 0 && !shared.is_planted(Canary::StoreAgain);
+        let again = self.bypass.seen & bit != 0 && !shared.is_injected(InjectedBug::StoreAgain);
         let pending = again && self.bypass.done & bit == 0;
         if pending {
             // Its answer follows when it is in place.
             return shared.counters.drop(DropReason::Duplicate);
         }
         // A copy is answered as the first one was: that answer may have been lost.
-        let failed = self.bypass.failed & bit != 0 && !shared.is_planted(Canary::ForgetUnplaced);
+        let failed =
+            self.bypass.failed & bit != 0 && !shared.is_injected(InjectedBug::ForgetUnplaced);
         let refusal = match again {
             true => failed.then_some(Refusal::Access),
             false => checked.err(),

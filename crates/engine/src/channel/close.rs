@@ -6,8 +6,8 @@ use self::liveness::Liveness;
 pub(super) use self::liveness::Silence;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event, Status};
-use crate::canary::Canary;
 use crate::flow::Flows;
+use crate::injected_bug::InjectedBug;
 use crate::message::{MessagePlace, Outcome};
 use crate::placement::Verdict;
 use crate::random::Random;
@@ -95,7 +95,7 @@ impl Channel {
         // What an acknowledgement lets the peer report has to be in place, whichever channel of the
         // group brought it.
         let draining = self.is_draining(&shared.config, &mut shared.channels);
-        if draining && !shared.is_planted(Canary::CloseApart) {
+        if draining && !shared.is_injected(InjectedBug::CloseApart) {
             shared.channels.get_mut(self.group()).is_cut_off = true;
         }
         let owes = self.acks.is_due() || self.acks.has_unacknowledged();
@@ -157,7 +157,7 @@ impl Channel {
         // The peer never uses more than the window that it was shown.
         let ahead = close.next.distance_from(self.tp.receive().base());
         let is_outside = ahead < 0 || ahead > shared.config.limits().window_packets as i32;
-        if is_outside && !shared.is_planted(Canary::TrustCloses) {
+        if is_outside && !shared.is_injected(InjectedBug::TrustCloses) {
             return shared.counters.drop(DropReason::BadClose);
         }
         match self.life.state {

@@ -4,8 +4,8 @@
 use super::Channel;
 use crate::api::{Completion, DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::Arrival;
-use crate::canary::Canary;
 use crate::counters::Counters;
+use crate::injected_bug::InjectedBug;
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::shared::Shared;
@@ -31,7 +31,7 @@ impl Channel {
         if length != payload || payload > self.mtu {
             return shared.counters.drop(DropReason::Malformed);
         }
-        if !datagrams.accept(datagram.number) && !shared.is_planted(Canary::RepeatDatagrams) {
+        if !datagrams.accept(datagram.number) && !shared.is_injected(InjectedBug::RepeatDatagrams) {
             return shared.counters.drop(DropReason::Duplicate);
         }
         let (target, purpose) = if let Operation::Write { access } = datagram.operation {

@@ -6,8 +6,8 @@ use super::receive::Judgement;
 use super::respond::is_question;
 use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::arrival::{Arrival, Parked};
-use crate::canary::Canary;
 use crate::held::{Held, HeldState};
+use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
 use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
 use crate::placement::{AtomicExecution, Execution, PlacementToken, Purpose};
@@ -26,7 +26,7 @@ impl Channel {
         trackers: &mut Trackers,
         jetty: JettyId,
     ) -> Option<KeyedIndex<Tracker>> {
-        let apart = config.is_planted(Canary::TrackPerChannel);
+        let apart = config.is_injected(InjectedBug::TrackPerChannel);
         let key = Key::of(if apart { self.index() } else { self.group() }, jetty);
         let group = channels.get_mut(self.group());
         if group.orders_denied {
@@ -70,7 +70,7 @@ impl Channel {
             Standing::Early if order.tag == Tag::Ro => None,
             // Those with payload are let in, and placed at their turn.
             Standing::Early if order.tag == Tag::Mo && !is_question(&data.operation) => None,
-            Standing::Early if shared.is_planted(Canary::StrictOvertakes) => None,
+            Standing::Early if shared.is_injected(InjectedBug::StrictOvertakes) => None,
             Standing::Early => Some(self.hold(shared, tracker, data, payload)),
             Standing::Past => Some(Judgement::Refuse(Refusal::Operation)),
             Standing::Beyond => Some(Judgement::Refuse(Refusal::OutOfOrder)),
@@ -205,7 +205,9 @@ impl Channel {
                 // as it takes: what is short is no receive.
                 let refusal = match reason {
                     DropReason::Malformed => Refusal::Operation,
-                    _ if shared.is_planted(Canary::BlameReceives) => Refusal::ReceiverNotReady,
+                    _ if shared.is_injected(InjectedBug::BlameReceives) => {
+                        Refusal::ReceiverNotReady
+                    }
                     _ => Refusal::OutOfOrder,
                 };
                 self.answer_refused(shared, response, &data, refusal);
@@ -258,7 +260,7 @@ impl Channel {
         if data.index != 0 || !data.last {
             return Judgement::Drop(DropReason::Malformed);
         }
-        if !shared.is_planted(Canary::KeepCutShort) {
+        if !shared.is_injected(InjectedBug::KeepCutShort) {
             self.forget_cut_short(shared, data.message);
         }
         self.skip_numbers(shared, data.jetty, &data.order);
@@ -291,7 +293,9 @@ impl Channel {
         tracker: KeyedIndex<Tracker>,
         sequence: u16,
     ) {
-        if shared.trackers.is_parked(tracker, sequence) && !shared.is_planted(Canary::SkipParked) {
+        if shared.trackers.is_parked(tracker, sequence)
+            && !shared.is_injected(InjectedBug::SkipParked)
+        {
             return;
         }
         shared.trackers[tracker].skip_receive(sequence);
@@ -308,7 +312,7 @@ impl Channel {
         let completion = self.receive_completion(arrival);
         let key = Key::of(self.group(), arrival.remote_jetty);
         let tracker = match arrival.order.in_order {
-            true if !shared.is_planted(Canary::ReceivesAtOnce) => shared.trackers.find(&key),
+            true if !shared.is_injected(InjectedBug::ReceivesAtOnce) => shared.trackers.find(&key),
             _ => None,
         };
         let Some(tracker) = tracker else {
@@ -317,7 +321,7 @@ impl Channel {
         let sequence = arrival.order.receive_sequence;
         let numbered = is_numbered(arrival.order.mode, arrival.order.tag)
             && shared.jetties.is_in_sequence(arrival.jetty)
-            && !shared.is_planted(Canary::ReceiveBeforeExecuted);
+            && !shared.is_injected(InjectedBug::ReceiveBeforeExecuted);
         let after = numbered.then_some(arrival.order.sequence);
         if shared.trackers[tracker].may_receive(sequence, after) {
             shared.trackers[tracker].receive_done();
@@ -427,7 +431,7 @@ impl Shared {
             while self.trackers.has_parked(tracker) && steps > 0 {
                 steps -= 1;
                 let next = self.trackers.first_parked(tracker);
-                match self.is_planted(Canary::KeepSkipped) {
+                match self.is_injected(InjectedBug::KeepSkipped) {
                     true => self.trackers[tracker].jump_to_receive(next),
                     false => self.trackers[tracker].give_up_receives_before(next),
                 }

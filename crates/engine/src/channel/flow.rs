@@ -1,8 +1,8 @@
 //! A channel's part in scheduling: which message of which flow stands in its queue.
 
 use super::Channel;
-use crate::canary::Canary;
 use crate::flow::{FlowPlace, Flows, Gate};
+use crate::injected_bug::InjectedBug;
 use crate::list::List;
 use crate::message::{Message, MessagePlace, Outcome};
 use crate::names::FlowIndex;
@@ -75,8 +75,8 @@ impl Channel {
     /// of its flow.
     pub(crate) fn enlist(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.note_listed(shared, index);
-        let is_planted = shared.is_planted(Canary::RefusedFirst);
-        shared.flows.begins_spent = shared.is_planted(Canary::BeginSpent);
+        let is_injected = shared.is_injected(InjectedBug::RefusedFirst);
+        shared.flows.begins_spent = shared.is_injected(InjectedBug::BeginSpent);
         let message = &mut shared.messages[index];
         if message.has_payload() {
             message.flow = shared.flows.join(message);
@@ -85,7 +85,7 @@ impl Channel {
             // its flow, because they wait for it. One that found no receive goes behind them: the
             // receive that is left may be kept for one of them.
             let in_turn = message.order.tag() == Tag::Mo;
-            let was_early = message.attempts.outcome() == Outcome::TooEarly || is_planted;
+            let was_early = message.attempts.outcome() == Outcome::TooEarly || is_injected;
             if let Some(flow) = message.flow.filter(|_| in_turn || shared.flows.are_scheduled()) {
                 let is_oldest =
                     in_turn && was_early && shared.initiator.is_oldest(&shared.messages, index);
@@ -181,7 +181,7 @@ impl Channel {
         self.line.began = now;
         let mut spent = core::mem::take(&mut self.line.spent);
         while let Some(flow) = spent.pop_front(&mut shared.flows.spent()) {
-            if shared.is_planted(Canary::ForgetSpent) && !spent.is_empty() {
+            if shared.is_injected(InjectedBug::ForgetSpent) && !spent.is_empty() {
                 continue;
             }
             shared.flows.refill(flow);
@@ -210,10 +210,10 @@ impl Channel {
     /// would keep the others waiting for ever.
     fn expire_flow(&mut self, config: &Config, flows: &mut Flows, flow: FlowIndex, now: Instant) {
         // Another bug was found while flows could end in every round.
-        let bugs = [Canary::EndInRound, Canary::BeginSpent];
+        let bugs = [InjectedBug::EndInRound, InjectedBug::BeginSpent];
         let may_end = self.line.spent.is_empty()
             || flows.get(flow).last_sent.is_before(self.line.began)
-            || bugs.into_iter().any(|bug| config.is_planted(bug));
+            || bugs.into_iter().any(|bug| config.is_injected(bug));
         flows.expire(flow, now, may_end);
     }
 

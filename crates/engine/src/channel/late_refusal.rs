@@ -25,8 +25,8 @@ use super::ack_state::Why;
 use super::bypass::status_of;
 use crate::api::Event;
 use crate::arrival::Arrival;
-use crate::canary::Canary;
 use crate::held::{Cause, Held};
+use crate::injected_bug::InjectedBug;
 use crate::message::Message;
 use crate::placement::{PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
@@ -182,8 +182,8 @@ impl Shared {
             Purpose::Stash(part) => self.held.get(part)?.arrival?,
             _ => return None,
         };
-        let is_answered =
-            self.arrivals.get(arrival)?.response.is_some() && !self.is_planted(Canary::AnyCause);
+        let is_answered = self.arrivals.get(arrival)?.response.is_some()
+            && !self.is_injected(InjectedBug::AnyCause);
         let channel = token.channel.record();
         (!is_answered).then_some(Cause { channel, psn: token.psn })
     }

@@ -4,7 +4,7 @@ use super::Channel;
 use super::receive::Judgement;
 use crate::api::DropReason;
 use crate::arrival::{Arrival, ArrivalKind};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::mailbox::{Admission, Mailboxes, Sender};
 use crate::message::Message;
 use crate::pool::Index;
@@ -26,7 +26,7 @@ impl Channel {
         put: &Put,
     ) -> Result<(), Refusal> {
         arrival.kind = ArrivalKind::Put;
-        let oldest = put.oldest || config.is_planted(Canary::PutsOvertake);
+        let oldest = put.oldest || config.is_injected(InjectedBug::PutsOvertake);
         let put = &Put { oldest, ..*put };
         match mailboxes.admit(self.sender(arrival.remote_jetty), put) {
             Admission::Into { ticket, segment, offset } => {
@@ -36,7 +36,7 @@ impl Channel {
             // Without a ticket its bytes go nowhere.
             Admission::Discard => Ok(()),
             Admission::Wait => {
-                if !put.named && !config.is_planted(Canary::KeepRoom) {
+                if !put.named && !config.is_injected(InjectedBug::KeepRoom) {
                     mailboxes.yield_room(self.sender(arrival.remote_jetty), put.mailbox);
                 }
                 Err(Refusal::ReceiverNotReady)

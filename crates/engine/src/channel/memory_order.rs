@@ -22,8 +22,8 @@ use super::Channel;
 use super::receive::Judgement;
 use crate::api::LocalRange;
 use crate::arrival::{Arrival, Turn};
-use crate::canary::Canary;
 use crate::held::{Held, HeldState};
+use crate::injected_bug::InjectedBug;
 use crate::message::Message;
 use crate::order::{Answering, Key, KeyedIndex, Standing, Tracker};
 use crate::placement::{Execution, Purpose};
@@ -41,7 +41,7 @@ impl Channel {
         let relaxed = arrival.is_into_segment()
             && arrival.order.mode != ServiceMode::Rot
             && shared.segments.is_relaxed(arrival.segment, &arrival.admission);
-        if arrival.order.tag != Tag::Mo || relaxed || shared.is_planted(Canary::PlaceAhead) {
+        if arrival.order.tag != Tag::Mo || relaxed || shared.is_injected(InjectedBug::PlaceAhead) {
             return true;
         }
         let key = Key::of(self.group(), arrival.remote_jetty);
@@ -271,7 +271,7 @@ impl Channel {
     pub(crate) fn is_draining(&self, config: &Config, channels: &mut ChannelGroups) -> bool {
         let group = channels.get_mut(self.group());
         let draining = group.awaits_draining();
-        (draining || group.is_cut_off) && !config.is_planted(Canary::AcknowledgeAside)
+        (draining || group.is_cut_off) && !config.is_injected(InjectedBug::AcknowledgeAside)
     }
 }
 
@@ -291,7 +291,7 @@ impl Shared {
 
     /// Does an answer to a READ of this Jetty's, which has not arrived, come from this memory?
     pub(crate) fn is_being_read(&self, tracker: KeyedIndex<Tracker>, range: &LocalRange) -> bool {
-        if self.is_planted(Canary::ReadLate) {
+        if self.is_injected(InjectedBug::ReadLate) {
             return false;
         }
         let mut next = self.trackers[tracker].reading.head();

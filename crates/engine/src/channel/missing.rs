@@ -4,8 +4,8 @@
 use super::Channel;
 use crate::api::{Completion, Status};
 use crate::arrival::{Arrival, ArrivalKind};
-use crate::canary::Canary;
 use crate::held::{Held, HeldState};
+use crate::injected_bug::InjectedBug;
 use crate::message::{Message, MessagePlace, Reply};
 use crate::placement::{PlacementToken, Purpose};
 use crate::pool::Index;
@@ -16,7 +16,7 @@ use fairway_wire::{Data, Instant, Refusal};
 impl Channel {
     /// A payload could not be placed, or a word not be changed.
     pub(crate) fn unplaced(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken) {
-        if shared.is_planted(Canary::PlaceNowhere) {
+        if shared.is_injected(InjectedBug::PlaceNowhere) {
             return self.placed(shared, now, token, 0);
         }
         let number = token.message;
@@ -164,7 +164,7 @@ impl Channel {
         } else if arrival.has_slot && arrival.placed + arrival.aside < arrival.length {
             let refusal = self.break_off(shared, index);
             shared.arrivals[index].untold = Some(refusal);
-        } else if shared.is_planted(Canary::ForgetLate) {
+        } else if shared.is_injected(InjectedBug::ForgetLate) {
             self.break_off(shared, index);
         } else {
             let refusal = self.stop_placing(shared, index);
@@ -188,7 +188,7 @@ impl Channel {
         }
         let is_answer = message.is_read_response();
         if is_answer && !self.refuse_read(shared, &message) {
-            if shared.is_planted(Canary::WaitForRecord) {
+            if shared.is_injected(InjectedBug::WaitForRecord) {
                 return;
             }
             // Its own record is the next that is free for the refusal: when its packets are void.

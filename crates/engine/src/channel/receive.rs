@@ -6,7 +6,7 @@ use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::mailbox::Ticket;
 use crate::message::Message;
 use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
@@ -43,8 +43,8 @@ impl Channel {
             self.acks.count_mark();
         }
         let admitted = self.admit(&shared.config, &mut shared.bitmap_blocks, data.psn);
-        let again =
-            admitted == Err(Unrecorded::Arrived) && shared.is_planted(Canary::SkipDuplicateCheck);
+        let again = admitted == Err(Unrecorded::Arrived)
+            && shared.is_injected(InjectedBug::SkipDuplicateCheck);
         if let (Err(why), false) = (admitted, again) {
             return self.not_admitted(shared, data.psn, why);
         }
@@ -106,7 +106,8 @@ impl Channel {
         bitmap_blocks: &mut Pool<u16>,
         psn: Psn,
     ) -> Result<(), Unrecorded> {
-        if config.is_planted(Canary::WrapPsnEarly) && psn.value() < self.tp.receive().base().value()
+        if config.is_injected(InjectedBug::WrapPsnEarly)
+            && psn.value() < self.tp.receive().base().value()
         {
             return Err(Unrecorded::Arrived);
         }
@@ -356,7 +357,7 @@ impl Channel {
         let (jetty, chosen) = match tracker {
             Some(tracker) => {
                 shared.jetties.addressed(target)?;
-                let takes_last = shared.is_planted(Canary::TakeLast);
+                let takes_last = shared.is_injected(InjectedBug::TakeLast);
                 let jetty = target.jetty;
                 let (jetties, trackers) = (&mut shared.jetties, &mut shared.trackers);
                 (jetty, jetties.choose_receive(trackers, tracker, jetty, sequence, takes_last)?)
@@ -397,7 +398,7 @@ impl Channel {
     ) -> Option<KeyedIndex<Tracker>> {
         let matched = data.order.in_order
             && jetties.is_in_sequence(target.jetty)
-            && !config.is_planted(Canary::MatchByArrival);
+            && !config.is_injected(InjectedBug::MatchByArrival);
         let key = Key::of(self.group(), data.jetty);
         if matched { trackers.find(&key) } else { None }
     }
@@ -410,7 +411,7 @@ impl Channel {
             return false;
         };
         let tracker = &trackers[tracker];
-        let waits_for_turn = order.tag == Tag::Mo && !config.is_planted(Canary::TakeAhead);
+        let waits_for_turn = order.tag == Tag::Mo && !config.is_injected(InjectedBug::TakeAhead);
         (order.in_order && tracker.receive_standing(order.receive_sequence) != Standing::Next)
             || (waits_for_turn && tracker.standing(order.sequence) != Standing::Next)
     }
@@ -457,7 +458,7 @@ impl Channel {
         let arrival = &shared.arrivals[index];
         let is_lost = arrival.kind == ArrivalKind::Put
             && !shared.mailboxes.is_live(arrival.ticket)
-            && !(shared.is_planted(Canary::PlaceRewound) && arrival.ticket != Ticket::VOID);
+            && !(shared.is_injected(InjectedBug::PlaceRewound) && arrival.ticket != Ticket::VOID);
         if is_lost {
             return Judgement::Accept { purpose: Purpose::Arrival(index) };
         }

@@ -7,7 +7,7 @@ use self::tail::Tail;
 use super::paths::Paths;
 use super::peer_reports::PeerReports;
 use super::round_trip::RoundTrip;
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::limits::Profile;
 use crate::send_window::{LOST, RESENT, Sent, UNCOUNTED};
 use crate::shared::Config;
@@ -112,11 +112,13 @@ impl Recovery {
     /// How long the copy after the second that is the `further`-th has before it may be lost.
     pub(super) fn time_of_copy(&self, config: &Config, further: u32) -> Duration {
         // The time would bound what the second of these bugs costs, too.
-        if config.is_planted(Canary::HastyCopies) || config.is_planted(Canary::TrustNewPath) {
+        if config.is_injected(InjectedBug::HastyCopies)
+            || config.is_injected(InjectedBug::TrustNewPath)
+        {
             return Duration::ZERO;
         }
         let round_trip = match self.smoothed() {
-            Duration::ZERO if !config.is_planted(Canary::NeverMeasured) => {
+            Duration::ZERO if !config.is_injected(InjectedBug::NeverMeasured) => {
                 config.profile().timeout_initial
             }
             smoothed => smoothed,
@@ -145,7 +147,7 @@ impl Recovery {
     }
 
     /// What the arrival of a packet proves of those sent before it on its path. `is_trusting`
-    /// plants a bug.
+    /// injects a bug.
     #[inline]
     pub(super) fn learn_from(
         &mut self,

@@ -10,9 +10,9 @@ use super::ack_state::Why;
 use super::bypass::status_of;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
-use crate::canary::Canary;
 use crate::counters::Counters;
 use crate::flow::Flows;
+use crate::injected_bug::InjectedBug;
 use crate::limits::Profile;
 use crate::list::List;
 use crate::message::{Message, MessagePlace, OvertakingPlan};
@@ -144,7 +144,7 @@ impl Channel {
 
     /// The refused packet came again: its NAK was lost, or has crossed it.
     pub(crate) fn repeat_nak(&mut self, config: &Config, schedule: &mut Schedule, psn: Psn) {
-        let revives = config.is_planted(Canary::ReviveRefused);
+        let revives = config.is_injected(InjectedBug::ReviveRefused);
         if revives && self.acks.revive_not_ready(psn) {
             return;
         }
@@ -244,7 +244,7 @@ impl Channel {
         // not: only when none is left does that count.
         let overtakes = shared.messages[index].order.request().receive_in_order
             && Self::overtakes(shared, index);
-        let is_hasty = shared.is_planted(Canary::RetryAtOnce);
+        let is_hasty = shared.is_injected(InjectedBug::RetryAtOnce);
         let plan = Self::overtaking_plan(&shared.config);
         let message = &mut shared.messages[index];
         let own = shared.jetties.patience(message.jetty);
@@ -275,10 +275,10 @@ impl Channel {
 
     fn overtaking_plan(config: &Config) -> OvertakingPlan {
         // Two other bugs were found while messages waited no longer than with `RetrySoon`.
-        let soon = [Canary::RetrySoon, Canary::RefusedFirst, Canary::BeginSpent];
-        if soon.into_iter().any(|canary| config.is_planted(canary)) {
+        let soon = [InjectedBug::RetrySoon, InjectedBug::RefusedFirst, InjectedBug::BeginSpent];
+        if soon.into_iter().any(|bug| config.is_injected(bug)) {
             OvertakingPlan::ForEachFirstSoon
-        } else if config.is_planted(Canary::RetryAll) {
+        } else if config.is_injected(InjectedBug::RetryAll) {
             OvertakingPlan::ForEachFirst
         } else {
             OvertakingPlan::Patient
@@ -294,7 +294,7 @@ impl Channel {
 
     /// Is anything of its Jetty left that was posted before an operation of ours?
     fn overtakes(shared: &Shared, index: Index<Message>) -> bool {
-        !match shared.is_planted(Canary::CountOvertaking) {
+        !match shared.is_injected(InjectedBug::CountOvertaking) {
             true => shared.initiator.is_oldest(&shared.messages, index),
             false => shared.initiator.is_first(&shared.messages, index),
         }

@@ -3,7 +3,7 @@
 use super::Channel;
 use super::receive::{Judgement, place_at};
 use crate::api::{DropReason, LocalRange, Rights, Status, is_numbered};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::message::{Asked, Message, MessagePlace, Reply};
 use crate::placement::Purpose;
 use crate::pool::Index;
@@ -185,7 +185,7 @@ impl Channel {
         let is_refusal = matches!(data.operation, Operation::Done { refusal: Some(_), .. });
         let is_refused_early = is_refusal
             && message.progress.has_begun()
-            && !shared.is_planted(Canary::IgnoreEarlyRefusal);
+            && !shared.is_injected(InjectedBug::IgnoreEarlyRefusal);
         let fits = message.transaction == data.transaction
             && message.jetty == data.jetty
             && message.attempts.is_open()

@@ -2,7 +2,7 @@
 
 use super::{Channel, Timer};
 use crate::api::Status;
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::message::{Body, Message, MessagePlace, Notice, Outcome};
 use crate::pool::Index;
 use crate::shared::{Schedule, Shared};
@@ -12,7 +12,8 @@ impl Channel {
     /// Nothing of the message is in flight any more: is it over?
     pub(crate) fn settle(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
-        let lasts = || self.is_being_answered(index) && !shared.is_planted(Canary::EndUnplaced);
+        let lasts =
+            || self.is_being_answered(index) && !shared.is_injected(InjectedBug::EndUnplaced);
         match message.attempts.outcome() {
             outcome if outcome.is_refused() && lasts() => {}
             Outcome::Open if !message.progress.is_all_sent() => {}
@@ -79,7 +80,7 @@ impl Channel {
         match message.place {
             MessagePlace::Sending | MessagePlace::Parked => {
                 self.delist(shared, index);
-                if !shared.is_planted(Canary::LoseFlushed) {
+                if !shared.is_injected(InjectedBug::LoseFlushed) {
                     self.end(shared, index, Status::Flushed);
                 }
                 return;
@@ -99,7 +100,7 @@ impl Channel {
             _ => return,
         }
         shared.messages[index].place = MessagePlace::Unlisted;
-        if !shared.is_planted(Canary::LoseFlushed) {
+        if !shared.is_injected(InjectedBug::LoseFlushed) {
             self.end(shared, index, Status::Flushed);
         }
     }
@@ -166,7 +167,7 @@ impl Channel {
         } else if let Body::Put(put) = &message.body {
             let unnoted = put.is_unnoted;
             let is_told = message.tells_puts_over();
-            if !is_told && !unnoted && !shared.is_planted(Canary::ForgetNoted) {
+            if !is_told && !unnoted && !shared.is_injected(InjectedBug::ForgetNoted) {
                 shared.puts.note(&shared.messages, index);
             }
             let number = match is_told {

@@ -2,7 +2,7 @@
 
 use super::Channel;
 use super::close::Silence;
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::shared::{Schedule, Shared};
 use fairway_wire::{Duration, Instant};
 
@@ -143,7 +143,7 @@ impl Channel {
             Timer::Pace => self.mark_ready(&mut shared.schedule),
             Timer::Tail => self.tail_timer(shared, now),
             Timer::Bypass => self.bypass_timer(shared, now),
-            Timer::Demand if shared.is_planted(Canary::AskOnce) => {}
+            Timer::Demand if shared.is_injected(InjectedBug::AskOnce) => {}
             Timer::Demand => {
                 self.ask_for_credit(&mut shared.schedule, now);
                 // Credit may have come of what the policy was told before.

@@ -2,7 +2,7 @@
 
 use super::{Channel, Timer};
 use crate::api::{LocalRange, Transmit};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::limits::HEADER_BYTES;
 use crate::message::{Message, MessagePlace};
 use crate::pool::Index;
@@ -49,7 +49,7 @@ impl Channel {
         }
         if self.acks.is_due() {
             let ack = self.take_ack(shared, now, false);
-            let path = self.acks.take_path(shared.is_planted(Canary::AnswerOneProbe));
+            let path = self.acks.take_path(shared.is_injected(InjectedBug::AnswerOneProbe));
             return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
         }
         if let Some(credit) = self.next_credit(&shared.config) {
@@ -91,7 +91,7 @@ impl Channel {
         if !self.is_open() || self.is_draining(&shared.config, &mut shared.channels) {
             return None;
         }
-        let is_idle = self.tp.flight() == 0 && !shared.is_planted(Canary::PaceIdle);
+        let is_idle = self.tp.flight() == 0 && !shared.is_injected(InjectedBug::PaceIdle);
         if let Err(until) = self.congestion.admit(now, is_idle) {
             self.arm(&mut shared.schedule, Timer::Pace, until);
             return None;
@@ -136,7 +136,7 @@ impl Channel {
             if self.slots.acquire(&mut shared.messages[index], index, first) {
                 let message = &shared.messages[index];
                 let is_flowless = message.has_payload() && message.flow.is_none();
-                if is_flowless && !shared.is_planted(Canary::WaitForFlowless) {
+                if is_flowless && !shared.is_injected(InjectedBug::WaitForFlowless) {
                     // No gate holds back what found no record for a flow. While such messages come
                     // again and again, flows that have had their turn must not wait for the last.
                     self.begin_round(shared, now);
@@ -339,7 +339,8 @@ impl Channel {
         send_blocks: &mut SendBlocks,
         now: Instant,
     ) -> Option<(Psn, bool)> {
-        let one_by_one = self.recovery.is_backing_off() && !config.is_planted(Canary::OldestLast);
+        let one_by_one =
+            self.recovery.is_backing_off() && !config.is_injected(InjectedBug::OldestLast);
         let oldest = self.send.record(self.tp.oldest(), send_blocks);
         // A peer may have claimed it, and yet say that it is missing.
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
@@ -420,7 +421,8 @@ impl Channel {
         self.tp.launch(bytes);
         self.congestion.charge(now, bytes, self.recovery.smoothed());
         self.sample_path(&mut shared.schedule, shared.flows.now, path, bytes);
-        if !self.timers.is_armed(Timer::Retransmit) && !shared.is_planted(Canary::ForgetTimer) {
+        if !self.timers.is_armed(Timer::Retransmit) && !shared.is_injected(InjectedBug::ForgetTimer)
+        {
             let at = now + self.recovery.timeout(shared.config.profile());
             self.arm(&mut shared.schedule, Timer::Retransmit, at);
         }

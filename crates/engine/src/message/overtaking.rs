@@ -6,17 +6,17 @@ use crate::pool::Index;
 /// A message that came before others lets at most `2^7` times to try again pass. Dozens of them may
 /// wait, and where the window has room for one packet each attempt takes a round trip.
 const PASSES_MAX: u8 = 8;
-/// The same with [`Canary::RetrySoon`] planted.
-const PASSES_PLANTED: u8 = 5;
+/// The same with [`InjectedBug::RetrySoon`] injected.
+const PASSES_INJECTED: u8 = 5;
 
-/// How seldom a message that came before others is tried again: as it is, or with a bug planted.
+/// How seldom a message that came before others is tried again: as it is, or with a bug injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OvertakingPlan {
     Patient,
     /// Whenever the oldest has completed, all begin anew
-    /// ([`Canary::RetryAll`](crate::Canary::RetryAll)).
+    /// ([`InjectedBug::RetryAll`](crate::InjectedBug::RetryAll)).
     ForEachFirst,
-    /// The same, and they wait less ([`Canary::RetrySoon`](crate::Canary::RetrySoon)).
+    /// The same, and they wait less ([`InjectedBug::RetrySoon`](crate::InjectedBug::RetrySoon)).
     ForEachFirstSoon,
 }
 
@@ -41,7 +41,7 @@ impl Overtaking {
         let (again, most) = match plan {
             OvertakingPlan::Patient => (self.first.is_some(), PASSES_MAX),
             OvertakingPlan::ForEachFirst => (self.first == first, PASSES_MAX),
-            OvertakingPlan::ForEachFirstSoon => (self.first == first, PASSES_PLANTED),
+            OvertakingPlan::ForEachFirstSoon => (self.first == first, PASSES_INJECTED),
         };
         self.refusals = if again { (self.refusals + 1).min(most) } else { 0 };
         self.first = first;

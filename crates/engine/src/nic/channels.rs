@@ -2,8 +2,8 @@
 
 use super::{Entry, EntryState, MTU_MAX, Nic, channel_at};
 use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
-use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
+use crate::injected_bug::InjectedBug;
 use crate::names::ChannelIndex;
 use crate::shared::Shared;
 use fairway_policy::SourceId;
@@ -128,7 +128,7 @@ impl Nic {
                 if channel.leader != leader {
                     continue;
                 }
-                let alone = self.shared.is_planted(Canary::EndAlone);
+                let alone = self.shared.is_injected(InjectedBug::EndAlone);
                 if channel.is_open() && !alone {
                     channel.end_by_peer(&mut self.shared, now, status);
                 }

@@ -2,7 +2,7 @@
 
 use super::{Nic, channel_of};
 use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use alloc::vec::Vec;
 use fairway_policy::Share;
 use fairway_wire::JettyId;
@@ -51,7 +51,7 @@ impl Nic {
             self.shared.queues.of_jetty(jetty.receive_queue).unreserve();
             self.shared.let_go(receive.segment);
         }
-        let lax = self.shared.is_planted(Canary::ForgetBarring);
+        let lax = self.shared.is_injected(InjectedBug::ForgetBarring);
         self.shared.initiator.forget_jetty(id, lax);
         self.shared.jetties.destroy(id);
         Ok(())
@@ -119,7 +119,7 @@ impl Nic {
     /// # Errors
     /// `Missing` if the group does not exist or it is no member.
     pub fn leave_group(&mut self, group: JettyId, member: JettyId) -> Result<(), SetupError> {
-        let stays = self.shared.is_planted(Canary::StayMember);
+        let stays = self.shared.is_injected(InjectedBug::StayMember);
         self.shared.jetties.leave_group(group, member, stays)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Nic, channel_of};
 use crate::api::{Status, Transmit};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::message::MessagePlace;
 use crate::placement::PlacementToken;
 use fairway_wire::{Instant, Packet};
@@ -33,7 +33,7 @@ impl Nic {
     /// there ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Loads and stores count as
     /// lost. Of an unreliable message this is to be called before anything else is polled.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
-        let is_noted = !self.shared.is_planted(Canary::SendNothing);
+        let is_noted = !self.shared.is_injected(InjectedBug::SendNothing);
         if matches!(transmit.packet, Packet::Datagram(_)) && is_noted {
             self.end_datagram(Status::LocalMemory);
         }

@@ -2,8 +2,8 @@
 
 use super::{Nic, channel_at, request};
 use crate::api::{LocalRange, PostError, ReceiveRequest, Work, WorkRequest};
-use crate::canary::Canary;
 use crate::channel::Channel;
+use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
 use crate::message::Message;
 use crate::names::ChannelIndex;
@@ -32,11 +32,11 @@ impl Nic {
         let channel = channel_at(&mut self.entries, chosen).ok_or(PostError::NoChannel)?;
         check_channel(channel, request)?;
         let index = shared.take_on(channel, jetty, request, kept)?;
-        let bugs = [Canary::IgnoreFence, Canary::ForgetStrict];
-        let planted = bugs.into_iter().find(|bug| shared.is_planted(*bug));
+        let bugs = [InjectedBug::IgnoreFence, InjectedBug::ForgetStrict];
+        let injected = bugs.into_iter().find(|bug| shared.is_injected(*bug));
         channel.note_used(now);
         let share = channel.share_per_jetty();
-        if shared.initiator.post(&mut shared.messages, index, share, planted) {
+        if shared.initiator.post(&mut shared.messages, index, share, injected) {
             shared.counters.gated += 1;
             return Ok(());
         }

@@ -2,8 +2,8 @@
 
 use super::{Entry, EntryState, Nic};
 use crate::api::ChannelId;
-use crate::canary::Canary;
 use crate::counters::Counters;
+use crate::injected_bug::InjectedBug;
 use crate::limits::Limits;
 use fairway_policy::PathView;
 use fairway_wire::{Cna, Duration, Instant, Psn};
@@ -83,9 +83,9 @@ impl Nic {
         free.saturating_sub(self.kept_for_answers())
     }
 
-    /// Plants a bug. Does nothing unless the crate was built with the feature `canary`.
-    pub fn plant(&mut self, canary: Option<Canary>) {
-        self.shared.config.plant(canary);
+    /// Injects a bug. Does nothing unless the crate was built with the feature `injected-bugs`.
+    pub fn inject(&mut self, bug: Option<InjectedBug>) {
+        self.shared.config.inject(bug);
     }
 
     /// Checks what must hold between any two calls: every packet sent is acknowledged, lost or in

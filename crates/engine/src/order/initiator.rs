@@ -3,7 +3,7 @@
 
 use super::{Key, Keyed};
 use crate::api::{OrderRequest, PostError, is_numbered};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::list::{Linked, Links, List};
 use crate::message::{Message, MessagePlace};
 use crate::names::ChannelIndex;
@@ -233,13 +233,13 @@ impl Initiator {
 
     /// Takes note of a new operation and gives it its numbers. True if it has to wait; its place
     /// says so then. `share`: how many of its Jetty the channel takes that the target may have to
-    /// hold. `planted`: the bug to be committed, if any.
+    /// hold. `injected`: the bug to be committed, if any.
     pub(crate) fn post(
         &mut self,
         messages: &mut Pool<Message>,
         index: Index<Message>,
         share: u32,
-        planted: Option<Canary>,
+        injected: Option<InjectedBug>,
     ) -> bool {
         let jetty = messages[index].jetty;
         let number = jetty.value() as usize;
@@ -255,9 +255,9 @@ impl Initiator {
         if numbered || order.receive_in_order {
             let follows_others = Self::number(&mut self.sequences, message, numbered);
             may_be_held |=
-                in_memory_order && follows_others && planted != Some(Canary::ForgetStrict);
+                in_memory_order && follows_others && injected != Some(InjectedBug::ForgetStrict);
         }
-        let is_fenced = order.fence && planted != Some(Canary::IgnoreFence);
+        let is_fenced = order.fence && injected != Some(InjectedBug::IgnoreFence);
         if is_fenced && !record.reads.is_empty() {
             message.gate.await_reads();
         }
@@ -430,7 +430,7 @@ impl Initiator {
     }
 
     /// The Jetty has gone, with nothing of it under way but what bars later operations: that stays
-    /// in its list, for the next Jetty of its number. `lax` forgets it (a planted bug).
+    /// in its list, for the next Jetty of its number. `lax` forgets it (an injected bug).
     pub(crate) fn forget_jetty(&mut self, jetty: JettyId, lax: bool) {
         let number = jetty.value() as usize;
         let Some(record) = self.record[number] else { return };

@@ -123,7 +123,7 @@ impl Tracker {
     }
 
     /// Puts `next_receive` forward, and leaves behind what was skipped
-    /// ([`Canary::KeepSkipped`](crate::Canary::KeepSkipped)).
+    /// ([`InjectedBug::KeepSkipped`](crate::InjectedBug::KeepSkipped)).
     pub(crate) fn jump_to_receive(&mut self, sequence: u16) {
         self.next_receive = sequence;
     }

@@ -1,6 +1,6 @@
-//! What a NIC was made with: its address, limits and profile, and the bug that a test has planted.
+//! What a NIC was made with: its address, limits and profile, and the bug that a test has injected.
 
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::limits::{Limits, Profile};
 use fairway_wire::Cna;
 
@@ -9,12 +9,12 @@ pub(crate) struct Config {
     address: Cna,
     limits: Limits,
     profile: Profile,
-    canary: Option<Canary>,
+    bug: Option<InjectedBug>,
 }
 
 impl Config {
     pub(crate) fn new(address: Cna, limits: &Limits, profile: &Profile) -> Config {
-        Config { address, limits: *limits, profile: *profile, canary: None }
+        Config { address, limits: *limits, profile: *profile, bug: None }
     }
 
     /// The NIC's node address.
@@ -33,14 +33,15 @@ impl Config {
         &self.profile
     }
 
-    /// Plants a bug, or removes the one that is planted.
-    pub(crate) fn plant(&mut self, canary: Option<Canary>) {
-        self.canary = canary;
+    /// Injects a bug, or removes the one that is injected.
+    pub(crate) fn inject(&mut self, bug: Option<InjectedBug>) {
+        self.bug = bug;
     }
 
-    /// True if a bug is planted, which is possible in builds with the feature `canary` only.
+    /// True if a bug is injected, which is possible in builds with the feature `injected-bugs`
+    /// only.
     #[inline]
-    pub(crate) fn is_planted(&self, canary: Canary) -> bool {
-        cfg!(feature = "canary") && self.canary == Some(canary)
+    pub(crate) fn is_injected(&self, bug: InjectedBug) -> bool {
+        cfg!(feature = "injected-bugs") && self.bug == Some(bug)
     }
 }

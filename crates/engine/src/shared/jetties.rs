@@ -279,7 +279,7 @@ impl Jetties {
         }
     }
 
-    /// True if nothing of a Jetty that takes no more operations is under way. `is_early` plants a
+    /// True if nothing of a Jetty that takes no more operations is under way. `is_early` injects a
     /// bug: operations that are under way do not count.
     #[inline]
     pub(crate) fn is_drained(&self, id: JettyId, is_early: bool) -> bool {
@@ -318,7 +318,7 @@ impl Jetties {
         self.groups[record].join(member)
     }
 
-    /// Takes a Jetty out of a group. `stays` plants a bug: it remains a member.
+    /// Takes a Jetty out of a group. `stays` injects a bug: it remains a member.
     pub(crate) fn leave_group(
         &mut self,
         group: JettyId,

@@ -1,7 +1,7 @@
 //! How far a search goes.
 
 use super::program::ParseError;
-use fairway_engine::Canary;
+use fairway_engine::InjectedBug;
 use std::fmt;
 use std::str::FromStr;
 
@@ -29,8 +29,8 @@ pub struct Bounds {
     pub receives_after: u32,
     /// Channels of the group between two nodes: operations go by all of them in turn.
     pub channels: u32,
-    /// A bug to plant into every NIC. Needs the feature `canary`.
-    pub canary: Option<Canary>,
+    /// A bug to inject into every NIC. Needs the feature `injected-bugs`.
+    pub bug: Option<InjectedBug>,
 }
 
 impl Bounds {
@@ -48,7 +48,7 @@ impl Bounds {
         places: Self::PLACES,
         receives_after: 0,
         channels: 1,
-        canary: None,
+        bug: None,
     };
 
     /// May operations have to wait for each other's slots?
@@ -59,8 +59,8 @@ impl Bounds {
     /// As calm as can be, for the same NICs.
     #[must_use]
     pub fn calmed(&self) -> Bounds {
-        let Bounds { places, receives_after, channels, canary, .. } = *self;
-        Bounds { places, receives_after, channels, canary, ..Self::CALM }
+        let Bounds { places, receives_after, channels, bug, .. } = *self;
+        Bounds { places, receives_after, channels, bug, ..Self::CALM }
     }
 }
 

@@ -172,7 +172,7 @@ pub(super) fn node_of(address: Cna) -> usize {
 impl Host {
     fn new(program: &Program, bounds: &Bounds, node: usize) -> Host {
         let mut nic = Nic::new(cna(node), &limits(bounds), &profile(), node as u64);
-        nic.plant(bounds.canary);
+        nic.inject(bounds.bug);
         let queue = nic.create_completion_queue(64).expect("a completion queue");
         let mut memories = Memories::default();
         let mut segment = |nic: &mut Nic, length: usize, rights| {

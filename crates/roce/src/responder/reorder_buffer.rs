@@ -11,7 +11,7 @@ use crate::api::{
     CompletionKind, DropReason, OwnVerdict, Peer, Placement, RemoteAddress, Status, Target,
     TokenSubject, Verdict,
 };
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::queue_pair::QueuePair;
 use crate::responder::packets;
 use crate::shared::{Granted, Shared};
@@ -241,8 +241,8 @@ impl QueuePair {
     /// unless the memory may change in any order.
     fn may_be_early(&self, shared: &Shared, early: &Early) -> bool {
         let target = target(&early.granted, early.payload);
-        let current = early.current || shared.is_planted(Canary::PlaceLaterMessages);
-        let last = early.last && !shared.is_planted(Canary::PlaceEndEarly);
+        let current = early.current || shared.is_injected(InjectedBug::PlaceLaterMessages);
+        let last = early.last && !shared.is_injected(InjectedBug::PlaceEndEarly);
         let within = current && !last && !self.waits(shared, &target, false);
         within || self.is_relaxed(shared, &target)
     }

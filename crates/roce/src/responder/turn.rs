@@ -8,7 +8,7 @@
 
 use super::{Incoming, target};
 use crate::api::{Received, RemoteAddress, Transmit, Transport};
-use crate::canary::Canary;
+use crate::injected_bug::InjectedBug;
 use crate::queue_pair::QueuePair;
 use crate::resources::{Resource, ResourceKind, Stage};
 use crate::shared::Shared;
@@ -97,11 +97,11 @@ impl QueuePair {
             self.responder.resources.unanswered().any(|resource| match resource.kind {
                 ResourceKind::Atomic { .. } => {
                     let executed = matches!(resource.stage, Stage::Answering { .. });
-                    !atomic && !executed && !shared.is_planted(Canary::OvertakeAtomic)
+                    !atomic && !executed && !shared.is_injected(InjectedBug::OvertakeAtomic)
                 }
                 ResourceKind::Read { .. } => {
                     unread(resource, mtu).is_some_and(|unread| shared.overlap(&unread, range))
-                        && !shared.is_planted(Canary::AnswerLate)
+                        && !shared.is_injected(InjectedBug::AnswerLate)
                 }
             })
         })

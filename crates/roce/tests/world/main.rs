@@ -1,8 +1,8 @@
 //! Two RoCE hosts on a hostile network, with real bytes: loss, duplication, reordering, corruption,
 //! placements that take their time. Everything is drawn from a seed, which a failure prints.
 
-#[cfg(feature = "canary")]
-mod canaries;
+#[cfg(feature = "injected-bugs")]
+mod injected_bugs;
 mod model;
 mod node;
 mod plan;

@@ -177,8 +177,8 @@ impl AckState {
         naks > 0
     }
 
-    /// Plants a bug: forgets that a packet was refused because its receiver was not ready. False if
-    /// it was not.
+    /// Injects a bug: forgets that a packet was refused because its receiver was not ready. False
+    /// if it was not.
     pub(in crate::channel) fn revive_not_ready(&mut self, psn: Psn) -> bool {
         let is_it = |entry: &WithheldPacket| {
             entry.psn == psn

@@ -7,10 +7,10 @@
 
 use super::Congestion;
 use crate::api::{DropReason, Transmit};
-use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
 use crate::control::TraceEntry;
 use crate::counters::Counters;
+use crate::injected_bug::InjectedBug;
 use crate::limits::HEADER_BYTES;
 use crate::message::Message;
 use crate::placement::Verdict;
@@ -82,7 +82,7 @@ impl CreditState {
     }
 
     /// The peer grants credit, of which `ahead_bytes` may be taken without a request.
-    /// `is_trusting` plants a bug.
+    /// `is_trusting` injects a bug.
     fn accept(&mut self, total_bytes: u64, ahead_bytes: u64, is_trusting: bool) -> Accepted {
         self.limit = self.limit.max(self.asked.saturating_add(ahead_bytes));
         let most = if is_trusting { u64::MAX } else { self.limit };
@@ -226,7 +226,7 @@ impl Channel {
         credit: &Credit,
     ) -> Verdict {
         let ahead_bytes = self.congestion.law().credit_ahead_bytes();
-        let is_trusting = shared.is_planted(Canary::TrustCredits);
+        let is_trusting = shared.is_injected(InjectedBug::TrustCredits);
         let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
         shared.counters.credits_unasked += u64::from(accepted.is_unasked);
         let Some(part) = accepted.bytes else { return shared.counters.drop(DropReason::BadCredit) };

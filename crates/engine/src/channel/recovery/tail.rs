@@ -9,8 +9,8 @@
 //! Neither of them is a time-out, and doubles one.
 
 use super::Recovery;
-use crate::canary::Canary;
 use crate::channel::{Channel, Timer};
+use crate::injected_bug::InjectedBug;
 use crate::limits::Profile;
 use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
 use crate::shared::{Config, Schedule, Shared};
@@ -92,7 +92,7 @@ impl Channel {
     pub(crate) fn tail_grew(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
         self.recovery.tail.quiet_since = now;
         if !self.timers.is_armed(Timer::Tail)
-            && !config.is_planted(Canary::ForgetTimer)
+            && !config.is_injected(InjectedBug::ForgetTimer)
             && let Some(delay) = self.recovery.tail_delay(config.profile())
         {
             self.arm(schedule, Timer::Tail, now + delay);
@@ -212,7 +212,7 @@ impl Channel {
                     &sent,
                 );
                 self.send.record(psn, &mut shared.send_blocks).flags |= UNCOUNTED;
-                if shared.is_planted(Canary::ForgetProbed) {
+                if shared.is_injected(InjectedBug::ForgetProbed) {
                     self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
                 }
                 return self.mark_ready(&mut shared.schedule);

@@ -69,7 +69,7 @@ impl Jetties {
     }
 
     /// The receive for message `sequence` of a peer Jetty. It stays where it is; those for messages
-    /// before it that have not come are set aside. `takes_last` plants a bug: the last receive is
+    /// before it that have not come are set aside. `takes_last` injects a bug: the last receive is
     /// not left to a message that is next and was deprived of its own.
     pub(crate) fn choose_receive(
         &mut self,

@@ -1,9 +1,9 @@
-//! Bugs that are planted on purpose, so that the tests of memory order can show that they would
+//! Bugs that are injected on purpose, so that the tests of memory order can show that they would
 //! find them.
 
-/// A planted bug. Only builds with the feature `canary` ever act on it.
+/// An injected bug. Only builds with the feature `injected-bugs` ever act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Canary {
+pub enum InjectedBug {
     /// Send an operation that overlaps a READ before that is answered.
     SendOverRead,
     /// Make the answer to a READ after later packets were placed where it reads.
@@ -16,13 +16,13 @@ pub enum Canary {
     PlaceEndEarly,
 }
 
-impl Canary {
-    /// Every canary.
-    pub const ALL: [Canary; 5] = [
-        Canary::SendOverRead,
-        Canary::AnswerLate,
-        Canary::OvertakeAtomic,
-        Canary::PlaceLaterMessages,
-        Canary::PlaceEndEarly,
+impl InjectedBug {
+    /// Every injected bug.
+    pub const ALL: [InjectedBug; 5] = [
+        InjectedBug::SendOverRead,
+        InjectedBug::AnswerLate,
+        InjectedBug::OvertakeAtomic,
+        InjectedBug::PlaceLaterMessages,
+        InjectedBug::PlaceEndEarly,
     ];
 }

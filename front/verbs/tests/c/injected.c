@@ -1,8 +1,8 @@
 /* Mistakes of a program, which the sanitizers are to report because the library is compiled with
  * them, too: each is an access of the library that one of the program contradicts.
  *
- *   planted freed                   the library reads attributes that the program has freed
- *   planted race                    the library changes a queue pair that another thread reads */
+ *   injected freed                   the library reads attributes that the program has freed
+ *   injected race                    the library changes a queue pair that another thread reads */
 #include "check.h"
 #include <pthread.h>
 #include <unistd.h>

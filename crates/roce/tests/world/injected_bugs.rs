@@ -1,16 +1,18 @@
-//! Planted bugs of memory order: each has to be found.
+//! Injected bugs of memory order: each has to be found.
 
 use crate::plan::{Relaxed, Traffic};
 use crate::world::{Faults, World};
-use fairway_roce::Canary;
+use fairway_roce::InjectedBug;
 
 /// What is out of order in a run with this bug.
-fn violations(canary: Canary, seed: u64) -> usize {
-    let traffic = match canary {
-        Canary::PlaceLaterMessages | Canary::PlaceEndEarly => Traffic::OVERLAPPING_OUT_OF_ORDER,
-        Canary::SendOverRead => Traffic::OVERLAPPING,
+fn violations(bug: InjectedBug, seed: u64) -> usize {
+    let traffic = match bug {
+        InjectedBug::PlaceLaterMessages | InjectedBug::PlaceEndEarly => {
+            Traffic::OVERLAPPING_OUT_OF_ORDER
+        }
+        InjectedBug::SendOverRead => Traffic::OVERLAPPING,
         // The responder is to be at fault.
-        Canary::AnswerLate | Canary::OvertakeAtomic => {
+        InjectedBug::AnswerLate | InjectedBug::OvertakeAtomic => {
             Traffic { relaxed: Relaxed::Sender, ..Traffic::OVERLAPPING }
         }
     };
@@ -22,7 +24,7 @@ fn violations(canary: Canary, seed: u64) -> usize {
     };
     let mut world = World::new(seed, faults, traffic);
     for node in &mut world.nodes {
-        node.host_mut().plant(canary);
+        node.host_mut().inject(bug);
     }
     world.run();
     world.nodes.iter().map(|node| node.violations.len()).sum()
@@ -30,9 +32,9 @@ fn violations(canary: Canary, seed: u64) -> usize {
 
 #[test]
 fn every_bug_of_order_is_found() {
-    for canary in Canary::ALL {
-        let found = (0..20).find(|&seed| violations(canary, seed) > 0);
-        let seed = found.unwrap_or_else(|| panic!("{canary:?} was not found"));
-        println!("{canary:?} was found by seed {seed}");
+    for bug in InjectedBug::ALL {
+        let found = (0..20).find(|&seed| violations(bug, seed) > 0);
+        let seed = found.unwrap_or_else(|| panic!("{bug:?} was not found"));
+        println!("{bug:?} was found by seed {seed}");
     }
 }
