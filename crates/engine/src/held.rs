@@ -19,6 +19,7 @@ pub(crate) struct Cause {
 
 impl Cause {
     /// `any` injects a bug: answered messages count as well.
+    #[inline]
     pub(crate) fn of_packet(channel: ChannelId, packet: &Packet, any: bool) -> Option<Cause> {
         let psn = match packet {
             Packet::Void(void) => void.psn,
