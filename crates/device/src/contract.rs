@@ -131,7 +131,7 @@ pub enum Execution<K> {
     /// Copy a payload that was set aside to where it belongs, then call
     /// [`Device::handle_placed`].
     Copy {
-        /// Where it was set aside: a range of the stash.
+        /// Where it was set aside: a range of the staging memory.
         from: LocalRange,
         /// Where it belongs: as long.
         to: LocalRange,

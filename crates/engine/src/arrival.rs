@@ -53,7 +53,7 @@ pub(crate) struct Arrival {
     pub(crate) parts: Option<Index<Held>>,
     /// The next one that waits for its turn.
     pub(crate) next_waiting: Option<Index<Arrival>>,
-    /// Bytes in the stash.
+    /// Bytes in the staging memory.
     pub(crate) aside: u32,
     /// It had to wait: it counts among those of `Arrivals::waiting`.
     pub(crate) has_waited: bool,

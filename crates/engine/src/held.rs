@@ -37,7 +37,7 @@ impl Cause {
     }
 }
 
-/// One packet that waits to be executed; its payload is in the stash, at its own index.
+/// One packet that waits to be executed; its payload is in the staging memory, at its own index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) data: Data,
@@ -63,7 +63,7 @@ pub(crate) struct Held {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeldState {
-    /// Its payload is being put into the stash.
+    /// Its payload is being put into the staging memory.
     Arriving,
     /// It waits for its turn.
     Waiting,

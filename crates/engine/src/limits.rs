@@ -79,7 +79,7 @@ pub struct Limits {
     pub bypass_answers: u32,
     /// Jetty groups.
     pub groups: u32,
-    /// Packets that may wait to be executed, all channels together: places in the stash.
+    /// Packets that may wait to be executed, all channels together: places in the staging memory.
     pub held: u32,
     /// Mailboxes, open or closed but not yet released. At most 65,536.
     pub mailboxes: u32,

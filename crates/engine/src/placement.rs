@@ -49,8 +49,8 @@ pub(crate) enum Purpose {
     Arrival(Index<Arrival>),
     /// A part of the answer to this READ or GET of ours.
     Read(Index<Message>),
-    /// The payload of this held packet, into the stash until its turn comes.
-    Stash(Index<Held>),
+    /// The payload of this held packet, into the staging memory until its turn comes.
+    Staging(Index<Held>),
     /// A word is being changed, and this answer of ours is to bring its old value.
     Atomic(Index<Message>),
     /// This held packet, which is being executed.

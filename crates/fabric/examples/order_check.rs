@@ -84,7 +84,7 @@ fn deep(threads: usize) -> ExitCode {
     deep.space(&space("one operation", &all, 1, &[0]), "2,2,1,2,2,1,20000", 1);
     deep.whole(&space("two operations", &all, 2, &two), "1,0,0,0,0,0,2000");
     deep.space(&space("two operations", &all, 2, &two), "2,1,1,1,1,0,600", 1);
-    deep.space(&space("two operations, no stash", &all, 2, &two), "2,1,0,1,0,0,200,0", 1);
+    deep.space(&space("two operations, no staging memory", &all, 2, &two), "2,1,0,1,0,0,200,0", 1);
     let some = medium(&MODES);
     deep.space(&space("three operations", &some, 3, &two), "1,0,0,0,0,0,60", 5);
     deep.space(&space("three operations, one place", &some, 3, &two), "2,1,0,1,0,0,20,1", 7);

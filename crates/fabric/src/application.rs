@@ -92,7 +92,7 @@ pub(crate) struct Application {
     pub(crate) jetties: Vec<Jetty>,
     pub(crate) groups: Vec<Group>,
     /// Memory for what comes too early.
-    pub(crate) stash: Option<SegmentId>,
+    pub(crate) staging: Option<SegmentId>,
     pub(crate) awake_since: Instant,
 }
 

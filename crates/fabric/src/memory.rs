@@ -28,7 +28,7 @@ pub(crate) struct Piece {
     /// Peers are refused from now on.
     pub(crate) deregistered: bool,
     /// It is what a NIC sets early packets aside in.
-    pub(crate) is_stash: bool,
+    pub(crate) is_staging: bool,
     /// Only its own node's operations name it: receives, and what READs and loads fill.
     pub(crate) is_own: bool,
     /// Parts of it that were taken away although it is registered.
@@ -101,7 +101,7 @@ impl Memory {
             board: None,
             released: false,
             deregistered: false,
-            is_stash: false,
+            is_staging: false,
             is_own: false,
             gone: Vec::new(),
         };

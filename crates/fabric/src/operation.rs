@@ -136,8 +136,8 @@ pub(crate) enum Missed {
     Datagram(Start),
     /// A packet of the answer to a READ of this peer, at the target.
     Answer(Life, Start),
-    /// A packet of a request, at its target. Did it come from the stash?
-    Payload { name: MessageName, is_from_stash: bool },
+    /// A packet of a request, at its target. Did it come from the staging memory?
+    Payload { name: MessageName, is_from_staging: bool },
     /// What a READ or load brought.
     Brought,
     /// An atomic with this operand.
@@ -153,7 +153,7 @@ pub(crate) struct Trouble {
     pub(crate) allowed: Statuses,
     /// What keeps it from success.
     pub(crate) bar: Option<Bar>,
-    /// Some of it was in the stash, and could not be brought to its place.
+    /// Some of it was in the staging memory, and could not be brought to its place.
     pub(crate) was_set_aside: bool,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Plan {
     pub(crate) atomics: u32,
     pub(crate) unreliable: u32,
     /// Nodes give their NIC a place for what comes too early.
-    pub(crate) stash: bool,
+    pub(crate) staging: bool,
     pub(crate) tick: Duration,
     pub(crate) mail: MailPlan,
     pub(crate) extras: Extras,
@@ -216,7 +216,7 @@ impl Plan {
             ordered: sometimes(random, 500, &[100, 500, 1000]),
             atomics: sometimes(random, 400, &[50, 300]),
             unreliable: sometimes(random, 200, &[50, 300]),
-            stash: random.chance(800),
+            staging: random.chance(800),
             tick: Duration::from_ps(span.as_ps() / random.range(10, 100)),
             limits,
             profiles,

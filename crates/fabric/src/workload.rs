@@ -85,8 +85,8 @@ impl Workload {
         if plan.extras.to_boards > 0 && plan.extras.memory_order > 0 {
             self.register(world, plan, node, Role::Board);
         }
-        if plan.stash {
-            self.give_stash(world, plan, node);
+        if plan.staging {
+            self.give_staging(world, plan, node);
         }
         for &capacity in &self.capacities {
             self.applications[node].jetties.push(Jetty::new(capacity));
@@ -99,18 +99,18 @@ impl Workload {
         }
     }
 
-    fn give_stash(&mut self, world: &mut World, plan: &Plan, node: usize) {
+    fn give_staging(&mut self, world: &mut World, plan: &Plan, node: usize) {
         let mtu = plan.links.iter().map(|link| link.mtu).max().unwrap_or(1);
         let length = u64::from(plan.limits[node].held) * u64::from(mtu);
         let request = SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: 0 };
         let Some(nic) = world.nic(node) else { return };
         let Ok(id) = nic.register(&request) else { return };
-        nic.set_stash(id, mtu).expect("the segment is as long as it has to be");
+        nic.set_staging(id, mtu).expect("the segment is as long as it has to be");
         let key = world.memory.add(node, id, length as usize, &mut self.random);
         // The oracles do not look at what lies there for a moment.
         world.memory.unsettle(key, 0, length as usize);
-        world.memory.pieces[key].is_stash = true;
-        self.applications[node].stash = Some(id);
+        world.memory.pieces[key].is_staging = true;
+        self.applications[node].staging = Some(id);
     }
 
     /// What an operation asks of the order.

@@ -101,8 +101,8 @@ pub struct Core {
     pub(crate) control: Option<ControlThread>,
     /// Measures control latency, if the builder asked for it.
     pub(crate) probe: Option<Arc<Probe>>,
-    /// Set when one of the segments is the stash.
-    has_stash: bool,
+    /// Set when one of the segments is the staging memory.
+    has_staging: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,12 +172,12 @@ impl Core {
             config;
         let (detours, evict_idle) = (config.detours, config.evict_idle);
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
-        // The stash is a segment too; it is not to take one away from the application.
+        // The staging memory is a segment too; it is not to take one away from the application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
-        let with_stash = limits.segments(segments).engines(ios.len() as u32);
+        let with_staging = limits.segments(segments).engines(ios.len() as u32);
         let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
         let mut core = Core {
-            nic: Nic::new(identity.cna, &with_stash, &profile, clock::random()?),
+            nic: Nic::new(identity.cna, &with_staging, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
             wants_send: false,
             io_in_flight: 0,
@@ -206,29 +206,29 @@ impl Core {
             host: None,
             control: None,
             probe,
-            has_stash: false,
+            has_staging: false,
         };
         if control_thread {
             let laws = core.nic.detach_congestion();
             core.control = Some(ControlThread::start(laws, core.probe.clone())?);
         }
         core.set_policy(&policy);
-        core.make_stash(limits.held, packet_bytes)?;
+        core.make_staging(limits.held, packet_bytes)?;
         Ok(core)
     }
 
     /// Gives the engine memory in which the payload of packets that come too early waits.
-    fn make_stash(&mut self, places: u32, packet_bytes: u32) -> Result<(), Error> {
+    fn make_staging(&mut self, places: u32, packet_bytes: u32) -> Result<(), Error> {
         let length = places as usize * packet_bytes as usize;
         if length == 0 {
             return Ok(());
         }
         let memory = Arc::new(Memory::zeroed(length)?);
         let (id, _) = self.register(&memory, Rights::NONE, 0)?;
-        let refused = |error| Error::setup(error, "stash", None);
-        self.nic.set_stash(id, packet_bytes).map_err(refused)?;
+        let refused = |error| Error::setup(error, "staging memory", None);
+        self.nic.set_staging(id, packet_bytes).map_err(refused)?;
         self.memories.reserve_scratch(packet_bytes as usize);
-        self.has_stash = true;
+        self.has_staging = true;
         Ok(())
     }
 
@@ -306,7 +306,7 @@ impl Core {
     /// Records in use, as the application counts.
     pub(crate) fn usage(&self) -> Usage {
         let mut usage = self.nic.usage();
-        usage.segments -= u32::from(self.has_stash);
+        usage.segments -= u32::from(self.has_staging);
         usage
     }
 

@@ -109,7 +109,7 @@ impl<D: Protocol> Side<D> {
         }
         while let Some(execution) = self.device.poll_execution() {
             let (token, old) = match execution.into() {
-                Execution::Copy { .. } => unreachable!("there is no stash"),
+                Execution::Copy { .. } => unreachable!("there is no staging memory"),
                 Execution::Atomic(atomic) => (atomic.token, change(&atomic, &mut self.memory)),
             };
             self.device.handle_placed(now, token, old);

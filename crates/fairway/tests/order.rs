@@ -140,9 +140,9 @@ fn an_atomic_follows_data() {
     }
 }
 
-/// Early packets are at home in the stash; without one they are sent back, and come again.
+/// Early packets are at home in the staging memory; without one they are sent back, and come again.
 #[test]
-fn without_a_stash_nothing_is_lost() {
+fn without_staging_memory_nothing_is_lost() {
     let limits = fairway::Limits::new().held(0);
     let pair = Pair::of(worse(BAD, 7), worse(BAD, 107).limits(limits));
     let (client, server) = (&pair.client, &pair.server);
@@ -341,7 +341,7 @@ fn strict_writes_may_overlap() {
 
 /// What was kept for a peer that dies does not stay.
 #[test]
-fn the_stash_is_empty_after_a_peer_died() {
+fn staging_memory_is_empty_after_a_peer_died() {
     let pair = Pair::of(worse(BAD, 30), worse(BAD, 130).profile(dead_after(300)));
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(64, 1);

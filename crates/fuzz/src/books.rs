@@ -14,7 +14,7 @@ pub(crate) enum Memory {
     /// Peers do not know its key.
     Secret,
     /// For what came too early.
-    Stash,
+    Staging,
 }
 
 /// A segment.
@@ -95,7 +95,7 @@ impl Books {
     /// May the engine have something put there for the peer?
     pub(crate) fn demand_writable(&self, range: &LocalRange) {
         match self.demand_registered(range) {
-            Memory::Open | Memory::Stash => {}
+            Memory::Open | Memory::Staging => {}
             Memory::Own => {
                 let lent = self.loans.iter().any(|(_, lent)| contains(lent, range));
                 assert!(lent || range.length == 0, "{range:?} was not lent: {:?}", self.loans);
@@ -110,8 +110,8 @@ impl Books {
         assert!(matches!(memory, Memory::Open | Memory::Own), "{range:?} is in {memory:?}");
     }
 
-    pub(crate) fn demand_stash(&self, range: &LocalRange) {
-        assert_eq!(self.demand_registered(range), Memory::Stash, "{range:?}");
+    pub(crate) fn require_staging(&self, range: &LocalRange) {
+        assert_eq!(self.demand_registered(range), Memory::Staging, "{range:?}");
     }
 }
 

@@ -217,7 +217,7 @@ impl<'a> Pair<'a> {
     fn carry_out(&mut self, side: usize, access: AccessOf<Nic, ()>) {
         if let Access::Copy { from, to, .. } = &access {
             assert_eq!(from.length, to.length);
-            self.sides[side].books.demand_stash(from);
+            self.sides[side].books.require_staging(from);
         }
         for range in access.ranges() {
             self.sides[side].books.demand_writable(range);

@@ -20,7 +20,7 @@ pub struct Memories {
     /// index.
     redirected: Vec<Option<Box<ScatterList>>>,
     unregistered: Unregistered,
-    /// Room for a payload on its way from the stash to its place.
+    /// Room for a payload on its way from the staging memory to its place.
     scratch: Vec<u8>,
     /// What was done to the memory so far.
     pub counters: MemoryCounters,
@@ -246,7 +246,7 @@ impl Memories {
         Ok(old)
     }
 
-    /// Copies a payload from the stash to where it belongs.
+    /// Copies a payload from the staging memory to where it belongs.
     ///
     /// # Errors
     /// The memory of one of them is gone.
@@ -254,7 +254,7 @@ impl Memories {
         self.counters.placed_late += 1;
         let mut scratch = std::mem::take(&mut self.scratch);
         let bytes = &mut scratch[..from.length as usize];
-        let aside = self.source(from).expect("the stash is registered memory");
+        let aside = self.source(from).expect("the staging memory is registered memory");
         let copied = aside.read(bytes).and_then(|()| self.scatter(to, bytes));
         self.scratch = scratch;
         copied

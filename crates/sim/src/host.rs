@@ -273,8 +273,8 @@ impl Host {
         let length = u64::from(held) * u64::from(plan.scenario.mtu);
         let request =
             SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: TOKEN };
-        let stash = nic.register(&request)?;
-        nic.set_stash(stash, plan.scenario.mtu)?;
+        let staging = nic.register(&request)?;
+        nic.set_staging(staging, plan.scenario.mtu)?;
         let peers = &self.peers;
         let channel = |other: u32| {
             let at = peers.binary_search_by_key(&other, |peer| peer.0);

@@ -38,7 +38,12 @@ pub(super) fn state(options: &InfoOptions) -> Value {
         .iter()
         .map(|line| record(line.name, line.bytes as u64, line.count, line.pooled))
         .collect();
-    records.push(record("stash of a held packet", PACKET_BYTES, u64::from(limits.held), true));
+    records.push(record(
+        "staging memory of a held packet",
+        PACKET_BYTES,
+        u64::from(limits.held),
+        true,
+    ));
     records.push(record("socket buffer, asked for", BUFFER_BYTES as u64, 2 * SOCKETS, true));
     let sum = |pooled: bool| -> u64 {
         let records = records.iter().filter(|record| record["pooled"] == json!(pooled));

@@ -27,7 +27,7 @@ pub enum Access<T, K, P> {
     },
     /// Copy a payload that was set aside.
     Copy {
-        /// The range of the stash that holds it.
+        /// The range of the staging memory that holds it.
         from: LocalRange,
         /// The range that it belongs to, of the same length.
         to: LocalRange,

@@ -126,13 +126,13 @@ impl Channel {
             return Judgement::Accept { purpose: Purpose::Plain };
         }
         let target = shared.held.place(index, payload);
-        Judgement::Place { target, purpose: Purpose::Stash(index) }
+        Judgement::Place { target, purpose: Purpose::Staging(index) }
     }
 
-    /// The payload of a held packet is in the stash.
-    pub(crate) fn stashed(&mut self, shared: &mut Shared, index: Index<Held>) {
+    /// The payload of a held packet is in the staging memory.
+    pub(crate) fn staged(&mut self, shared: &mut Shared, index: Index<Held>) {
         if shared.held[index].is_part {
-            return self.part_stashed(shared, index);
+            return self.part_staged(shared, index);
         }
         shared.held[index].state = HeldState::Waiting;
         let key = Key::of(self.group(), shared.held[index].data.jetty);

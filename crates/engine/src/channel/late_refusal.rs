@@ -107,7 +107,7 @@ impl Channel {
         self.mark_urgent(&mut shared.schedule);
     }
 
-    /// Why a packet whose payload is in the stash now is to be refused: its message was broken off
+    /// Why a packet whose payload is in the staging memory now is to be refused: its message was broken off
     /// meanwhile, and its initiator has not been told.
     pub(super) fn refusal_of_part(
         &self,
@@ -179,7 +179,7 @@ impl Shared {
         let arrival = match token.purpose {
             Purpose::Deferred(held) => return self.held.get(held)?.cause,
             Purpose::Arrival(index) => index,
-            Purpose::Stash(part) => self.held.get(part)?.arrival?,
+            Purpose::Staging(part) => self.held.get(part)?.arrival?,
             _ => return None,
         };
         let is_answered = self.arrivals.get(arrival)?.response.is_some()

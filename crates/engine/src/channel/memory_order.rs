@@ -2,9 +2,9 @@
 //! operations of a peer Jetty were executed one after the other, whatever order packets arrive in.
 //!
 //! * A message whose **turn** has come is placed as its packets arrive. Payload of later messages
-//!   is **set aside** in the stash, packet by packet, and copied to its place at their turn. Such a
+//!   is **set aside** in the staging memory, packet by packet, and copied to its place at their turn. Such a
 //!   packet counts as arrived, so it never holds a sequence number up.
-//! * Without room in the stash the message is sent back; its initiator sends it again when it is
+//! * Without room in the staging memory the message is sent back; its initiator sends it again when it is
 //!   the oldest one. What it took of the target's receives is kept for it.
 //! * A READ has had its turn when its answer begins. Until the answer has arrived (a lost packet of
 //!   it is read from memory again), messages that **overlap** what it reads wait, and only those.
@@ -71,7 +71,7 @@ impl Channel {
         }
     }
 
-    /// Puts a packet's payload into the stash. Without room there, its message is sent back.
+    /// Puts a packet's payload into the staging memory. Without room there, its message is sent back.
     pub(crate) fn set_aside(
         &mut self,
         shared: &mut Shared,
@@ -96,10 +96,10 @@ impl Channel {
         shared.arrivals[index].parts = Some(part);
         shared.counters.held += 1;
         let target = shared.held.place(part, payload);
-        Some(Judgement::Place { target, purpose: Purpose::Stash(part) })
+        Some(Judgement::Place { target, purpose: Purpose::Staging(part) })
     }
 
-    /// Sends a message back that finds no room in the stash. Its initiator sends it again; what it
+    /// Sends a message back that finds no room in the staging memory. Its initiator sends it again; what it
     /// took of the receives here waits for it.
     pub(crate) fn send_back(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Judgement {
         shared.counters.sent_back += 1;
@@ -119,8 +119,8 @@ impl Channel {
         Judgement::Refuse(Refusal::OutOfOrder)
     }
 
-    /// The payload of a packet that was set aside is in the stash.
-    pub(crate) fn part_stashed(&mut self, shared: &mut Shared, part: Index<Held>) {
+    /// The payload of a packet that was set aside is in the staging memory.
+    pub(crate) fn part_staged(&mut self, shared: &mut Shared, part: Index<Held>) {
         let held = shared.held[part];
         if held.given_up {
             return shared.held.free(part, &mut shared.channels);
@@ -186,7 +186,7 @@ impl Channel {
         }
     }
 
-    /// All of a message that had to wait has arrived, some of it in the stash: its sender may use
+    /// All of a message that had to wait has arrived, some of it in the staging memory: its sender may use
     /// its slot again.
     fn let_slot_go(&mut self, arrivals: &mut Arrivals, index: Index<Arrival>) {
         let arrival = arrivals[index];

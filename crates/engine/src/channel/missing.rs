@@ -38,8 +38,8 @@ impl Channel {
             Purpose::Loaded(load) => {
                 return self.end_load(shared, load, number, Status::LocalMemory);
             }
-            // The stash is the caller's own.
-            Purpose::Stash(_) => return self.placed(shared, now, token, 0),
+            // The staging memory is the caller's own.
+            Purpose::Staging(_) => return self.placed(shared, now, token, 0),
             _ => {}
         }
         if !self.acks.is_placing(token.psn) {

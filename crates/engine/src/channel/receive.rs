@@ -530,7 +530,7 @@ impl Channel {
             | Purpose::DatagramWrite
             | Purpose::Stored(_)
             | Purpose::Loaded(_) => {}
-            Purpose::Stash(held) => {
+            Purpose::Staging(held) => {
                 if let Some(refusal) =
                     self.refusal_of_part(&mut shared.arrivals, &shared.held, held)
                 {
@@ -540,7 +540,7 @@ impl Channel {
                     self.acks.withhold(token.psn, why);
                     return self.mark_urgent(&mut shared.schedule);
                 }
-                self.stashed(shared, held);
+                self.staged(shared, held);
             }
             Purpose::Atomic(answer) => self.answer_atomic(shared, answer, old),
             Purpose::Arrival(index) => {

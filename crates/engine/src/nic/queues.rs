@@ -1,4 +1,4 @@
-//! Completion queues, and the stash in which early payload waits.
+//! Completion queues, and the staging memory in which early payload waits.
 
 use super::Nic;
 use crate::api::{CompletionQueueId, SegmentId, SetupError};
@@ -18,14 +18,14 @@ impl Nic {
     ///
     /// # Errors
     /// `Missing` if it is not registered, `Parameter` if it is too short.
-    pub fn set_stash(&mut self, segment: SegmentId, packet_bytes: u32) -> Result<(), SetupError> {
+    pub fn set_staging(&mut self, segment: SegmentId, packet_bytes: u32) -> Result<(), SetupError> {
         let record = self.shared.segments.get(segment.number()).ok_or(SetupError::Missing)?;
         let needed = u64::from(self.shared.config.limits().held) * u64::from(packet_bytes);
         if record.length() < needed {
             return Err(SetupError::Parameter("segment length"));
         }
         self.shared.segments.hold(segment.number());
-        self.shared.held.set_stash(segment, packet_bytes);
+        self.shared.held.set_staging(segment, packet_bytes);
         Ok(())
     }
 
@@ -36,12 +36,12 @@ impl Nic {
         self.shared.segments.set_place(segment.number(), place);
     }
 
-    /// Takes the stash away again. What comes too early from now on is sent back.
+    /// Takes the staging memory away again. What comes too early from now on is sent back.
     ///
     /// # Panics
     /// If something is held in it.
-    pub fn clear_stash(&mut self) {
-        if let Some(segment) = self.shared.held.take_stash() {
+    pub fn clear_staging(&mut self) {
+        if let Some(segment) = self.shared.held.take_staging() {
             self.shared.let_go(segment.number());
         }
     }

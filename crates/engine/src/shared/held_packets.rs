@@ -16,12 +16,12 @@ pub(crate) struct HeldPackets {
     drained: Vec<ChannelIndex>,
     /// The packet that is being received or placed, if it has a sequence number of its own.
     cause: Option<Cause>,
-    stash: Option<Stash>,
+    staging: Option<Staging>,
 }
 
 /// The memory in which the payload of held packets waits: a place for each.
 #[derive(Clone, Copy)]
-struct Stash {
+struct Staging {
     segment: SegmentId,
     packet_bytes: u32,
 }
@@ -33,7 +33,7 @@ impl HeldPackets {
             due: DueQueue::default(),
             drained: Vec::with_capacity(channels as usize),
             cause: None,
-            stash: None,
+            staging: None,
         }
     }
 
@@ -49,20 +49,20 @@ impl HeldPackets {
         self.pool.in_use()
     }
 
-    // ---- the stash ----
+    // ---- the staging memory ----
 
     /// Names the memory in which payload waits: `packet_bytes` for each packet.
-    pub(crate) fn set_stash(&mut self, segment: SegmentId, packet_bytes: u32) {
-        self.stash = Some(Stash { segment, packet_bytes });
+    pub(crate) fn set_staging(&mut self, segment: SegmentId, packet_bytes: u32) {
+        self.staging = Some(Staging { segment, packet_bytes });
     }
 
-    /// Takes the stash away, so that no packet can be held any more.
+    /// Takes the staging memory away, so that no packet can be held any more.
     ///
     /// # Panics
     /// If a packet is held.
-    pub(crate) fn take_stash(&mut self) -> Option<SegmentId> {
-        assert!(self.pool.in_use() == 0, "the stash is in use");
-        self.stash.take().map(|stash| stash.segment)
+    pub(crate) fn take_staging(&mut self) -> Option<SegmentId> {
+        assert!(self.pool.in_use() == 0, "the staging memory is in use");
+        self.staging.take().map(|staging| staging.segment)
     }
 
     /// True if a packet with `payload` bytes can be held.
@@ -71,13 +71,13 @@ impl HeldPackets {
     }
 
     fn fits(&self, payload: u32) -> bool {
-        self.stash.is_some_and(|stash| payload <= stash.packet_bytes)
+        self.staging.is_some_and(|staging| payload <= staging.packet_bytes)
     }
 
     /// Where the first `length` bytes of the payload of a held packet wait.
     pub(crate) fn place(&self, index: Index<Held>, length: u32) -> LocalRange {
-        let (segment, packet_bytes) = match self.stash {
-            Some(Stash { segment, packet_bytes }) => (segment, packet_bytes),
+        let (segment, packet_bytes) = match self.staging {
+            Some(Staging { segment, packet_bytes }) => (segment, packet_bytes),
             None => (SegmentId::default(), 0),
         };
         let offset = u64::from(index.number()) * u64::from(packet_bytes);

@@ -33,10 +33,10 @@ impl Model {
                 let ids = self.answered(reader, &start);
                 self.trouble_all(world, &ids, Status::RemoteAccess, None)
             }
-            Missed::Payload { name, is_from_stash } => {
+            Missed::Payload { name, is_from_staging } => {
                 self.trouble_receive((miss.node, world.nodes[miss.node].incarnation), miss);
                 let Some(start) = world.absence.start_of(&name) else { return Ok(()) };
-                self.unplaced(world, (start, name), is_from_stash)
+                self.unplaced(world, (start, name), is_from_staging)
             }
             Missed::Brought => {
                 let id = self.order.operation_of(&self.operations, &effect);
@@ -57,17 +57,17 @@ impl Model {
     }
 
     /// A packet of a request could not be placed. In memory order, a message of which all is in the
-    /// stash may have been acknowledged; all of those complete in order, so they fail as well.
+    /// staging memory may have been acknowledged; all of those complete in order, so they fail as well.
     fn unplaced(
         &mut self,
         world: &mut World,
         (start, name): (Start, MessageName),
-        is_from_stash: bool,
+        is_from_staging: bool,
     ) -> Result<(), Finding> {
         let ids = self.started(&start, |operation| !operation.is_unreliable());
         for &id in &ids {
             let operation = &mut self.operations[id];
-            let in_memory_order = is_from_stash && operation.order.tag == Tag::Mo;
+            let in_memory_order = is_from_staging && operation.order.tag == Tag::Mo;
             operation.missed.was_set_aside |= in_memory_order;
             let status = match operation.kind {
                 Kind::Send | Kind::SendImmediate => Status::RemoteOperation,

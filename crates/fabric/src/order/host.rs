@@ -191,9 +191,9 @@ impl Host {
         };
         let shared = segment(&mut nic, SHARED_BYTES, Rights::ALL);
         let own = segment(&mut nic, RECEIVES + (OPERATIONS_MAX + SPARE) * SLOT, Rights::NONE);
-        let stash = segment(&mut nic, (bounds.places * MTU) as usize, Rights::NONE);
+        let staging = segment(&mut nic, (bounds.places * MTU) as usize, Rights::NONE);
         if bounds.places > 0 {
-            nic.set_stash(stash, MTU).expect("a stash");
+            nic.set_staging(staging, MTU).expect("staging memory");
         }
         let mut host = Host {
             driver: Driver::new(nic, 0),

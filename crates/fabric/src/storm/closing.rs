@@ -89,11 +89,13 @@ impl Storm {
                 return Err(format!("node {node}: {segment:?} is still used at the end").into());
             }
         }
-        let stash = self.workload.applications[node].stash.take();
-        if let (Some(stash), Some(nic)) = (stash, self.world.nic(node)) {
-            nic.clear_stash();
-            if !self.world.deregister(node, stash)? {
-                return Err(format!("node {node}: its stash is still used at the end").into());
+        let staging = self.workload.applications[node].staging.take();
+        if let (Some(staging), Some(nic)) = (staging, self.world.nic(node)) {
+            nic.clear_staging();
+            if !self.world.deregister(node, staging)? {
+                return Err(
+                    format!("node {node}: its staging memory is still used at the end").into()
+                );
             }
         }
         let queues = std::mem::take(&mut self.world.nodes[node].queues);

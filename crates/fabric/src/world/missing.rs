@@ -38,7 +38,7 @@ pub(crate) struct Absence {
     starts: BTreeMap<MessageName, Start>,
     /// The last message whose bytes begin there.
     latest: BTreeMap<Start, MessageName>,
-    /// By node and place in its stash: whose payload lies there.
+    /// By node and place in its staging memory: whose payload lies there.
     aside: BTreeMap<(usize, u64), MessageName>,
 }
 
@@ -127,10 +127,10 @@ impl World {
         let note = self.nodes[node].channels.get(index)?.as_ref()?;
         let (channel, message) = (received.route.source_tpn.value(), data.message.value());
         let name = (note.peer, note.peer_incarnation, channel, message);
-        Some(Missed::Payload { name, is_from_stash: false })
+        Some(Missed::Payload { name, is_from_staging: false })
     }
 
-    /// Remembers whose payload it is that lies in the stash.
+    /// Remembers whose payload it is that lies in the staging memory.
     pub(super) fn note_set_aside(
         &mut self,
         node: usize,
@@ -138,9 +138,9 @@ impl World {
         missed: Option<Missed>,
     ) {
         let key = self.memory.key(node, target.segment);
-        let is_stash = key.is_some_and(|key| self.memory.pieces[key].is_stash);
+        let is_staging = key.is_some_and(|key| self.memory.pieces[key].is_staging);
         if let Some(Missed::Payload { name, .. }) = missed
-            && is_stash
+            && is_staging
             && self.absence.is_noted
         {
             self.absence.aside.insert((node, target.offset), name);
@@ -160,7 +160,7 @@ impl World {
         let missed = match &late.access {
             Access::Copy { from, .. } => {
                 let name = self.absence.aside.get(&(node, from.offset));
-                name.map(|&name| Missed::Payload { name, is_from_stash: true })
+                name.map(|&name| Missed::Payload { name, is_from_staging: true })
             }
             Access::Atomic(atomic) => Some(Missed::Word(atomic.operand)),
             Access::Place { .. } | Access::Store { .. } => late.missed,

@@ -147,7 +147,7 @@ fn access(script: &mut Script<'_>) -> Access {
         (1, Memory::Own),
         (2, Memory::Closed),
         (3, Memory::Secret),
-        (4, Memory::Stash),
+        (4, Memory::Staging),
         (5, Memory::Open),
         (0, Memory::Open),
         (0, Memory::Open),

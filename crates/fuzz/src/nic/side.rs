@@ -83,7 +83,7 @@ pub(super) fn address(memory: Memory) -> u64 {
         Memory::Own => 0x2000,
         Memory::Closed => 0x3000,
         Memory::Secret => 0x4000,
-        Memory::Stash => 0x5000,
+        Memory::Staging => 0x5000,
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Side {
     pub(super) books: Books,
     queue: CompletionQueueId,
     mailbox: Option<MailboxId>,
-    has_stash: bool,
+    has_staging: bool,
     next_id: u64,
 }
 
@@ -109,7 +109,7 @@ fn policies(which: u8) -> PolicySpec {
 }
 
 /// Two NICs with a channel between them, or a group of two. The bits of `settings`: 1 and 2 the
-/// policies, 4 a stash, 8 a group of channels, 16 a group of Jetties, 128 one queue of receives
+/// policies, 4 staging memory, 8 a group of channels, 16 a group of Jetties, 128 one queue of receives
 /// for both Jetties.
 pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
     let mut sides = [0, 1].map(|number| Side::new(number, settings));
@@ -149,25 +149,25 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
 
 impl Side {
     fn new(number: u32, settings: u8) -> Side {
-        let has_stash = settings & 4 != 0;
+        let has_staging = settings & 4 != 0;
         let mut nic = Nic::new(Cna::new(0xA + number), &LIMITS, &profile(), number.into());
         let channel = nic.reserve_channel().expect("there are two");
         let member = (settings & 8 != 0).then(|| nic.reserve_channel().expect("there are two"));
         let mut books = Books::default();
-        let stash = u64::from(LIMITS.held * MTU);
+        let staging = u64::from(LIMITS.held * MTU);
         for (memory, length, rights, token_value) in [
             (Memory::Open, OPEN_BYTES, Rights::ALL, TOKEN),
             (Memory::Own, OWN_BYTES, Rights::NONE, TOKEN),
             (Memory::Closed, OPEN_BYTES, Rights::NONE, TOKEN),
             (Memory::Secret, OPEN_BYTES, Rights::ALL, SECRET),
-            (Memory::Stash, stash, Rights::NONE, TOKEN),
+            (Memory::Staging, staging, Rights::NONE, TOKEN),
         ] {
             let request = SegmentRequest { address: address(memory), length, rights, token_value };
             let id = nic.register(&request).expect("there is room");
             books.pieces.push(Piece { id, memory, length, released: false });
         }
-        if has_stash {
-            nic.set_stash(books.segment(Memory::Stash), MTU).expect("it is long enough");
+        if has_staging {
+            nic.set_staging(books.segment(Memory::Staging), MTU).expect("it is long enough");
         }
         let queue = nic.create_completion_queue(40).expect("there is room");
         for jetty in 0..JETTIES {
@@ -180,7 +180,8 @@ impl Side {
         }
         let (mailbox, next_id) = (None, 0);
         let driver = Driver::new(nic, 0);
-        let mut side = Side { driver, channel, member, books, queue, mailbox, has_stash, next_id };
+        let mut side =
+            Side { driver, channel, member, books, queue, mailbox, has_staging, next_id };
         side.make_groups(settings);
         side.make_mailbox();
         side
@@ -433,8 +434,8 @@ impl Side {
             assert!(self.mailbox.is_none());
         }
         self.collect();
-        if self.has_stash {
-            self.driver.device_mut().clear_stash();
+        if self.has_staging {
+            self.driver.device_mut().clear_staging();
         }
         for at in 0..self.books.pieces.len() {
             let Piece { id, memory, released, .. } = self.books.pieces[at];

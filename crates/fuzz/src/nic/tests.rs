@@ -13,7 +13,7 @@ fn run(script: &[u8]) -> Pair<'_> {
 #[test]
 fn peer_writes_reads_and_sends_by_the_script() {
     let script = [
-        0, // settings: the first policies, no stash
+        0, // settings: the first policies, no staging memory
         0x02, 0, 1, 0, // a receive here, of three packets
         0x10, 0, 1, 0, 0, 0, // the peer posts a WRITE of 64 bytes,
         0x10, 3, 1, 0, 0, 0, // a READ,

@@ -122,7 +122,7 @@ impl UbSide {
             *segment = nic.register(&request)?;
         }
         // What strict operations of mode ROT wait in.
-        nic.set_stash(segments[STASH], config.mtu)?;
+        nic.set_staging(segments[STASH], config.mtu)?;
         let queue = nic.create_completion_queue(limits.completions)?;
         let mut list = Vec::new();
         for index in 0..number {

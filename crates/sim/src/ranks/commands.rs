@@ -81,7 +81,7 @@ impl Ranks {
     /// Payload has been placed in a link's memory.
     pub(crate) fn placed(&mut self, now: u64, place: &LocalRange) {
         let at = (place.offset >> SLOT_BITS) as usize;
-        // Not what is held in the stash, nor notes.
+        // Not what is held in the staging memory, nor notes.
         let Some(link) = self.links.get_mut(at).filter(|_| place.segment == self.segment) else {
             return;
         };

@@ -47,7 +47,7 @@ fn aborted_operation_is_flushed_at_once_and_touches_no_memory_afterwards() {
 /// One of them has been acknowledged, and waits for those before it.
 #[test]
 fn operations_that_complete_in_order_are_aborted_at_once() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let near = pair.jetties[0];
     let remote = pair.remote();
     let order = OrderRequest {
@@ -72,7 +72,7 @@ fn operations_that_complete_in_order_are_aborted_at_once() {
     let ended = pair.completions(0);
     assert_eq!(ended.len(), 6, "{parked} were parked");
     assert!(parked > 0 && ended.iter().all(|ended| ended.status == Status::Flushed), "{ended:?}");
-    assert_eq!(pair.nics[0].segment_references(pair.segments[0]), 1, "that of the stash");
+    assert_eq!(pair.nics[0].segment_references(pair.segments[0]), 1, "that of the staging memory");
     assert_eq!(pair.nics[0].destroy_jetty(near), Ok(()));
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(0), []);

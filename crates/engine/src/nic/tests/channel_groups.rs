@@ -10,7 +10,7 @@ impl Pair {
     /// Two NICs with a group of so many channels, which operations take in turn.
     fn with_group(channels: u32) -> Pair {
         let profile = Profile { group_slack: 0, ..Profile::default() };
-        let mut pair = Pair::with_profile(FIRST, 1, profile).with_stash();
+        let mut pair = Pair::with_profile(FIRST, 1, profile).with_staging();
         for _ in 1..channels {
             pair.join().unwrap();
         }

@@ -5,7 +5,7 @@ use crate::api::Event;
 use crate::placement::{Execution, PlacementToken};
 use fairway_wire::{Nak, Refusal, Tag, Void};
 
-/// Offsets from here on are missing at node 1. Its stash lies in another segment.
+/// Offsets from here on are missing at node 1. Its staging memory lies in another segment.
 const GONE: u64 = 1 << 20;
 
 fn in_order(mode: ServiceMode) -> OrderRequest {
@@ -18,7 +18,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        Scene { pair: Pair::new(0xFF_FFF8, 1).with_stash() }
+        Scene { pair: Pair::new(0xFF_FFF8, 1).with_staging() }
     }
 
     fn write(&mut self, id: u64, offset: u64, length: u32) {

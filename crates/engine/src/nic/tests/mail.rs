@@ -345,7 +345,7 @@ fn a_channel_that_ends_cancels_its_puts_and_the_epoch_goes_on() {
 fn ordered_puts_keep_their_order_with_other_operations() {
     for mode in [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol] {
         for seed in 0..10 {
-            let mut pair = Pair::new(0, 4).with_stash();
+            let mut pair = Pair::new(0, 4).with_staging();
             let mailbox = pair.mailbox(Threshold::Operations(10), Steering::Receiver);
             pair.buffer(mailbox, 1);
             let order = OrderRequest { mode, tag: Tag::So, ..OrderRequest::default() };

@@ -19,16 +19,16 @@ type Step = (Part, u64, u32);
 enum Part {
     /// A packet of a message whose turn had come.
     Arrival,
-    /// A packet, into the stash.
-    Stash,
-    /// What had been in the stash.
+    /// A packet, into the staging memory.
+    Staging,
+    /// What had been in the staging memory.
     Deferred,
 }
 
 fn part_of(token: &PlacementToken) -> Part {
     match token.purpose {
         Purpose::Arrival(_) => Part::Arrival,
-        Purpose::Stash(_) => Part::Stash,
+        Purpose::Staging(_) => Part::Staging,
         Purpose::Deferred(_) => Part::Deferred,
         other => panic!("{other:?} is no part of a message in memory order"),
     }
@@ -67,14 +67,14 @@ impl Pair {
 
 #[test]
 fn write_that_arrives_before_an_earlier_one_is_set_aside_until_its_turn() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     pair.write_in_memory_order(0, 0, 64);
     pair.write_in_memory_order(1, 64, 8);
     let packets = pair.outgoing();
     assert_eq!(packets.len(), 2, "nothing waits at the initiator");
     let early = pair.take(&packets[1]);
     assert_eq!(early.len(), 1);
-    assert_eq!(early[0].0, Part::Stash);
+    assert_eq!(early[0].0, Part::Staging);
     let both = pair.take(&packets[0]);
     assert_eq!(both, [(Part::Arrival, 0, 64), (Part::Deferred, 64, 8)]);
     pair.settle(|_, _| false);
@@ -83,11 +83,11 @@ fn write_that_arrives_before_an_earlier_one_is_set_aside_until_its_turn() {
 
 #[test]
 fn last_packet_of_a_message_is_placed_last() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     pair.write_in_memory_order(0, 0, 2 * MTU + 10);
     let packets = pair.outgoing();
     assert_eq!(packets.len(), 3);
-    assert_eq!(pair.take(&packets[2])[0].0, Part::Stash);
+    assert_eq!(pair.take(&packets[2])[0].0, Part::Staging);
     assert_eq!(pair.take(&packets[0]), [(Part::Arrival, 0, MTU)]);
     let (middle, last) = (u64::from(MTU), 2 * u64::from(MTU));
     let end = pair.take(&packets[1]);
@@ -96,15 +96,15 @@ fn last_packet_of_a_message_is_placed_last() {
 
 #[test]
 fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let remote = pair.remote();
     pair.post_in_order(0, Work::Read { remote }, 100, in_memory(ANSWERS));
     pair.write_in_memory_order(1, 50, 10);
     pair.write_in_memory_order(2, 500, 10);
     let packets = pair.outgoing();
     assert!(pair.take(&packets[0]).is_empty());
-    assert_eq!(pair.take(&packets[1])[0].0, Part::Stash, "it overlaps");
-    assert_eq!(pair.take(&packets[2])[0].0, Part::Stash, "it follows one that waits");
+    assert_eq!(pair.take(&packets[1])[0].0, Part::Staging, "it overlaps");
+    assert_eq!(pair.take(&packets[2])[0].0, Part::Staging, "it follows one that waits");
     pair.settle(lose_first_read_answer());
     assert_eq!(pair.ids(0), [0, 1, 2]);
 }
@@ -112,7 +112,7 @@ fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
 /// Memory of relaxed ordering is written as packets come, but a READ returns the bytes of its turn.
 #[test]
 fn write_that_follows_a_read_waits_for_it_in_relaxed_memory_as_well() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let rights = Rights::ALL.with(Rights::RELAXED);
     let request = SegmentRequest { address: 0x1000, length: 4096, rights, token_value: 77 };
     let segment = pair.nics[1].register(&request).unwrap();
@@ -131,7 +131,7 @@ fn write_that_follows_a_read_waits_for_it_in_relaxed_memory_as_well() {
         _ => panic!("data"),
     });
     assert_eq!(pair.take(&packets[1]), [(Part::Arrival, 0, 10)], "before its turn");
-    assert_eq!(pair.take(&packets[3])[0].0, Part::Stash, "a READ was under way");
+    assert_eq!(pair.take(&packets[3])[0].0, Part::Staging, "a READ was under way");
     pair.take(&packets[0]);
     pair.take(&packets[2]);
     pair.settle(lose_first_read_answer());
@@ -139,7 +139,7 @@ fn write_that_follows_a_read_waits_for_it_in_relaxed_memory_as_well() {
 }
 
 #[test]
-fn without_a_stash_what_comes_early_is_sent_back_and_comes_again() {
+fn without_staging_memory_what_comes_early_is_sent_back_and_comes_again() {
     let mut pair = Pair::new(0, 1);
     for id in 0..3 {
         pair.write_in_memory_order(id, 64 * id, 2000);
@@ -154,7 +154,7 @@ fn without_a_stash_what_comes_early_is_sent_back_and_comes_again() {
 
 #[test]
 fn memory_order_does_not_mix_with_other_orders_on_one_jetty() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     pair.write_in_memory_order(0, 0, 8);
     let remote = pair.remote();
     let (channel, local) =
@@ -171,7 +171,7 @@ fn memory_order_does_not_mix_with_other_orders_on_one_jetty() {
 
 #[test]
 fn write_after_a_strict_read_of_an_earlier_jetty_with_its_number_completes_in_place() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let (remote, strict) = (pair.remote(), OrderRequest { tag: Tag::So, ..in_memory(WRITES) });
     pair.post_in_order(0, Work::Read { remote }, 100, strict);
     for packet in pair.outgoing() {
@@ -188,7 +188,7 @@ fn write_after_a_strict_read_of_an_earlier_jetty_with_its_number_completes_in_pl
     pair.jetties[0] = pair.nics[0].create_jetty(&config).unwrap();
     pair.write_in_memory_order(1, 500, 10);
     let packets = pair.outgoing();
-    assert_eq!(pair.take(&packets[0])[0].0, Part::Stash, "the READ has not ended here");
+    assert_eq!(pair.take(&packets[0])[0].0, Part::Staging, "the READ has not ended here");
     for _ in 0..10 {
         pair.now = pair.now + Duration::from_us(1);
         while let Some(transmit) = pair.nics[1].poll_transmit(pair.now) {
@@ -203,7 +203,7 @@ fn write_after_a_strict_read_of_an_earlier_jetty_with_its_number_completes_in_pl
 
 #[test]
 fn operation_that_was_given_up_is_not_mixed_up_with_those_of_the_next_jetty_of_its_number() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let target = named(pair.jetties[1].value());
     let again = |pair: &mut Pair| {
         pair.nics[0].destroy_jetty(pair.jetties[0]).unwrap();
@@ -234,7 +234,7 @@ fn operation_that_was_given_up_is_not_mixed_up_with_those_of_the_next_jetty_of_i
 
 #[test]
 fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let remote = pair.remote();
     pair.post_in_order(0, Work::Read { remote }, 64, in_memory(ANSWERS));
     // A WRITE that is posted while a READ is under way is answered when it has been executed.
@@ -242,7 +242,7 @@ fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
     let now = pair.now;
     let first = pair.nics[0].poll_transmit(now).unwrap();
     let start = pair.nics[0].poll_transmit(now).unwrap();
-    assert_eq!(pair.take(&start)[0].0, Part::Stash);
+    assert_eq!(pair.take(&start)[0].0, Part::Staging);
     pair.nics[1].deregister(pair.segments[1]).unwrap();
     assert!(pair.take(&first).is_empty());
     // The refusals arrive before the rest of the second WRITE is sent.

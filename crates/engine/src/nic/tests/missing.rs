@@ -29,8 +29,8 @@ impl Gap {
                 rights: Rights::NONE,
                 token_value: 1,
             };
-            let stash = nic.register(&request).unwrap();
-            nic.set_stash(stash, MTU).unwrap();
+            let staging = nic.register(&request).unwrap();
+            nic.set_staging(staging, MTU).unwrap();
         }
         Gap { pair, random: Random::new(seed), troubles, missed: 0 }
     }

@@ -75,7 +75,7 @@ impl Pair {
 
 /// READs of so many Jetties in 200 steps, beside others that are stalled in mode ROT.
 fn reads_beside(readers: usize, stalled: usize) -> u32 {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let jetties = pair.more_jetties(readers + stalled);
     for &jetty in &jetties[readers..] {
         pair.stall(jetty, 200 / stalled as u64);
@@ -102,7 +102,7 @@ fn a_quarter_is_left_however_many_jetties_are_stalled() {
 
 #[test]
 fn operations_that_wait_for_a_share_are_issued_in_order_as_places_come_free() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let jetty = pair.jetties[0];
     pair.stall(jetty, 200);
     pair.run(1000);
@@ -113,7 +113,7 @@ fn operations_that_wait_for_a_share_are_issued_in_order_as_places_come_free() {
     pair.receive(7, 64);
     pair.settle(|_, _| false);
     assert_eq!(pair.ids(0), (0..=200).collect::<Vec<u64>>());
-    // What goes through the stash is placed there first, at whole packets.
+    // What goes through the staging memory is placed there first, at whole packets.
     let placed = pair.effects.iter().copied().filter(|at| *at > 0 && at % u64::from(MTU) != 0);
     let expected = (1..=200).map(|id| 8 * id).filter(|at| at % u64::from(MTU) != 0);
     assert!(placed.eq(expected), "{:?}", pair.effects);
@@ -121,7 +121,7 @@ fn operations_that_wait_for_a_share_are_issued_in_order_as_places_come_free() {
 
 #[test]
 fn operation_without_order_needs_no_share() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let remote = pair.remote();
     let (jetty, relaxed) = (pair.jetties[0], OrderRequest { tag: Tag::Ro, ..STRICT });
     for order in [PLAIN, OrderRequest { tag: Tag::No, ..STRICT }, relaxed] {
@@ -137,7 +137,7 @@ fn operation_without_order_needs_no_share() {
 #[test]
 fn shares_come_back_whatever_becomes_of_an_operation() {
     for seed in 0..20 {
-        let mut pair = Pair::new(0xFF_FFF0, 4).with_stash();
+        let mut pair = Pair::new(0xFF_FFF0, 4).with_staging();
         let (jetty, remote) = (pair.jetties[0], pair.remote());
         let denied = RemoteRange { token_value: 1, ..remote };
         let fenced = OrderRequest { fence: true, ..STRICT };
@@ -176,7 +176,7 @@ fn shares_come_back_whatever_becomes_of_an_operation() {
 
 #[test]
 fn a_jetty_that_fails_gives_its_share_back() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let jetty = pair.jetties[0];
     pair.stall(jetty, 200);
     pair.run(1000);

@@ -29,10 +29,10 @@ impl Pair {
         self.post_in_order(id, work, 0, order);
     }
 
-    pub(super) fn with_stash(mut self) -> Pair {
+    pub(super) fn with_staging(mut self) -> Pair {
         for n in 0..2 {
             let segment = self.segments[n];
-            self.nics[n].set_stash(segment, MTU).unwrap();
+            self.nics[n].set_staging(segment, MTU).unwrap();
         }
         self
     }
@@ -52,7 +52,7 @@ impl Pair {
 
 #[test]
 fn d18_strict_arrivals_4_3_2_execute_in_order() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     for id in 0..5 {
         pair.write_to(id, id * 64, 64, strict(ServiceMode::Rot));
     }
@@ -72,7 +72,7 @@ fn d18_strict_arrivals_4_3_2_execute_in_order() {
 #[test]
 fn strict_ones_execute_in_order_under_heavy_loss_in_every_mode() {
     for (mode, seed) in MODES.into_iter().flat_map(|mode| (0..15).map(move |seed| (mode, seed))) {
-        let mut pair = Pair::new(0xFF_FFF8, 4).with_stash();
+        let mut pair = Pair::new(0xFF_FFF8, 4).with_staging();
         for id in 0..40 {
             pair.write_to(id, id, 1, strict(mode));
         }
@@ -81,14 +81,14 @@ fn strict_ones_execute_in_order_under_heavy_loss_in_every_mode() {
         let mut done = pair.ids(0);
         done.sort_unstable();
         assert_eq!(done, (0..40).collect::<Vec<u64>>());
-        // What is held is put into the stash first, at offsets that are whole packets.
+        // What is held is put into the staging memory first, at offsets that are whole packets.
         let order: Vec<u64> = pair.effects.iter().copied().filter(|at| at % 1024 != 0).collect();
         assert_eq!(order, (1..40).collect::<Vec<u64>>(), "{mode:?}, seed {seed}");
     }
 }
 
 #[test]
-fn without_a_stash_what_comes_too_early_is_sent_back() {
+fn without_staging_memory_what_comes_too_early_is_sent_back() {
     let mut pair = Pair::new(0, 1);
     for id in 0..4 {
         pair.write_to(id, id * 64, 64, strict(ServiceMode::Rot));
@@ -106,7 +106,7 @@ fn without_a_stash_what_comes_too_early_is_sent_back() {
 #[test]
 fn d17_strict_after_none_is_not_stuck() {
     for mode in MODES {
-        let mut pair = Pair::new(0, 2).with_stash();
+        let mut pair = Pair::new(0, 2).with_staging();
         let none = OrderRequest { mode, ..OrderRequest::default() };
         pair.write_to(0, 0, 10, none);
         pair.write_to(1, 100, 10, strict(mode));
@@ -133,7 +133,7 @@ fn d16_strict_does_not_overtake_a_waiting_strict_one() {
 #[test]
 fn numbers_survive_their_wrap() {
     for mode in MODES {
-        let mut pair = Pair::new(0, 2).with_stash();
+        let mut pair = Pair::new(0, 2).with_staging();
         for round in 0..700 {
             for id in 0..100 {
                 pair.write_to(round * 100 + id, id, 1, strict(mode));
@@ -330,7 +330,7 @@ fn a_send_that_is_given_up_does_not_hold_up_what_follows() {
     for mode in [ServiceMode::Rot, ServiceMode::Rol] {
         let mut pair =
             Pair::with_profile(0, 1, Profile { not_ready_retries: 1, ..Profile::default() })
-                .with_stash();
+                .with_staging();
         let target = named(1);
         let order = OrderRequest { receive_in_order: true, ..relaxed(mode) };
         pair.post_in_order(0, Work::Send { target }, 10, order);
@@ -350,7 +350,7 @@ fn a_send_that_is_given_up_does_not_hold_up_what_follows() {
 #[test]
 fn a_refused_one_does_not_hold_up_what_follows() {
     for mode in MODES {
-        let mut pair = Pair::new(0, 1).with_stash();
+        let mut pair = Pair::new(0, 1).with_staging();
         let mut wrong = pair.remote();
         wrong.token_value = 1;
         pair.post_in_order(0, Work::Write { remote: wrong }, 5_000, relaxed(mode));
@@ -368,7 +368,7 @@ fn a_refused_one_does_not_hold_up_what_follows() {
 
 #[test]
 fn d9_the_same_jetty_number_of_two_channels_is_ordered_apart() {
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     let near = pair.jetties[0];
     let far = pair.jetties[1];
     // Node 1 uses the same Jetty number towards node 0.
@@ -387,7 +387,7 @@ fn d9_the_same_jetty_number_of_two_channels_is_ordered_apart() {
 fn a_read_that_is_ordered_is_not_overtaken_while_it_may_be_resent() {
     // The answer is lost: until it has arrived, the strict write must not change what it reads.
     for mode in MODES {
-        let mut pair = Pair::new(0, 1).with_stash();
+        let mut pair = Pair::new(0, 1).with_staging();
         let remote = pair.remote();
         pair.post_in_order(0, Work::Read { remote }, 100, relaxed(mode));
         pair.write_to(1, 64, 10, strict(mode));
@@ -399,7 +399,7 @@ fn a_read_that_is_ordered_is_not_overtaken_while_it_may_be_resent() {
 #[test]
 fn a_hostile_order_breaks_nothing() {
     let mut random = Random::new(9);
-    let mut pair = Pair::new(0, 1).with_stash();
+    let mut pair = Pair::new(0, 1).with_staging();
     pair.write_to(0, 0, 10, strict(ServiceMode::Rot));
     let Transmit { route, packet: Packet::Data(honest), .. } = pair.outgoing()[0] else {
         panic!("a data packet")

@@ -48,7 +48,7 @@ fn a_suspended_jetty_drains_and_is_not_ready_to_peers() {
 #[test]
 fn a_failed_jetty_is_flushed_and_can_be_reset() {
     for mode in MODES {
-        let mut pair = Pair::new(0, 1).with_stash();
+        let mut pair = Pair::new(0, 1).with_staging();
         let near = pair.jetties[0];
         let local = LocalRange { segment: pair.segments[0], offset: 0, length: 10 };
         pair.nics[0].post_receive(near, &ReceiveRequest { id: 50, local }).unwrap();
