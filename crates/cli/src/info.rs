@@ -76,7 +76,7 @@ fn general() -> Result<Value, Failure> {
             "paths": limits.paths,
             "withheld": limits.withheld,
             "order_records": limits.order_records,
-            "held": limits.held,
+            "held": limits.deferred,
             "groups": limits.groups,
             "mailboxes": limits.mailboxes,
             "mailbox_buffers": limits.mailbox_buffers,

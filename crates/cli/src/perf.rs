@@ -171,7 +171,7 @@ fn packets(context: &Context) -> Packets {
         datagrams: counters.datagrams_received,
         gated: counters.gated,
         gates_passed: counters.gates_passed,
-        held: counters.held,
+        held: counters.deferred,
         sent_back: counters.sent_back,
     }
 }

@@ -2,7 +2,7 @@
 //! writes.
 
 use crate::api::{Completion, CompletionKind, LocalRange, SegmentId};
-use crate::held::Held;
+use crate::deferred::Deferred;
 use crate::jetty::Receive;
 use crate::mailbox::Ticket;
 use crate::message::Message;
@@ -50,7 +50,7 @@ pub(crate) struct Arrival {
     /// Whether it may be placed, if it keeps memory order.
     pub(crate) turn: Turn,
     /// Its packets that were set aside, linked.
-    pub(crate) parts: Option<Index<Held>>,
+    pub(crate) parts: Option<Index<Deferred>>,
     /// The next one that waits for its turn.
     pub(crate) next_waiting: Option<Index<Arrival>>,
     /// Bytes in the staging memory.

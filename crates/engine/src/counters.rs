@@ -72,7 +72,7 @@ pub struct Counters {
     /// Transactions that asked for order, looked up in the target's tracker.
     pub gates_passed: u64,
     /// Of those, held until what they follow had been executed.
-    pub held: u64,
+    pub deferred: u64,
     /// Of those, sent back because they came too early.
     pub sent_back: u64,
     /// Messages refused that had been acknowledged, because their memory was missing at their turn.

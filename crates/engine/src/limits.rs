@@ -80,7 +80,7 @@ pub struct Limits {
     /// Jetty groups.
     pub groups: u32,
     /// Packets that may wait to be executed, all channels together: places in the staging memory.
-    pub held: u32,
+    pub deferred: u32,
     /// Mailboxes, open or closed but not yet released. At most 65,536.
     pub mailboxes: u32,
     /// Buffers of all mailboxes together: posted, being filled, done but not yet reported, and
@@ -142,7 +142,7 @@ impl Limits {
             order_records: 4096,
             bypass_answers: 1024,
             groups: 64,
-            held: 256,
+            deferred: 256,
             mailboxes: 1024,
             mailbox_buffers: 16_384,
             put_streams: 4096,
@@ -177,7 +177,7 @@ setters!(Limits {
     order_records: u32,
     bypass_answers: u32,
     groups: u32,
-    held: u32,
+    deferred: u32,
     mailboxes: u32,
     mailbox_buffers: u32,
     put_streams: u32,

@@ -395,13 +395,13 @@ impl Message {
 
     /// May the target have to hold it, with its read slot, until what it follows is done? What
     /// takes several packets, and what the initiator orders, is not issued before that.
-    pub(crate) fn may_be_held(&self) -> bool {
-        let held = match self.order.tag() {
+    pub(crate) fn may_be_deferred(&self) -> bool {
+        let deferred = match self.order.tag() {
             Tag::So => !self.progress.is_multi(),
             Tag::Mo => true,
             Tag::No | Tag::Ro => false,
         };
-        self.order.mode() == ServiceMode::Rot && held
+        self.order.mode() == ServiceMode::Rot && deferred
     }
 
     /// Does a fence wait for it?

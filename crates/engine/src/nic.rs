@@ -7,8 +7,8 @@ use crate::api::{
 use crate::channel::Channel;
 use crate::control::Processor;
 use crate::counters::Counters;
+use crate::deferred::Cause;
 use crate::flow::Flows;
-use crate::held::Cause;
 use crate::injected_bug::InjectedBug;
 use crate::limits::{Limits, Profile};
 use crate::mailbox::Mailboxes;
@@ -21,7 +21,7 @@ use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
 use crate::segment::Segments;
 use crate::shared::{
-    Arrivals, Backpressure, CompletionQueues, Config, HeldPackets, Jetties, Schedule, Shared,
+    Arrivals, Backpressure, CompletionQueues, Config, DeferredPackets, Jetties, Schedule, Shared,
 };
 use crate::tpg::ChannelGroups;
 use alloc::boxed::Box;
@@ -90,7 +90,7 @@ impl Nic {
             messages: Pool::new(limits.messages),
             arrivals: Arrivals::new(limits.arrivals),
             answers: Pool::new(limits.bypass_answers),
-            held: HeldPackets::new(limits.held, limits.channels),
+            deferred: DeferredPackets::new(limits.deferred, limits.channels),
             trackers: Trackers::new(limits.order_records, limits.receives),
             initiator: Initiator::new(limits.jetties, limits.order_records),
             mailboxes: Mailboxes::new(limits),
@@ -178,7 +178,7 @@ impl Nic {
             channel.note_used(now);
         }
         let any = shared.is_injected(InjectedBug::AnyCause);
-        shared.held.set_cause(Cause::of_packet(id, &received.packet, any));
+        shared.deferred.set_cause(Cause::of_packet(id, &received.packet, any));
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
             // Of others a single packet is not repeated.
@@ -194,7 +194,7 @@ impl Nic {
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,
         };
-        self.shared.held.set_cause(None);
+        self.shared.deferred.set_cause(None);
         if self.shared.backpressure.credit().is_some() {
             self.note_arrival(now, id, received, trimmed);
         }
@@ -211,9 +211,9 @@ impl Nic {
     pub fn handle_placed(&mut self, now: Instant, token: PlacementToken, old: u64) {
         if let Some((shared, channel)) = self.open(token.channel) {
             let cause = shared.cause_of(&token);
-            shared.held.set_cause(cause);
+            shared.deferred.set_cause(cause);
             channel.placed(shared, now, &token, old);
-            shared.held.set_cause(None);
+            shared.deferred.set_cause(None);
         }
         self.resume_channels();
     }
@@ -227,7 +227,7 @@ impl Nic {
                 channel.drop_given_up(&mut self.shared, index);
             }
         }
-        while let Some(leader) = self.shared.held.pop_drained() {
+        while let Some(leader) = self.shared.deferred.pop_drained() {
             for member in self.shared.channels.get(leader).members() {
                 if let Some(channel) = channel_at(&mut self.entries, member) {
                     channel.mark_urgent(&mut self.shared.schedule);
@@ -342,13 +342,13 @@ impl Nic {
     /// [`Self::handle_packet`] and [`Self::handle_placed`]; each answer is to be carried out, in
     /// the order given, and followed by [`Self::handle_placed`].
     pub fn poll_execution(&mut self) -> Option<Execution> {
-        while let Some(index) = self.shared.held.pop_due() {
-            let held = &self.shared.held[index];
-            let (channel, cause) = (held.channel, held.cause);
+        while let Some(index) = self.shared.deferred.pop_due() {
+            let deferred = &self.shared.deferred[index];
+            let (channel, cause) = (deferred.channel, deferred.cause);
             let Some(channel) = channel_of(&mut self.entries, channel) else { continue };
-            self.shared.held.set_cause(cause);
-            let execution = channel.execute_held(&mut self.shared, index);
-            self.shared.held.set_cause(None);
+            self.shared.deferred.set_cause(cause);
+            let execution = channel.execute_deferred(&mut self.shared, index);
+            self.shared.deferred.set_cause(None);
             if execution.is_some() {
                 return execution;
             }

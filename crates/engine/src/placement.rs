@@ -3,7 +3,7 @@
 use crate::answer::Answer;
 use crate::api::{ChannelId, DropReason, LocalRange};
 use crate::arrival::Arrival;
-use crate::held::Held;
+use crate::deferred::Deferred;
 use crate::message::Message;
 use crate::pool::Index;
 use fairway_wire::{Msn, Psn};
@@ -50,11 +50,11 @@ pub(crate) enum Purpose {
     /// A part of the answer to this READ or GET of ours.
     Read(Index<Message>),
     /// The payload of this held packet, into the staging memory until its turn comes.
-    Staging(Index<Held>),
+    Staging(Index<Deferred>),
     /// A word is being changed, and this answer of ours is to bring its old value.
     Atomic(Index<Message>),
     /// This held packet, which is being executed.
-    Deferred(Index<Held>),
+    Deferred(Index<Deferred>),
     /// An unreliable message for this arrival.
     Datagram(Index<Arrival>),
     /// An unreliable WRITE, of which nothing keeps count.

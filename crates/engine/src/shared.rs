@@ -8,7 +8,7 @@ mod arrivals;
 mod backpressure;
 mod completion_queues;
 mod config;
-mod held_packets;
+mod deferred_packets;
 mod jetties;
 mod schedule;
 
@@ -16,15 +16,15 @@ pub(crate) use arrivals::Arrivals;
 pub(crate) use backpressure::Backpressure;
 pub(crate) use completion_queues::CompletionQueues;
 pub(crate) use config::Config;
-pub(crate) use held_packets::HeldPackets;
+pub(crate) use deferred_packets::DeferredPackets;
 pub(crate) use jetties::{Chosen, Jetties};
 pub(crate) use schedule::Schedule;
 
 use crate::answer::Answer;
 use crate::api::{Completion, CompletionKind, Event, SegmentId, Status};
 use crate::counters::Counters;
+use crate::deferred::Deferred;
 use crate::flow::Flows;
-use crate::held::Held;
 use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
 use crate::mailbox::Mailboxes;
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) arrivals: Arrivals,
     /// Answers to loads and stores of peers.
     pub(crate) answers: Pool<Answer>,
-    pub(crate) held: HeldPackets,
+    pub(crate) deferred: DeferredPackets,
     pub(crate) trackers: Trackers,
     pub(crate) initiator: Initiator,
     pub(crate) mailboxes: Mailboxes,
@@ -211,19 +211,19 @@ impl Shared {
     // ---- held packets ----
 
     /// Drops a held packet whose channel has ended; its tracker goes as well.
-    pub(crate) fn withdraw_held(&mut self, index: Index<Held>) {
-        self.held.revoke_due(index);
-        self.unlink_held(index);
-        self.held.free(index, &mut self.channels);
+    pub(crate) fn withdraw_deferred(&mut self, index: Index<Deferred>) {
+        self.deferred.revoke_due(index);
+        self.unlink_deferred(index);
+        self.deferred.free(index, &mut self.channels);
     }
 
     /// Takes a packet that waits for its turn out of the list of its tracker, if it is in there: as
     /// long as its channel ends, other packets of the list may be called.
-    fn unlink_held(&mut self, index: Index<Held>) {
-        let held = self.held[index];
-        let key = Key::of(held.leader, held.data.jetty);
-        if let Some(tracker) = self.trackers.find(&key).filter(|_| !held.is_part) {
-            self.held.unlink(&mut self.trackers[tracker].held, index);
+    fn unlink_deferred(&mut self, index: Index<Deferred>) {
+        let deferred = self.deferred[index];
+        let key = Key::of(deferred.leader, deferred.data.jetty);
+        if let Some(tracker) = self.trackers.find(&key).filter(|_| !deferred.is_part) {
+            self.deferred.unlink(&mut self.trackers[tracker].deferred, index);
         }
     }
 

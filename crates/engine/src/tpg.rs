@@ -46,8 +46,8 @@ pub(crate) struct ChannelGroups {
     /// Groups one of whose channels has ended, and how: the others end with it.
     ended: Vec<(ChannelId, Status)>,
     /// No peer may be declared dead now.
-    ends_held: bool,
-    /// A peer would have been declared dead since [`Self::hold_ends`] was called.
+    teardown_suspended: bool,
+    /// A peer would have been declared dead since [`Self::suspend_teardown`] was called.
     end_wanted: bool,
 }
 
@@ -100,7 +100,7 @@ impl ChannelGroups {
             groups: alloc::vec![ChannelGroup::EMPTY; channels as usize],
             loads: alloc::vec![0; channels as usize],
             ended: Vec::with_capacity(MEMBERS_MAX),
-            ends_held: false,
+            teardown_suspended: false,
             end_wanted: false,
         }
     }
@@ -152,15 +152,15 @@ impl ChannelGroups {
     }
 
     /// Sets whether peers may be declared dead. True if a peer would have been since the last call.
-    pub(crate) fn hold_ends(&mut self, held: bool) -> bool {
-        self.ends_held = held;
+    pub(crate) fn suspend_teardown(&mut self, suspended: bool) -> bool {
+        self.teardown_suspended = suspended;
         core::mem::take(&mut self.end_wanted)
     }
 
-    /// True if a peer may be declared dead now. Otherwise [`Self::hold_ends`] reports the attempt.
+    /// True if a peer may be declared dead now. Otherwise [`Self::suspend_teardown`] reports the attempt.
     pub(crate) fn try_end(&mut self) -> bool {
-        self.end_wanted |= self.ends_held;
-        !self.ends_held
+        self.end_wanted |= self.teardown_suspended;
+        !self.teardown_suspended
     }
 
     /// The member that is to take an operation: the one that has least to do, unless the one that

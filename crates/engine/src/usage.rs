@@ -4,9 +4,9 @@ use crate::answer::Answer;
 use crate::api::Completion;
 use crate::arrival::{Arrival, Parked};
 use crate::channel::{BypassState, Channel, Datagrams, Path, TpChannel};
+use crate::deferred::Deferred;
 use crate::flow::Flows;
 use crate::group::Group;
-use crate::held::Held;
 use crate::jetty::{Jetty, Receive};
 use crate::limits::Limits;
 use crate::mailbox::{BUFFER_BYTES, GAP_BYTES, MAILBOX_BYTES, STREAM_BYTES};
@@ -41,7 +41,7 @@ pub struct Usage {
     /// Receives that are complete and wait for earlier ones.
     pub parked: u32,
     /// Packets that wait to be executed.
-    pub held: u32,
+    pub deferred: u32,
     /// Answers to loads and stores that are to be sent.
     pub bypass_answers: u32,
     /// Jetty groups.
@@ -124,7 +124,7 @@ impl Limits {
                 true,
             ),
             line("parked receive", size_of::<Parked>(), u64::from(self.receives), true),
-            line("held packet", size_of::<Held>(), u64::from(self.held), true),
+            line("held packet", size_of::<Deferred>(), u64::from(self.deferred), true),
             line("Jetty group", size_of::<Group>(), u64::from(self.groups), true),
             line("mailbox", MAILBOX_BYTES, u64::from(self.mailboxes), true),
             line("buffer of a mailbox", BUFFER_BYTES, u64::from(self.mailbox_buffers), true),
@@ -153,7 +153,7 @@ impl Nic {
                 + shared.initiator.sequences.in_use()
                 + shared.trackers.in_use(),
             parked: shared.trackers.parked_in_use(),
-            held: shared.held.in_use(),
+            deferred: shared.deferred.in_use(),
             bypass_answers: shared.answers.in_use(),
             groups: shared.jetties.groups_in_use(),
             mailboxes: mailboxes.mailboxes,

@@ -375,7 +375,7 @@ fn draw_limits(random: &mut Random, open: usize) -> Limits {
         limits.order_records = random.range(1, 12) as u32;
     }
     if random.chance(150) {
-        limits.held = random.below(6) as u32;
+        limits.deferred = random.below(6) as u32;
     }
     if random.chance(150) {
         limits.send_blocks = (open + random.below(8)) as u32;

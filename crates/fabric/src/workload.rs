@@ -101,7 +101,7 @@ impl Workload {
 
     fn give_staging(&mut self, world: &mut World, plan: &Plan, node: usize) {
         let mtu = plan.links.iter().map(|link| link.mtu).max().unwrap_or(1);
-        let length = u64::from(plan.limits[node].held) * u64::from(mtu);
+        let length = u64::from(plan.limits[node].deferred) * u64::from(mtu);
         let request = SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: 0 };
         let Some(nic) = world.nic(node) else { return };
         let Ok(id) = nic.register(&request) else { return };

@@ -213,7 +213,7 @@ impl Core {
             core.control = Some(ControlThread::start(laws, core.probe.clone())?);
         }
         core.set_policy(&policy);
-        core.make_staging(limits.held, packet_bytes)?;
+        core.make_staging(limits.deferred, packet_bytes)?;
         Ok(core)
     }
 

@@ -159,7 +159,7 @@ impl Protocol for Core {
     fn timeout_due(&mut self) {
         self.changes += 1;
         // Memory that is lent must not become the application's again.
-        self.teardown_pending = self.nic.hold_ends(self.io_in_flight != 0);
+        self.teardown_pending = self.nic.suspend_teardown(self.io_in_flight != 0);
     }
 
     fn fire_own_timers(&mut self, now: Instant) {

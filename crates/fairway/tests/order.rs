@@ -143,7 +143,7 @@ fn an_atomic_follows_data() {
 /// Early packets are at home in the staging memory; without one they are sent back, and come again.
 #[test]
 fn without_staging_memory_nothing_is_lost() {
-    let limits = fairway::Limits::new().held(0);
+    let limits = fairway::Limits::new().deferred(0);
     let pair = Pair::of(worse(BAD, 7), worse(BAD, 107).limits(limits));
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(200 * 64, 1);

@@ -55,7 +55,7 @@ pub fn state(config: &Config) -> Vec<Size> {
         .order_records(apps as u32)
         // What the other stack has no counterpart of is left out.
         .bypass_answers(0)
-        .held(0)
+        .deferred(0)
         .groups(0)
         .mailboxes(0)
         .mailbox_buffers(0)

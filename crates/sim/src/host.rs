@@ -111,7 +111,7 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .order_records(1)
         .bypass_answers(1)
         .groups(1)
-        .held(1)
+        .deferred(1)
         .mailboxes(1)
         .mailbox_buffers(1)
         .put_streams(1)
@@ -136,7 +136,7 @@ fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .message_slots(slots)
         .withheld(32)
         .order_records(program.ranks_per_host + links + 1)
-        .held(links + 1)
+        .deferred(links + 1)
         .mailboxes(links + 1)
         .mailbox_buffers(links * program.buffers + 1)
         .put_streams(2 * links + 1)
@@ -269,7 +269,7 @@ impl Host {
             let config = JettyConfig { number, ..JettyConfig::new(self.queue, self.queue) };
             nic.create_jetty(&config)?;
         }
-        let held = nic.limits().held;
+        let held = nic.limits().deferred;
         let length = u64::from(held) * u64::from(plan.scenario.mtu);
         let request =
             SegmentRequest { address: 0, length, rights: Rights::NONE, token_value: TOKEN };

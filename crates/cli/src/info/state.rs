@@ -41,7 +41,7 @@ pub(super) fn state(options: &InfoOptions) -> Value {
     records.push(record(
         "staging memory of a held packet",
         PACKET_BYTES,
-        u64::from(limits.held),
+        u64::from(limits.deferred),
         true,
     ));
     records.push(record("socket buffer, asked for", BUFFER_BYTES as u64, 2 * SOCKETS, true));

@@ -256,9 +256,9 @@ impl Channel {
                 self.forget_arrival(shared, index);
             }
         }
-        for index in shared.held.ever_taken() {
-            if shared.held[index].channel == Some(self.index()) {
-                shared.withdraw_held(index);
+        for index in shared.deferred.ever_taken() {
+            if shared.deferred[index].channel == Some(self.index()) {
+                shared.withdraw_deferred(index);
             }
         }
     }

@@ -6,7 +6,7 @@ use super::receive::Judgement;
 use super::respond::is_question;
 use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status, is_numbered};
 use crate::arrival::{Arrival, Parked};
-use crate::held::{Held, HeldState};
+use crate::deferred::{Deferred, DeferredState};
 use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
 use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
@@ -97,14 +97,15 @@ impl Channel {
         payload: u32,
     ) -> Judgement {
         let single = data.index == 0 && data.last;
-        if data.order.mode != ServiceMode::Rot || !single || !shared.held.has_room_for(payload) {
+        if data.order.mode != ServiceMode::Rot || !single || !shared.deferred.has_room_for(payload)
+        {
             shared.counters.sent_back += 1;
             return Judgement::Refuse(Refusal::OutOfOrder);
         }
         let Some(response) = self.reserve_answer(shared, data) else {
             return Judgement::Drop(DropReason::MessagePool);
         };
-        let held = Held {
+        let deferred = Deferred {
             data: *data,
             payload,
             channel: Some(self.index()),
@@ -112,32 +113,32 @@ impl Channel {
             response: Some(response),
             arrival: None,
             is_part: false,
-            next: shared.trackers[tracker].held,
+            next: shared.trackers[tracker].deferred,
             given_up: false,
             cause: None,
-            state: if payload > 0 { HeldState::Arriving } else { HeldState::Waiting },
+            state: if payload > 0 { DeferredState::Arriving } else { DeferredState::Waiting },
         };
-        let Some(index) = shared.held.add(held) else {
+        let Some(index) = shared.deferred.add(deferred) else {
             return Judgement::Drop(DropReason::ArrivalPool);
         };
-        shared.trackers[tracker].held = Some(index);
-        shared.counters.held += 1;
+        shared.trackers[tracker].deferred = Some(index);
+        shared.counters.deferred += 1;
         if payload == 0 {
             return Judgement::Accept { purpose: Purpose::Plain };
         }
-        let target = shared.held.place(index, payload);
+        let target = shared.deferred.place(index, payload);
         Judgement::Place { target, purpose: Purpose::Staging(index) }
     }
 
     /// The payload of a held packet is in the staging memory.
-    pub(crate) fn staged(&mut self, shared: &mut Shared, index: Index<Held>) {
-        if shared.held[index].is_part {
+    pub(crate) fn staged(&mut self, shared: &mut Shared, index: Index<Deferred>) {
+        if shared.deferred[index].is_part {
             return self.part_staged(shared, index);
         }
-        shared.held[index].state = HeldState::Waiting;
-        let key = Key::of(self.group(), shared.held[index].data.jetty);
+        shared.deferred[index].state = DeferredState::Waiting;
+        let key = Key::of(self.group(), shared.deferred[index].data.jetty);
         if let Some(tracker) = shared.trackers.find(&key) {
-            shared.release_held(tracker);
+            shared.release_deferred(tracker);
         }
     }
 
@@ -149,35 +150,35 @@ impl Channel {
             return;
         };
         if shared.trackers[tracker].mark(sequence) {
-            shared.release_held(tracker);
+            shared.release_deferred(tracker);
             shared.release_waiting(tracker, self.mtu);
             shared.unpark(tracker);
         }
     }
 
     /// Executes a held transaction whose turn has come, as far as the caller is not needed.
-    pub(crate) fn execute_held(
+    pub(crate) fn execute_deferred(
         &mut self,
         shared: &mut Shared,
-        index: Index<Held>,
+        index: Index<Deferred>,
     ) -> Option<Execution> {
-        if shared.held[index].is_part {
+        if shared.deferred[index].is_part {
             return self.execute_part(shared, index);
         }
-        let held = shared.held[index];
-        let (Held { data, payload, given_up, .. }, response) = (held, held.answer());
+        let deferred = shared.deferred[index];
+        let (Deferred { data, payload, given_up, .. }, response) = (deferred, deferred.answer());
         if given_up {
             self.unreserve_answer(shared, response);
-            shared.held.free(index, &mut shared.channels);
+            shared.deferred.free(index, &mut shared.channels);
             return None;
         }
-        shared.held[index].state = HeldState::Executing;
+        shared.deferred[index].state = DeferredState::Executing;
         match self.judge_request(shared, &data, payload, Some(response)) {
             Judgement::Place { target, purpose } => {
                 if let Purpose::Arrival(arrival) = purpose {
-                    shared.held[index].arrival = Some(arrival);
+                    shared.deferred[index].arrival = Some(arrival);
                 }
-                let from = shared.held.place(index, payload);
+                let from = shared.deferred.place(index, payload);
                 let token = self.deferred(&data, payload, index);
                 Some(Execution::Copy { from, to: target, token })
             }
@@ -186,21 +187,21 @@ impl Channel {
                 Some(Execution::Atomic(atomic_execution(&data, target, token)))
             }
             Judgement::Accept { purpose: Purpose::Arrival(arrival) } => {
-                shared.held.free(index, &mut shared.channels);
+                shared.deferred.free(index, &mut shared.channels);
                 self.finish_arrival(shared, arrival);
                 None
             }
             Judgement::Accept { .. } => {
-                shared.held.free(index, &mut shared.channels);
+                shared.deferred.free(index, &mut shared.channels);
                 None
             }
             Judgement::Refuse(refusal) => {
-                shared.held.free(index, &mut shared.channels);
+                shared.deferred.free(index, &mut shared.channels);
                 self.answer_refused(shared, response, &data, refusal);
                 None
             }
             Judgement::Drop(reason) => {
-                shared.held.free(index, &mut shared.channels);
+                shared.deferred.free(index, &mut shared.channels);
                 // It cannot come again by itself, so its sender is asked to send it again, as often
                 // as it takes: what is short is no receive.
                 let refusal = match reason {
@@ -216,7 +217,12 @@ impl Channel {
         }
     }
 
-    pub(crate) fn deferred(&self, data: &Data, payload: u32, index: Index<Held>) -> PlacementToken {
+    pub(crate) fn deferred(
+        &self,
+        data: &Data,
+        payload: u32,
+        index: Index<Deferred>,
+    ) -> PlacementToken {
         PlacementToken {
             channel: self.id,
             psn: data.psn,
@@ -232,25 +238,25 @@ impl Channel {
     pub(crate) fn executed(
         &mut self,
         shared: &mut Shared,
-        index: Index<Held>,
+        index: Index<Deferred>,
         token: &PlacementToken,
         old: u64,
     ) {
-        let Some(&held) = shared.held.get(index) else { return };
-        if held.channel != Some(self.index())
-            || held.state != HeldState::Executing
-            || held.data.psn != token.psn
+        let Some(&deferred) = shared.deferred.get(index) else { return };
+        if deferred.channel != Some(self.index())
+            || deferred.state != DeferredState::Executing
+            || deferred.data.psn != token.psn
         {
             return;
         }
-        if held.is_part {
+        if deferred.is_part {
             return self.part_executed(shared, index, token.bytes);
         }
-        shared.held.free(index, &mut shared.channels);
-        if let Some(arrival) = held.arrival {
+        shared.deferred.free(index, &mut shared.channels);
+        if let Some(arrival) = deferred.arrival {
             self.count_placed(shared, arrival, token.bytes);
         } else {
-            self.answer_atomic(shared, held.answer(), old);
+            self.answer_atomic(shared, deferred.answer(), old);
         }
     }
 
@@ -354,26 +360,26 @@ impl Channel {
 impl Shared {
     /// Of the held ones of a tracker at most one is next: it is due now. (Its channel, which may be
     /// another of the group, carries it out.)
-    pub(crate) fn release_held(&mut self, tracker: KeyedIndex<Tracker>) {
-        let mut previous: Option<Index<Held>> = None;
-        let mut next = self.trackers[tracker].held;
+    pub(crate) fn release_deferred(&mut self, tracker: KeyedIndex<Tracker>) {
+        let mut previous: Option<Index<Deferred>> = None;
+        let mut next = self.trackers[tracker].deferred;
         while let Some(at) = next {
-            let held = self.held[at];
-            next = held.next;
-            let standing = self.trackers[tracker].standing(held.data.order.sequence);
+            let deferred = self.deferred[at];
+            next = deferred.next;
+            let standing = self.trackers[tracker].standing(deferred.data.order.sequence);
             // What is past was given up while it waited here.
             let goes = match standing {
                 Standing::Past => true,
-                Standing::Next => !self.changes_what_is_read(tracker, &held.data),
+                Standing::Next => !self.changes_what_is_read(tracker, &deferred.data),
                 Standing::Early | Standing::Beyond => false,
             };
-            if held.state == HeldState::Waiting && goes {
+            if deferred.state == DeferredState::Waiting && goes {
                 match previous {
-                    None => self.trackers[tracker].held = held.next,
-                    Some(previous) => self.held[previous].next = held.next,
+                    None => self.trackers[tracker].deferred = deferred.next,
+                    Some(previous) => self.deferred[previous].next = deferred.next,
                 }
-                self.held[at].given_up = standing == Standing::Past;
-                self.held.make_due(at);
+                self.deferred[at].given_up = standing == Standing::Past;
+                self.deferred.make_due(at);
             } else {
                 previous = Some(at);
             }

@@ -25,13 +25,13 @@ use super::ack_state::Why;
 use super::bypass::status_of;
 use crate::api::Event;
 use crate::arrival::Arrival;
-use crate::held::{Cause, Held};
+use crate::deferred::{Cause, Deferred};
 use crate::injected_bug::InjectedBug;
 use crate::message::Message;
 use crate::placement::{PlacementToken, Purpose, Verdict};
 use crate::pool::Index;
 use crate::send_window::VOID;
-use crate::shared::{Arrivals, HeldPackets, Shared};
+use crate::shared::{Arrivals, DeferredPackets, Shared};
 use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
 
 /// Late refusals that are confirmed at the same time, at most. The peer repeats those beyond.
@@ -87,7 +87,8 @@ impl Channel {
     /// Refuses a message all of which has arrived, and which could not be executed at its turn.
     pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
         let has_room = self.acks.has_room_to_withhold();
-        let cause = shared.held.cause().filter(|cause| cause.channel == self.index() && has_room);
+        let cause =
+            shared.deferred.cause().filter(|cause| cause.channel == self.index() && has_room);
         let Some(Cause { psn, .. }) = cause else {
             let is_cut_off = &mut shared.channels.get_mut(self.group()).is_cut_off;
             if !core::mem::replace(is_cut_off, true) {
@@ -112,12 +113,13 @@ impl Channel {
     pub(super) fn refusal_of_part(
         &self,
         arrivals: &mut Arrivals,
-        held: &HeldPackets,
-        part: Index<Held>,
+        deferred: &DeferredPackets,
+        part: Index<Deferred>,
     ) -> Option<Refusal> {
-        let held = held[part];
-        let arrival = &mut arrivals[held.arrival.filter(|_| held.given_up)?];
-        let is_it = arrival.channel == Some(self.index()) && arrival.message == held.data.message;
+        let deferred = deferred[part];
+        let arrival = &mut arrivals[deferred.arrival.filter(|_| deferred.given_up)?];
+        let is_it =
+            arrival.channel == Some(self.index()) && arrival.message == deferred.data.message;
         if is_it { arrival.untold.take() } else { None }
     }
 
@@ -177,9 +179,9 @@ impl Shared {
     /// The packet that is taken in with a placement.
     pub(crate) fn cause_of(&self, token: &PlacementToken) -> Option<Cause> {
         let arrival = match token.purpose {
-            Purpose::Deferred(held) => return self.held.get(held)?.cause,
+            Purpose::Deferred(deferred) => return self.deferred.get(deferred)?.cause,
             Purpose::Arrival(index) => index,
-            Purpose::Staging(part) => self.held.get(part)?.arrival?,
+            Purpose::Staging(part) => self.deferred.get(part)?.arrival?,
             _ => return None,
         };
         let is_answered = self.arrivals.get(arrival)?.response.is_some()

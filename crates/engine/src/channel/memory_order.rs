@@ -22,7 +22,7 @@ use super::Channel;
 use super::receive::Judgement;
 use crate::api::LocalRange;
 use crate::arrival::{Arrival, Turn};
-use crate::held::{Held, HeldState};
+use crate::deferred::{Deferred, DeferredState};
 use crate::injected_bug::InjectedBug;
 use crate::message::Message;
 use crate::order::{Answering, Key, KeyedIndex, Standing, Tracker};
@@ -79,7 +79,7 @@ impl Channel {
         data: &Data,
         payload: u32,
     ) -> Option<Judgement> {
-        let held = Held {
+        let deferred = Deferred {
             data: *data,
             payload,
             channel: Some(self.index()),
@@ -90,12 +90,12 @@ impl Channel {
             is_part: true,
             given_up: false,
             cause: None,
-            state: HeldState::Arriving,
+            state: DeferredState::Arriving,
         };
-        let part = shared.held.add(held)?;
+        let part = shared.deferred.add(deferred)?;
         shared.arrivals[index].parts = Some(part);
-        shared.counters.held += 1;
-        let target = shared.held.place(part, payload);
+        shared.counters.deferred += 1;
+        let target = shared.deferred.place(part, payload);
         Some(Judgement::Place { target, purpose: Purpose::Staging(part) })
     }
 
@@ -120,14 +120,14 @@ impl Channel {
     }
 
     /// The payload of a packet that was set aside is in the staging memory.
-    pub(crate) fn part_staged(&mut self, shared: &mut Shared, part: Index<Held>) {
-        let held = shared.held[part];
-        if held.given_up {
-            return shared.held.free(part, &mut shared.channels);
+    pub(crate) fn part_staged(&mut self, shared: &mut Shared, part: Index<Deferred>) {
+        let deferred = shared.deferred[part];
+        if deferred.given_up {
+            return shared.deferred.free(part, &mut shared.channels);
         }
-        shared.held[part].state = HeldState::Waiting;
-        let Some(index) = held.arrival else { return };
-        shared.arrivals[index].aside += held.payload;
+        shared.deferred[part].state = DeferredState::Waiting;
+        let Some(index) = deferred.arrival else { return };
+        shared.arrivals[index].aside += deferred.payload;
         self.let_slot_go(&mut shared.arrivals, index);
         if shared.arrivals[index].turn != Turn::Waits {
             shared.call_parts(index, self.mtu);
@@ -138,11 +138,11 @@ impl Channel {
     pub(crate) fn execute_part(
         &mut self,
         shared: &mut Shared,
-        part: Index<Held>,
+        part: Index<Deferred>,
     ) -> Option<Execution> {
-        let held = shared.held[part];
-        let Some((index, arrival)) = self.arrival_of(&shared.arrivals, &held) else {
-            shared.held.free(part, &mut shared.channels);
+        let deferred = shared.deferred[part];
+        let Some((index, arrival)) = self.arrival_of(&shared.arrivals, &deferred) else {
+            shared.deferred.free(part, &mut shared.channels);
             return None;
         };
         let current = !arrival.is_into_segment()
@@ -150,21 +150,30 @@ impl Channel {
         if !current {
             // Deregistered, or no longer granted, while it waited.
             self.break_off_later(shared, index);
-            shared.held.free(part, &mut shared.channels);
+            shared.deferred.free(part, &mut shared.channels);
             return None;
         }
-        shared.held[part].state = HeldState::Executing;
-        let from = shared.held.place(part, held.payload);
-        let offset = arrival.offset + u64::from(held.data.index) * u64::from(self.mtu);
-        let to = LocalRange { offset, length: held.payload, ..arrival.range() };
-        Some(Execution::Copy { from, to, token: self.deferred(&held.data, held.payload, part) })
+        shared.deferred[part].state = DeferredState::Executing;
+        let from = shared.deferred.place(part, deferred.payload);
+        let offset = arrival.offset + u64::from(deferred.data.index) * u64::from(self.mtu);
+        let to = LocalRange { offset, length: deferred.payload, ..arrival.range() };
+        Some(Execution::Copy {
+            from,
+            to,
+            token: self.deferred(&deferred.data, deferred.payload, part),
+        })
     }
 
     /// A packet that was set aside is in its place.
-    pub(crate) fn part_executed(&mut self, shared: &mut Shared, index: Index<Held>, bytes: u32) {
-        let held = shared.held[index];
-        let arrival = self.arrival_of(&shared.arrivals, &held);
-        shared.held.free(index, &mut shared.channels);
+    pub(crate) fn part_executed(
+        &mut self,
+        shared: &mut Shared,
+        index: Index<Deferred>,
+        bytes: u32,
+    ) {
+        let deferred = shared.deferred[index];
+        let arrival = self.arrival_of(&shared.arrivals, &deferred);
+        shared.deferred.free(index, &mut shared.channels);
         if let Some((index, _)) = arrival {
             shared.arrivals[index].aside -= bytes;
             self.count_placed(shared, index, bytes);
@@ -201,17 +210,17 @@ impl Channel {
     pub(crate) fn arrival_of(
         &self,
         arrivals: &Arrivals,
-        held: &Held,
+        deferred: &Deferred,
     ) -> Option<(Index<Arrival>, Arrival)> {
-        let index = held.arrival?;
+        let index = deferred.arrival?;
         let arrival = arrivals[index];
         let same = arrival.channel == Some(self.index())
-            && arrival.message == held.data.message
+            && arrival.message == deferred.data.message
             && !arrival.refused
             // The peer chooses message numbers, so another message may have the record by now.
             && arrival.turn == Turn::Come
-            && arrival.aside >= held.payload
-            && self.fits(arrival.length, &held.data, held.payload);
+            && arrival.aside >= deferred.payload
+            && self.fits(arrival.length, &deferred.data, deferred.payload);
         same.then_some((index, arrival))
     }
 
@@ -263,7 +272,7 @@ impl Channel {
         let mut reading = shared.trackers[tracker].reading;
         reading.unlink(&mut Answering(&mut shared.messages), answer);
         shared.trackers[tracker].reading = reading;
-        shared.release_held(tracker);
+        shared.release_deferred(tracker);
         shared.release_waiting(tracker, self.mtu);
     }
 
@@ -327,15 +336,15 @@ impl Shared {
         let arrival = self.arrivals[index];
         let mut next = self.arrivals[index].parts.take();
         while let Some(at) = next {
-            let held = self.held[at];
-            next = held.next;
-            let before = u64::from(held.data.index) * u64::from(mtu);
-            let is_last = held.data.last && u64::from(arrival.placed) < before;
-            if held.state == HeldState::Waiting && !is_last {
-                self.channels.get_mut(held.leader).begin_draining();
-                self.held.make_due(at);
+            let deferred = self.deferred[at];
+            next = deferred.next;
+            let before = u64::from(deferred.data.index) * u64::from(mtu);
+            let is_last = deferred.data.last && u64::from(arrival.placed) < before;
+            if deferred.state == DeferredState::Waiting && !is_last {
+                self.channels.get_mut(deferred.leader).begin_draining();
+                self.deferred.make_due(at);
             } else {
-                self.held[at].next = self.arrivals[index].parts.replace(at);
+                self.deferred[at].next = self.arrivals[index].parts.replace(at);
             }
         }
     }
@@ -343,10 +352,10 @@ impl Shared {
     fn drop_parts(&mut self, index: Index<Arrival>) {
         let mut next = self.arrivals[index].parts;
         while let Some(at) = next {
-            next = self.held[at].next;
-            match self.held[at].state {
-                HeldState::Arriving => self.held[at].given_up = true,
-                _ => self.held.free(at, &mut self.channels),
+            next = self.deferred[at].next;
+            match self.deferred[at].state {
+                DeferredState::Arriving => self.deferred[at].given_up = true,
+                _ => self.deferred.free(at, &mut self.channels),
             }
         }
         let arrival = &mut self.arrivals[index];

@@ -4,7 +4,7 @@
 use super::Channel;
 use crate::api::{Completion, Status};
 use crate::arrival::{Arrival, ArrivalKind};
-use crate::held::{Held, HeldState};
+use crate::deferred::{Deferred, DeferredState};
 use crate::injected_bug::InjectedBug;
 use crate::message::{Message, MessagePlace, Reply};
 use crate::placement::{PlacementToken, Purpose};
@@ -21,7 +21,7 @@ impl Channel {
         }
         let number = token.message;
         match token.purpose {
-            Purpose::Deferred(held) => return self.unexecuted(shared, held, token),
+            Purpose::Deferred(deferred) => return self.unexecuted(shared, deferred, token),
             Purpose::Datagram(arrival) => {
                 return self.end_datagram(shared, arrival, number, Status::LocalMemory);
             }
@@ -130,24 +130,26 @@ impl Channel {
     }
 
     /// What was held could not be executed.
-    fn unexecuted(&mut self, shared: &mut Shared, index: Index<Held>, token: &PlacementToken) {
-        let Some(&held) = shared.held.get(index) else { return };
-        let is_it = held.channel == Some(self.index())
-            && held.state == HeldState::Executing
-            && held.data.psn == token.psn;
+    fn unexecuted(&mut self, shared: &mut Shared, index: Index<Deferred>, token: &PlacementToken) {
+        let Some(&deferred) = shared.deferred.get(index) else { return };
+        let is_it = deferred.channel == Some(self.index())
+            && deferred.state == DeferredState::Executing
+            && deferred.data.psn == token.psn;
         if !is_it {
             return;
         }
-        let arrival = match held.is_part {
-            true => held.arrival.filter(|_| self.arrival_of(&shared.arrivals, &held).is_some()),
-            false => held.arrival,
+        let arrival = match deferred.is_part {
+            true => {
+                deferred.arrival.filter(|_| self.arrival_of(&shared.arrivals, &deferred).is_some())
+            }
+            false => deferred.arrival,
         };
-        shared.held.free(index, &mut shared.channels);
+        shared.deferred.free(index, &mut shared.channels);
         if let Some(arrival) = arrival {
             self.break_off_later(shared, arrival);
-        } else if !held.is_part {
-            self.unmark(shared, held.answer());
-            self.answer_refused(shared, held.answer(), &held.data, Refusal::Access);
+        } else if !deferred.is_part {
+            self.unmark(shared, deferred.answer());
+            self.answer_refused(shared, deferred.answer(), &deferred.data, Refusal::Access);
         }
     }
 

@@ -496,7 +496,7 @@ impl Channel {
         old: u64,
     ) {
         match token.purpose {
-            Purpose::Deferred(held) => return self.executed(shared, held, token, old),
+            Purpose::Deferred(deferred) => return self.executed(shared, deferred, token, old),
             Purpose::Datagram(arrival) => {
                 return self.end_datagram(shared, arrival, token.message, Status::Success);
             }
@@ -530,17 +530,17 @@ impl Channel {
             | Purpose::DatagramWrite
             | Purpose::Stored(_)
             | Purpose::Loaded(_) => {}
-            Purpose::Staging(held) => {
+            Purpose::Staging(deferred) => {
                 if let Some(refusal) =
-                    self.refusal_of_part(&mut shared.arrivals, &shared.held, held)
+                    self.refusal_of_part(&mut shared.arrivals, &shared.deferred, deferred)
                 {
-                    shared.held.free(held, &mut shared.channels);
+                    shared.deferred.free(deferred, &mut shared.channels);
                     let why =
                         Why::Refused { message: token.message, reason: refusal, nak_due: true };
                     self.acks.withhold(token.psn, why);
                     return self.mark_urgent(&mut shared.schedule);
                 }
-                self.staged(shared, held);
+                self.staged(shared, deferred);
             }
             Purpose::Atomic(answer) => self.answer_atomic(shared, answer, old),
             Purpose::Arrival(index) => {

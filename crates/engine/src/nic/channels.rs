@@ -144,10 +144,10 @@ impl Nic {
         }
     }
 
-    /// While `held`, no peer is declared dead: for a caller whose system calls still send from
+    /// While `deferred`, no peer is declared dead: for a caller whose system calls still send from
     /// memory while the NIC goes on. True if a peer would have been called dead since.
-    pub fn hold_ends(&mut self, held: bool) -> bool {
-        self.shared.channels.hold_ends(held)
+    pub fn suspend_teardown(&mut self, suspended: bool) -> bool {
+        self.shared.channels.suspend_teardown(suspended)
     }
 
     pub(super) fn free_entry(&mut self, index: ChannelIndex) {

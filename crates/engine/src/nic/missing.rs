@@ -20,9 +20,9 @@ impl Nic {
     pub fn handle_unplaced(&mut self, now: Instant, token: PlacementToken) {
         if let Some((shared, channel)) = self.open(token.channel) {
             let cause = shared.cause_of(&token);
-            shared.held.set_cause(cause);
+            shared.deferred.set_cause(cause);
             channel.unplaced(shared, now, &token);
-            shared.held.set_cause(None);
+            shared.deferred.set_cause(None);
         }
         self.resume_channels();
     }

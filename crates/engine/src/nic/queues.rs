@@ -13,19 +13,19 @@ impl Nic {
     }
 
     /// Names the memory in which the payload of packets that wait for their turn is set aside:
-    /// `Limits::held` places of `packet_bytes` each, from the start of the segment, which is to
+    /// `Limits::deferred` places of `packet_bytes` each, from the start of the segment, which is to
     /// stay registered. Without it, what comes too early is sent back.
     ///
     /// # Errors
     /// `Missing` if it is not registered, `Parameter` if it is too short.
     pub fn set_staging(&mut self, segment: SegmentId, packet_bytes: u32) -> Result<(), SetupError> {
         let record = self.shared.segments.get(segment.number()).ok_or(SetupError::Missing)?;
-        let needed = u64::from(self.shared.config.limits().held) * u64::from(packet_bytes);
+        let needed = u64::from(self.shared.config.limits().deferred) * u64::from(packet_bytes);
         if record.length() < needed {
             return Err(SetupError::Parameter("segment length"));
         }
         self.shared.segments.hold(segment.number());
-        self.shared.held.set_staging(segment, packet_bytes);
+        self.shared.deferred.set_staging(segment, packet_bytes);
         Ok(())
     }
 
@@ -41,7 +41,7 @@ impl Nic {
     /// # Panics
     /// If something is held in it.
     pub fn clear_staging(&mut self) {
-        if let Some(segment) = self.shared.held.take_staging() {
+        if let Some(segment) = self.shared.deferred.take_staging() {
             self.shared.let_go(segment.number());
         }
     }

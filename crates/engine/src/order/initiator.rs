@@ -125,7 +125,7 @@ impl JettyOrder {
     /// into `ordered`.
     fn ask_for_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>, share: u32) {
         let message = &mut messages[index];
-        if !message.may_be_held() {
+        if !message.may_be_deferred() {
             return;
         }
         // Those under way may be of an earlier run, to another channel.
@@ -249,19 +249,19 @@ impl Initiator {
         let message = &mut messages[index];
         let (order, group) = (*message.order.request(), message.group());
         let in_memory_order = order.tag == Tag::Mo;
-        let mut may_be_held = in_memory_order && !record.reads.is_empty();
+        let mut may_be_deferred = in_memory_order && !record.reads.is_empty();
         message.order.take_serial(&mut record.serial);
         let numbered = is_numbered(order.mode, order.tag);
         if numbered || order.receive_in_order {
             let follows_others = Self::number(&mut self.sequences, message, numbered);
-            may_be_held |=
+            may_be_deferred |=
                 in_memory_order && follows_others && injected != Some(InjectedBug::ForgetStrict);
         }
         let is_fenced = order.fence && injected != Some(InjectedBug::IgnoreFence);
         if is_fenced && !record.reads.is_empty() {
             message.gate.await_reads();
         }
-        if in_memory_order && may_be_held {
+        if in_memory_order && may_be_deferred {
             // The operation may have to wait at the target for a READ's answer. An acknowledgement
             // only says that it has arrived, so its answer (mode ROT) has to report its end.
             message.order.require_answer();
@@ -276,8 +276,8 @@ impl Initiator {
             let (start, multi) = (record.run_start, message.progress.is_multi());
             let oldest = record.ordered.head();
             // What the target would have to set aside in many packets waits here instead.
-            let held_here = !numbered || multi;
-            let waits_here = order.tag == Tag::So && oldest.is_some() && held_here;
+            let waits_here_itself = !numbered || multi;
+            let waits_here = order.tag == Tag::So && oldest.is_some() && waits_here_itself;
             let waits = matches!(order.tag, Tag::So | Tag::Mo);
             let is_earlier = |oldest| is_after(start, messages[oldest].order.serial());
             if waits_here || (waits && oldest.is_some_and(is_earlier)) {

@@ -2,7 +2,7 @@
 
 use super::reserved::Reserved;
 use crate::arrival::{Arrival, Parked};
-use crate::held::Held;
+use crate::deferred::Deferred;
 use crate::list::List;
 use crate::message::Message;
 use crate::pool::Index;
@@ -23,7 +23,7 @@ pub(crate) struct Tracker {
     /// Every in-order receive before this one has completed.
     next_receive: u16,
     /// Transactions that wait to be executed: a list through the held records.
-    pub(crate) held: Option<Index<Held>>,
+    pub(crate) deferred: Option<Index<Deferred>>,
     /// In-order receives that wait to complete: a list through the parked ones.
     pub(super) parked: Option<Index<Parked>>,
     /// Receives that are set aside for messages to come.
@@ -53,7 +53,7 @@ impl Tracker {
         next: 0,
         skipped: 0,
         next_receive: 0,
-        held: None,
+        deferred: None,
         parked: None,
         reserved: Reserved::NEW,
         waiting: None,

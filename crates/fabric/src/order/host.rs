@@ -102,7 +102,7 @@ fn limits(bounds: &Bounds) -> Limits {
         .withheld(32)
         .order_records(8)
         .groups(1)
-        .held(bounds.places)
+        .deferred(bounds.places)
         .mailboxes(1)
         .mailbox_buffers(1)
         .put_streams(1)

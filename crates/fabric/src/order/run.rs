@@ -529,7 +529,7 @@ impl World<'_> {
         // The record of a message that was refused stays until its slot is used again.
         let idle = |host: &Host| {
             let usage = host.nic().usage();
-            usage.messages == 0 && usage.held == 0
+            usage.messages == 0 && usage.deferred == 0
         };
         self.hosts.iter().all(idle) && self.open().is_empty()
     }
@@ -538,7 +538,7 @@ impl World<'_> {
     fn records(&self) -> String {
         let kept = |(node, host): (usize, &Host)| {
             let usage = host.nic().usage();
-            let (messages, held) = (usage.messages, usage.held);
+            let (messages, held) = (usage.messages, usage.deferred);
             format!("node {node} keeps {messages} messages and {held} held packets")
         };
         self.hosts.iter().enumerate().map(kept).collect::<Vec<_>>().join(", ")

@@ -55,7 +55,7 @@ pub(super) const LIMITS: Limits = Limits::new()
     .order_records(6)
     .bypass_answers(4)
     .groups(1)
-    .held(4)
+    .deferred(4)
     .mailboxes(2)
     .mailbox_buffers(6)
     .put_streams(4)
@@ -154,7 +154,7 @@ impl Side {
         let channel = nic.reserve_channel().expect("there are two");
         let member = (settings & 8 != 0).then(|| nic.reserve_channel().expect("there are two"));
         let mut books = Books::default();
-        let staging = u64::from(LIMITS.held * MTU);
+        let staging = u64::from(LIMITS.deferred * MTU);
         for (memory, length, rights, token_value) in [
             (Memory::Open, OPEN_BYTES, Rights::ALL, TOKEN),
             (Memory::Own, OWN_BYTES, Rights::NONE, TOKEN),

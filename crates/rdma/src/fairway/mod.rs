@@ -114,7 +114,7 @@ const LIMITS: Limits = Limits::new()
     .bypass_answers(16)
     .groups(1)
     // As many as a channel's window has packets: one peer never has its messages sent back.
-    .held(4096)
+    .deferred(4096)
     .mailboxes(1)
     .mailbox_buffers(1)
     .put_streams(1)

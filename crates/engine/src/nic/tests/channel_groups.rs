@@ -98,7 +98,7 @@ fn ordered_operation_waits_for_an_earlier_one_of_another_channel() {
     let packets = pair.outgoing();
     assert_ne!(packets[0].channel, packets[1].channel);
     pair.deliver(1, &packets[1]);
-    assert_eq!(pair.nics[1].counters().held, 1);
+    assert_eq!(pair.nics[1].counters().deferred, 1);
     pair.deliver(1, &packets[0]);
     // The second is set aside, and then executed after the first.
     assert_eq!(pair.effects[1..], [0, 8]);
@@ -197,14 +197,14 @@ fn a_group_dies_as_one() {
 #[test]
 fn no_peer_is_called_dead_while_ends_are_held() {
     let mut pair = Pair::with_group(2);
-    pair.nics[0].hold_ends(true);
+    pair.nics[0].suspend_teardown(true);
     for _ in 0..8_000 {
         pair.now = pair.now + Duration::from_ms(1);
         pair.nics[0].handle_timeout(pair.now);
         while pair.nics[0].poll_transmit(pair.now).is_some() {}
     }
     assert_eq!(pair.events(0), []);
-    assert!(pair.nics[0].hold_ends(false), "one would have been");
+    assert!(pair.nics[0].suspend_teardown(false), "one would have been");
     pair.now = pair.now + Duration::from_ms(1);
     pair.nics[0].handle_timeout(pair.now);
     assert_eq!(pair.events(0), [Event::PeerDead { channel: pair.channels[0] }]);

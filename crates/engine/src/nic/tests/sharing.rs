@@ -81,7 +81,7 @@ fn reads_beside(readers: usize, stalled: usize) -> u32 {
         pair.stall(jetty, 200 / stalled as u64);
     }
     pair.run(1000);
-    assert!(stalled == 0 || pair.nics[1].counters().held > 0, "something is held");
+    assert!(stalled == 0 || pair.nics[1].counters().deferred > 0, "something is held");
     pair.reads(&jetties[..readers], 200)
 }
 
@@ -107,7 +107,7 @@ fn operations_that_wait_for_a_share_are_issued_in_order_as_places_come_free() {
     pair.stall(jetty, 200);
     pair.run(1000);
     // A quarter of 64 slots, and one of them is the SEND's.
-    assert_eq!(pair.nics[1].usage().held, 15);
+    assert_eq!(pair.nics[1].usage().deferred, 15);
     assert_eq!(pair.nics[0].counters().gated, 201 - 16);
     pair.effects.clear();
     pair.receive(7, 64);
@@ -183,7 +183,7 @@ fn a_jetty_that_fails_gives_its_share_back() {
     pair.nics[0].set_jetty_state(jetty, JettyState::Error).unwrap();
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 201);
-    assert_eq!(pair.nics[1].usage().held, 0);
+    assert_eq!(pair.nics[1].usage().deferred, 0);
     pair.nics[0].set_jetty_state(jetty, JettyState::Ready).unwrap();
     let remote = pair.remote();
     for id in 0..40 {

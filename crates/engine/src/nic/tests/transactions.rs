@@ -64,9 +64,9 @@ fn d18_strict_arrivals_4_3_2_execute_in_order() {
     pair.settle(|_, _| false);
     assert_eq!(pair.effects[4..], [0, 64, 128, 192, 256].map(|at| at as u64)[..]);
     assert_eq!(pair.ids(0), [0, 1, 2, 3, 4]);
-    assert_eq!(pair.nics[1].counters().held, 4);
+    assert_eq!(pair.nics[1].counters().deferred, 4);
     let usage = pair.nics[1].usage();
-    assert_eq!((usage.held, usage.arrivals, usage.messages, usage.order_records), (0, 0, 0, 1));
+    assert_eq!((usage.deferred, usage.arrivals, usage.messages, usage.order_records), (0, 0, 0, 1));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn without_staging_memory_what_comes_too_early_is_sent_back() {
     pair.settle(|_, _| false);
     assert_eq!(pair.effects, [0, 64, 128, 192]);
     assert_eq!(pair.nics[1].counters().sent_back, 3);
-    assert_eq!(pair.nics[1].counters().held, 0);
+    assert_eq!(pair.nics[1].counters().deferred, 0);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn an_operation_that_asks_for_nothing_passes_no_gate() {
     pair.settle(|_, _| false);
     for nic in &pair.nics {
         let counters = nic.counters();
-        assert_eq!((counters.gated, counters.gates_passed, counters.held), (0, 0, 0));
+        assert_eq!((counters.gated, counters.gates_passed, counters.deferred), (0, 0, 0));
         assert_eq!(nic.usage().order_records, 0);
     }
 }
@@ -442,7 +442,7 @@ fn a_hostile_order_breaks_nothing() {
     let (now, channel) = (pair.now, pair.channels[1]);
     pair.nics[1].close_channel(now, channel).unwrap();
     let usage = pair.nics[1].usage();
-    assert_eq!((usage.held, usage.order_records, usage.arrivals, usage.messages), (0, 0, 0, 0));
+    assert_eq!((usage.deferred, usage.order_records, usage.arrivals, usage.messages), (0, 0, 0, 0));
     let _ = Refusal::OutOfOrder;
 }
 

@@ -39,7 +39,7 @@ impl Cause {
 
 /// One packet that waits to be executed; its payload is in the staging memory, at its own index.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct Deferred {
     pub(crate) data: Data,
     pub(crate) payload: u32,
     /// Its channel; `None` once the record is free.
@@ -53,16 +53,16 @@ pub(crate) struct Held {
     /// It is a packet of a message that was let in, and waits for the message's turn.
     pub(crate) is_part: bool,
     /// The next one of the same tracker, or the next one that is due.
-    pub(crate) next: Option<Index<Held>>,
+    pub(crate) next: Option<Index<Deferred>>,
     /// It is not to be executed: its initiator has given it up.
     pub(crate) given_up: bool,
     /// Once it is due: the packet because of which its turn has come.
     pub(crate) cause: Option<Cause>,
-    pub(crate) state: HeldState,
+    pub(crate) state: DeferredState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeldState {
+pub(crate) enum DeferredState {
     /// Its payload is being put into the staging memory.
     Arriving,
     /// It waits for its turn.
@@ -73,25 +73,25 @@ pub(crate) enum HeldState {
     Executing,
 }
 
-impl Held {
+impl Deferred {
     /// The answer that was set aside for it. Parts of messages have none.
     pub(crate) fn answer(&self) -> Index<Message> {
         self.response.expect("an answer is set aside for a packet that is held whole")
     }
 }
 
-pub(crate) type HeldPool = Pool<Held>;
+pub(crate) type DeferredPool = Pool<Deferred>;
 
-/// Held packets whose turn has come, first in, first out.
+/// Deferred packets whose turn has come, first in, first out.
 #[derive(Debug, Default)]
 pub(crate) struct DueQueue {
-    first: Option<Index<Held>>,
-    last: Option<Index<Held>>,
+    first: Option<Index<Deferred>>,
+    last: Option<Index<Deferred>>,
 }
 
 impl DueQueue {
-    pub(crate) fn push(&mut self, pool: &mut HeldPool, index: Index<Held>) {
-        pool[index].state = HeldState::Due;
+    pub(crate) fn push(&mut self, pool: &mut DeferredPool, index: Index<Deferred>) {
+        pool[index].state = DeferredState::Due;
         pool[index].next = None;
         match self.last {
             None => self.first = Some(index),
@@ -100,7 +100,7 @@ impl DueQueue {
         self.last = Some(index);
     }
 
-    pub(crate) fn pop(&mut self, pool: &HeldPool) -> Option<Index<Held>> {
+    pub(crate) fn pop(&mut self, pool: &DeferredPool) -> Option<Index<Deferred>> {
         let first = self.first?;
         self.first = pool[first].next;
         if self.first.is_none() {
@@ -110,7 +110,7 @@ impl DueQueue {
     }
 
     /// Takes a packet out, wherever it is.
-    pub(crate) fn remove(&mut self, pool: &mut HeldPool, index: Index<Held>) {
+    pub(crate) fn remove(&mut self, pool: &mut DeferredPool, index: Index<Deferred>) {
         let mut others = core::mem::take(self).first;
         while let Some(other) = others {
             others = pool[other].next;

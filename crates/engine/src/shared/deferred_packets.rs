@@ -1,16 +1,16 @@
 //! Packets that wait to be executed, and the memory in which their payload waits.
 
 use crate::api::{LocalRange, SegmentId};
-use crate::held::{Cause, DueQueue, Held, HeldPool, HeldState};
+use crate::deferred::{Cause, Deferred, DeferredPool, DeferredState, DueQueue};
 use crate::names::ChannelIndex;
 use crate::pool::Index;
 use crate::tpg::ChannelGroups;
 use alloc::vec::Vec;
 
 /// The records of packets that wait to be executed, and the order in which they are.
-pub(crate) struct HeldPackets {
-    pool: HeldPool,
-    /// Held packets whose turn has come.
+pub(crate) struct DeferredPackets {
+    pool: DeferredPool,
+    /// Deferred packets whose turn has come.
     due: DueQueue,
     /// Groups whose channels waited until no packet of theirs was due any more, which is now so.
     drained: Vec<ChannelIndex>,
@@ -26,10 +26,10 @@ struct Staging {
     packet_bytes: u32,
 }
 
-impl HeldPackets {
-    pub(crate) fn new(packets: u32, channels: u32) -> HeldPackets {
-        HeldPackets {
-            pool: HeldPool::new(packets),
+impl DeferredPackets {
+    pub(crate) fn new(packets: u32, channels: u32) -> DeferredPackets {
+        DeferredPackets {
+            pool: DeferredPool::new(packets),
             due: DueQueue::default(),
             drained: Vec::with_capacity(channels as usize),
             cause: None,
@@ -37,11 +37,11 @@ impl HeldPackets {
         }
     }
 
-    pub(crate) fn get(&self, index: Index<Held>) -> Option<&Held> {
+    pub(crate) fn get(&self, index: Index<Deferred>) -> Option<&Deferred> {
         self.pool.get(index)
     }
 
-    pub(crate) fn ever_taken(&self) -> impl Iterator<Item = Index<Held>> + use<> {
+    pub(crate) fn ever_taken(&self) -> impl Iterator<Item = Index<Deferred>> + use<> {
         self.pool.ever_taken()
     }
 
@@ -75,7 +75,7 @@ impl HeldPackets {
     }
 
     /// Where the first `length` bytes of the payload of a held packet wait.
-    pub(crate) fn place(&self, index: Index<Held>, length: u32) -> LocalRange {
+    pub(crate) fn place(&self, index: Index<Deferred>, length: u32) -> LocalRange {
         let (segment, packet_bytes) = match self.staging {
             Some(Staging { segment, packet_bytes }) => (segment, packet_bytes),
             None => (SegmentId::default(), 0),
@@ -87,43 +87,43 @@ impl HeldPackets {
     // ---- the life of a held packet ----
 
     /// Holds a packet. `None` if its payload is too long, or all records are taken.
-    pub(crate) fn add(&mut self, held: Held) -> Option<Index<Held>> {
-        if self.fits(held.payload) { self.pool.add(held) } else { None }
+    pub(crate) fn add(&mut self, deferred: Deferred) -> Option<Index<Deferred>> {
+        if self.fits(deferred.payload) { self.pool.add(deferred) } else { None }
     }
 
     /// The turn of a held packet has come.
-    pub(crate) fn make_due(&mut self, index: Index<Held>) {
+    pub(crate) fn make_due(&mut self, index: Index<Deferred>) {
         self.pool[index].cause = self.cause;
         self.due.push(&mut self.pool, index);
     }
 
     /// Takes the packet that has been due longest.
-    pub(crate) fn pop_due(&mut self) -> Option<Index<Held>> {
+    pub(crate) fn pop_due(&mut self) -> Option<Index<Deferred>> {
         self.due.pop(&self.pool)
     }
 
     /// Frees the record of a packet that has been executed or dropped.
-    pub(crate) fn free(&mut self, index: Index<Held>, channels: &mut ChannelGroups) {
-        let held = self.pool[index];
-        if held.is_part
-            && matches!(held.state, HeldState::Due | HeldState::Executing)
-            && channels.get_mut(held.leader).end_draining()
+    pub(crate) fn free(&mut self, index: Index<Deferred>, channels: &mut ChannelGroups) {
+        let deferred = self.pool[index];
+        if deferred.is_part
+            && matches!(deferred.state, DeferredState::Due | DeferredState::Executing)
+            && channels.get_mut(deferred.leader).end_draining()
         {
-            self.drained.push(held.leader);
+            self.drained.push(deferred.leader);
         }
         self.pool[index].channel = None;
         self.pool.remove(index);
     }
 
     /// Takes a packet out of those that are due, if it is one.
-    pub(crate) fn revoke_due(&mut self, index: Index<Held>) {
-        if self.pool[index].state == HeldState::Due {
+    pub(crate) fn revoke_due(&mut self, index: Index<Deferred>) {
+        if self.pool[index].state == DeferredState::Due {
             self.due.remove(&mut self.pool, index);
         }
     }
 
     /// Takes a packet out of the list that begins at `first`, if it is in there.
-    pub(crate) fn unlink(&mut self, first: &mut Option<Index<Held>>, index: Index<Held>) {
+    pub(crate) fn unlink(&mut self, first: &mut Option<Index<Deferred>>, index: Index<Deferred>) {
         let next = self.pool[index].next;
         let mut at = *first;
         if at == Some(index) {
@@ -159,18 +159,18 @@ impl HeldPackets {
     }
 }
 
-impl core::ops::Index<Index<Held>> for HeldPackets {
-    type Output = Held;
+impl core::ops::Index<Index<Deferred>> for DeferredPackets {
+    type Output = Deferred;
 
     #[inline]
-    fn index(&self, index: Index<Held>) -> &Held {
+    fn index(&self, index: Index<Deferred>) -> &Deferred {
         &self.pool[index]
     }
 }
 
-impl core::ops::IndexMut<Index<Held>> for HeldPackets {
+impl core::ops::IndexMut<Index<Deferred>> for DeferredPackets {
     #[inline]
-    fn index_mut(&mut self, index: Index<Held>) -> &mut Held {
+    fn index_mut(&mut self, index: Index<Deferred>) -> &mut Deferred {
         &mut self.pool[index]
     }
 }
