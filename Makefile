@@ -14,7 +14,7 @@ TARGET ?= decode roce setup cm forwarded copy_messages names nic_packets roce_pa
 SECONDS ?= 60
 
 # The tests of what the threads of `engine` share.
-THREADS := slot::tests news::tests
+THREADS := slot::tests ready_queue::tests
 
 # Options of `make sanitizers`: SANITIZERS="--only thread --front verbs".
 SANITIZERS ?=

@@ -79,7 +79,7 @@ impl TraceFile {
         let doing = || format!("write {}", self.path.display());
         if self.writer.is_empty() {
             eprintln!(
-                "fairway: {} has no records: nothing was sent from here under a control law (no peer \
+                "fairway: {} has no records: nothing was sent from here under a control controller (no peer \
                  came, or only the other side sent)",
                 self.path.display()
             );

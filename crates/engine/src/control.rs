@@ -1,16 +1,16 @@
-//! The control framework (SCR §4.3): packet-granular events, coalesced, handed to control laws,
+//! The control framework (SCR §4.3): packet-granular events, coalesced, handed to controllers,
 //! whose answers are rates that the data path reads.
 //!
 //! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it, a consumer
 //!   takes what has come together since: as a sum, the latest, the oldest, or once it is enough.
-//! * **Queue** ([`News`], [`EventQueue`]): which flows have news; each stands in it once, however
-//!   much comes.
+//! * **Queue** ([`ReadyQueue`], [`EventQueue`]): which flows have news; each stands in it once,
+//!   however much comes.
 //! * **Multiplexer** ([`Multiplexer`]): whose turn it is, by deficit round robin over flows.
-//! * **Processor** ([`Processor`]): runs one law to completion for each event. It shares nothing
-//!   but slots and rate registers with the data path, so it may run in line with it or on a thread
-//!   of its own. [`CongestionProcessor`] does the same for the congestion controls of channels, for
-//!   which a stand-in hears and answers on the data path.
-//! * **Trace** ([`TraceRecord`]): what laws were told and what they decided, for inspection
+//! * **Processor** ([`Processor`]): runs one controller to completion for each event. It shares
+//!   nothing but slots and rate registers with the data path, so it may run in line with it or on a
+//!   thread of its own. [`CongestionProcessor`] does the same for the congestion controls of
+//!   channels, for which a stand-in hears and answers on the data path.
+//! * **Trace** ([`TraceRecord`]): what controllers were told and what they decided, for inspection
 //!   ([`crate::Nic::set_trace`]).
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
 //!   (`flow`).
@@ -22,19 +22,19 @@
 
 mod congestion;
 mod multiplexer;
-mod news;
 mod processor;
 mod queue;
+mod ready_queue;
 mod slot;
 mod trace;
 
-pub(crate) use congestion::stand_in;
-pub use congestion::{CongestionKind, CongestionLaw, CongestionProcessor};
+pub(crate) use congestion::controller_proxy;
+pub use congestion::{CongestionController, CongestionKind, CongestionProcessor};
 pub use multiplexer::Multiplexer;
-pub use news::{EventKind, Kinds, News};
 pub(crate) use processor::share_value;
 pub use processor::{Processor, ProcessorStats};
 pub use queue::{EventQueue, Kind};
+pub use ready_queue::{EventKind, Kinds, ReadyQueue};
 pub use slot::{Cursor, Gathered, Slot};
 pub(crate) use trace::Recorder;
 pub use trace::{TraceEntry, TraceRecord};

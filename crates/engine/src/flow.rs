@@ -91,7 +91,7 @@ pub(crate) struct Flows {
     pub(crate) rates: Arc<RateRegisters>,
     /// Where transmit events go, if there is a scheduler.
     pub(crate) events: Option<Arc<EventQueue>>,
-    /// What control laws are told and decide, if that is traced.
+    /// What controllers are told and decide, if that is traced.
     pub(crate) trace: Option<Box<Recorder>>,
     /// By Jetty, and for answers: the share of a flow that begins.
     shares: Vec<Share>,
@@ -239,7 +239,7 @@ impl Flows {
     pub(crate) fn tell(&self, index: FlowIndex, kind: Kind, value: u64) {
         if let Some(events) = &self.events {
             events.slot(FlowId(index.number()), kind).keep_latest(value);
-            events.announce(FlowId(index.number()), kind);
+            events.mark(FlowId(index.number()), kind);
         }
     }
 
@@ -273,7 +273,7 @@ impl Flows {
             flow.unannounced = flow.unannounced.saturating_add(bytes);
             if flow.unannounced >= events.threshold() {
                 flow.unannounced = 0;
-                events.announce(id, Kind::Transmit);
+                events.mark(id, Kind::Transmit);
             }
         }
     }
@@ -326,7 +326,7 @@ impl Flows {
         if let Some(events) = &self.events {
             // Whatever else it has sent is told of, and that it was not held back.
             events.slot(FlowId(index.number()), Kind::Transmit).accumulate_with(0, 0);
-            events.announce(FlowId(index.number()), Kind::Transmit);
+            events.mark(FlowId(index.number()), Kind::Transmit);
         }
     }
 

@@ -59,7 +59,7 @@ pub struct Nic {
     /// What runs the scheduler, if that runs in line with the data path.
     scheduler: Option<Box<Processor>>,
     /// Where the congestion controls of channels that are opened run.
-    laws: Laws,
+    controllers: Controllers,
 }
 
 /// Whose turn to send it is at an engine.
@@ -111,7 +111,7 @@ impl Nic {
             turns: alloc::vec![Turn::default(); limits.engines as usize],
             open_channels: 0,
             scheduler: None,
-            laws: Laws::Direct,
+            controllers: Controllers::Direct,
         }
     }
 
@@ -198,7 +198,7 @@ impl Nic {
         if self.shared.backpressure.credit().is_some() {
             self.note_arrival(now, id, received, trimmed);
         }
-        self.run_laws(now);
+        self.run_controllers(now);
         verdict
     }
 
@@ -253,7 +253,7 @@ impl Nic {
                 self.free_entry(index);
             }
         }
-        self.run_laws(now);
+        self.run_controllers(now);
     }
 
     // ---- outputs ----
@@ -325,7 +325,7 @@ impl Nic {
                 let left = &mut self.turns[engine].left;
                 *left = left.saturating_sub(bytes);
                 self.run_scheduler(now);
-                self.run_laws(now);
+                self.run_controllers(now);
                 return Some(transmit);
             }
             if let Some(channel) = channel_at(&mut self.entries, index) {
@@ -423,11 +423,11 @@ fn channel_of(entries: &mut [Entry], index: Option<ChannelIndex>) -> Option<&mut
 
 mod abort;
 mod channels;
+mod controllers;
 mod credit;
 mod flows;
 mod guard;
 mod jetties;
-mod laws;
 mod mailboxes;
 mod missing;
 mod opened;
@@ -439,7 +439,7 @@ mod tests;
 mod trace;
 mod view;
 
+use controllers::Controllers;
 pub use flows::FlowView;
-use laws::Laws;
 
 const _: () = assert!(Tpn::BITS == 24, "a channel id is a TPN");

@@ -157,7 +157,8 @@ impl ChannelGroups {
         core::mem::take(&mut self.end_wanted)
     }
 
-    /// True if a peer may be declared dead now. Otherwise [`Self::suspend_teardown`] reports the attempt.
+    /// True if a peer may be declared dead now. Otherwise [`Self::suspend_teardown`] reports the
+    /// attempt.
     pub(crate) fn try_end(&mut self) -> bool {
         self.end_wanted |= self.teardown_suspended;
         !self.teardown_suspended

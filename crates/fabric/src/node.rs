@@ -120,7 +120,7 @@ pub(crate) struct ChannelNote {
 pub(crate) struct Node {
     pub(crate) driver: Option<Driver<Nic, Payload>>,
     /// Runs its congestion controls, if they run apart from it.
-    pub(crate) laws: Option<CongestionProcessor>,
+    pub(crate) controllers: Option<CongestionProcessor>,
     pub(crate) incarnation: u32,
     pub(crate) queues: Vec<CompletionQueueId>,
     pub(crate) channels: Vec<Option<ChannelNote>>,
@@ -151,7 +151,7 @@ impl Node {
     pub(crate) fn absent() -> Self {
         Node {
             driver: None,
-            laws: None,
+            controllers: None,
             incarnation: 0,
             queues: Vec::new(),
             channels: Vec::new(),

@@ -117,7 +117,7 @@ enum Alarm {
     /// A hostile packet arrives.
     Hostile,
     /// The congestion controls of a node run that do so apart.
-    Laws(usize),
+    Controllers(usize),
     /// Nothing: a part of the world waits for the time to come.
     Wait,
 }
@@ -195,7 +195,7 @@ impl Storm {
         for node in 0..self.plan.limits.len() {
             self.start(node);
             self.alarm_after(Duration::ZERO, Alarm::Tick(node));
-            self.alarm_after(Duration::ZERO, Alarm::Laws(node));
+            self.alarm_after(Duration::ZERO, Alarm::Controllers(node));
         }
         for index in 0..self.plan.links.len() {
             self.alarm_after(Duration::ZERO, Alarm::Open(index));
@@ -214,7 +214,7 @@ impl Storm {
         let (limits, profile) = (&self.plan.limits[node], &self.plan.profiles[node]);
         self.world.start(node, limits, profile, self.bug);
         self.world.share_out(node, limits, &self.plan.schedulers[node]);
-        self.world.place_laws(node, self.plan.controllers[node]);
+        self.world.place_controllers(node, self.plan.controllers[node]);
         self.workload.set_up(&mut self.world, &mut self.model, &self.plan, node);
         self.mail.set_up(&mut self.world, node);
     }
@@ -259,11 +259,11 @@ impl Storm {
         match alarm {
             Alarm::Tick(node) => self.tick(node),
             Alarm::Wait => Ok(()),
-            Alarm::Laws(node) => {
+            Alarm::Controllers(node) => {
                 if let ControllerPlacement::Apart { period } = self.plan.controllers[node] {
-                    self.world.run_laws(node, &mut self.random);
+                    self.world.run_controllers(node, &mut self.random);
                     let after = self.random.below(2 * period.as_ps()) + 1;
-                    self.alarm_after(Duration::from_ps(after), Alarm::Laws(node));
+                    self.alarm_after(Duration::from_ps(after), Alarm::Controllers(node));
                 }
                 Ok(())
             }

@@ -163,31 +163,33 @@ impl World {
     }
 
     /// Where the congestion controls of the channels run that the node will open.
-    pub(crate) fn place_laws(&mut self, node: usize, controller: ControllerPlacement) {
+    pub(crate) fn place_controllers(&mut self, node: usize, controller: ControllerPlacement) {
         let here = &mut self.nodes[node];
         let Some(nic) = here.nic_mut() else { return };
         match controller {
             ControllerPlacement::Direct => {}
             ControllerPlacement::InLine { budget } => nic.coalesce_congestion(Some(budget)),
-            ControllerPlacement::Apart { .. } => here.laws = Some(nic.detach_congestion()),
+            ControllerPlacement::Apart { .. } => here.controllers = Some(nic.detach_congestion()),
         }
     }
 
     /// Those that run apart deal with some of what they were told.
-    pub(crate) fn run_laws(&mut self, node: usize, random: &mut Random) {
+    pub(crate) fn run_controllers(&mut self, node: usize, random: &mut Random) {
         let here = &mut self.nodes[node];
-        let (Some(driver), Some(laws)) = (&mut here.driver, &mut here.laws) else { return };
+        let (Some(driver), Some(controllers)) = (&mut here.driver, &mut here.controllers) else {
+            return;
+        };
         if here.paused {
             return;
         }
         let nic = driver.device_mut();
         // Not always before their channel is used.
         while random.chance(700)
-            && let Some(law) = nic.poll_law()
+            && let Some(controller) = nic.poll_controller()
         {
-            laws.adopt(law);
+            controllers.adopt(controller);
         }
-        laws.run(random.magnitude(64) as u32);
+        controllers.run(random.magnitude(64) as u32);
     }
 
     /// The node loses everything.

@@ -529,7 +529,7 @@ impl Core {
             probe.opened(place.id.index());
         }
         self.nic.open_channel(now, place.id, config)?;
-        self.send_laws();
+        self.send_controllers();
         let leader = place.leader.and_then(|leader| self.peer_state(leader));
         let joins = leader.is_some();
         let peer = leader.unwrap_or_else(|| {

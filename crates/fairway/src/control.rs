@@ -7,7 +7,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use fairway_engine::control::{
-    CongestionKind, CongestionLaw, CongestionProcessor, EventQueue, News, Processor, ProcessorStats,
+    CongestionController, CongestionKind, CongestionProcessor, EventQueue, Processor,
+    ProcessorStats, ReadyQueue,
 };
 use fairway_observe::Probe;
 use fairway_runtime::clock;
@@ -33,7 +34,7 @@ struct Stats {
 struct Inbox {
     /// Another scheduler, or none from now on.
     scheduler: Option<Option<Processor>>,
-    laws: Vec<CongestionLaw>,
+    controllers: Vec<CongestionController>,
 }
 
 /// What the thread and its owner share.
@@ -53,17 +54,17 @@ pub(crate) struct ControlThread {
     thread: Option<JoinHandle<()>>,
     /// Where events come in: of the scheduler, and of congestion controls.
     events: Option<Arc<EventQueue>>,
-    news: Arc<News<CongestionKind>>,
+    ready: Arc<ReadyQueue<CongestionKind>>,
 }
 
 impl ControlThread {
-    /// A thread that runs what it is given, with `laws` for congestion controls, and tells `probe`
-    /// when they decide.
+    /// A thread that runs what it is given, with `controllers` for congestion controls, and tells
+    /// `probe` when they decide.
     ///
     /// # Errors
     /// The system has no thread.
     pub(crate) fn start(
-        laws: CongestionProcessor,
+        controllers: CongestionProcessor,
         probe: Option<Arc<Probe>>,
     ) -> Result<ControlThread, Error> {
         let common = Arc::new(Common {
@@ -73,12 +74,12 @@ impl ControlThread {
             has_mail: AtomicBool::new(false),
             stats: Mutex::default(),
         });
-        let (own, news) = (common.clone(), laws.news().clone());
+        let (own, ready) = (common.clone(), controllers.ready().clone());
         let thread = Builder::new()
             .name("fairway-control".into())
-            .spawn(move || own.run(Work { laws, scheduler: None, probe }))
+            .spawn(move || own.run(Work { controllers, scheduler: None, probe }))
             .map_err(|error| Error::io("start the thread of control laws", error))?;
-        Ok(ControlThread { common, thread: Some(thread), events: None, news })
+        Ok(ControlThread { common, thread: Some(thread), events: None, ready })
     }
 
     /// Has it run another scheduler, or none.
@@ -90,8 +91,8 @@ impl ControlThread {
     }
 
     /// Has it run the congestion control of a channel that was opened.
-    pub(crate) fn adopt(&self, law: CongestionLaw) {
-        self.send(|inbox| inbox.laws.push(law));
+    pub(crate) fn adopt(&self, controller: CongestionController) {
+        self.send(|inbox| inbox.controllers.push(controller));
     }
 
     fn send(&self, put: impl FnOnce(&mut Inbox)) {
@@ -115,8 +116,8 @@ impl ControlThread {
         // The announcement is written before this checks whether the thread sleeps; the thread
         // marks itself as sleeping before it checks for announcements.
         fence(Ordering::SeqCst);
-        let has_events = || self.events.as_ref().is_some_and(|events| !events.news().is_empty());
-        if self.common.asleep.load(Ordering::SeqCst) && (!self.news.is_empty() || has_events()) {
+        let has_events = || self.events.as_ref().is_some_and(|events| !events.ready().is_empty());
+        if self.common.asleep.load(Ordering::SeqCst) && (!self.ready.is_empty() || has_events()) {
             self.wake();
         }
     }
@@ -181,7 +182,7 @@ impl Common {
     /// Publishes what has been done, but not of a scheduler that has been replaced meanwhile.
     fn note(&self, work: &Work) {
         let mut stats = self.stats();
-        stats.congestion = *work.laws.stats();
+        stats.congestion = *work.controllers.stats();
         if !self.has_mail.load(Ordering::SeqCst) {
             stats.scheduler = work.scheduler.as_ref().map(|scheduler| *scheduler.stats());
         }
@@ -190,7 +191,7 @@ impl Common {
 
 /// What the thread runs.
 struct Work {
-    laws: CongestionProcessor,
+    controllers: CongestionProcessor,
     scheduler: Option<Processor>,
     probe: Option<Arc<Probe>>,
 }
@@ -200,14 +201,14 @@ impl Work {
         if let Some(scheduler) = inbox.scheduler {
             self.scheduler = scheduler;
         }
-        inbox.laws.into_iter().for_each(|law| self.laws.adopt(law));
+        inbox.controllers.into_iter().for_each(|controller| self.controllers.adopt(controller));
     }
 
     /// Deals with some events; true if there are perhaps more.
     fn run(&mut self) -> bool {
         let more = match &self.probe {
-            None => self.laws.run(BATCH),
-            Some(probe) => (0..BATCH).all(|_| run_measured(&mut self.laws, probe)),
+            None => self.controllers.run(BATCH),
+            Some(probe) => (0..BATCH).all(|_| run_measured(&mut self.controllers, probe)),
         };
         let scheduler = self.scheduler.as_mut();
         scheduler.is_some_and(|scheduler| scheduler.run(clock::now(), BATCH)) || more
@@ -215,21 +216,21 @@ impl Work {
 
     fn is_idle(&self) -> bool {
         let scheduler = self.scheduler.as_ref();
-        self.laws.news().is_empty()
-            && scheduler.is_none_or(|scheduler| scheduler.queue().news().is_empty())
+        self.controllers.ready().is_empty()
+            && scheduler.is_none_or(|scheduler| scheduler.queue().ready().is_empty())
     }
 
     fn handled(&self) -> u64 {
-        let scheduler = self.scheduler.as_ref().map_or(0, |law| law.stats().handled);
-        self.laws.stats().handled.wrapping_add(scheduler)
+        let scheduler = self.scheduler.as_ref().map_or(0, |controller| controller.stats().handled);
+        self.controllers.stats().handled.wrapping_add(scheduler)
     }
 }
 
 /// Deals with one event, and says when, if it was about acknowledgements; false if there is none.
-fn run_measured(laws: &mut CongestionProcessor, probe: &Probe) -> bool {
-    let before = *laws.stats();
-    let Some(channel) = laws.run_one() else { return false };
-    let after = laws.stats();
+fn run_measured(controllers: &mut CongestionProcessor, probe: &Probe) -> bool {
+    let before = *controllers.stats();
+    let Some(channel) = controllers.run_one() else { return false };
+    let after = controllers.stats();
     // Only acknowledgements count as these.
     if after.transmits != before.transmits {
         probe.decided(channel as usize, after.collected - before.collected);

@@ -209,8 +209,8 @@ impl Core {
             has_staging: false,
         };
         if control_thread {
-            let laws = core.nic.detach_congestion();
-            core.control = Some(ControlThread::start(laws, core.probe.clone())?);
+            let controllers = core.nic.detach_congestion();
+            core.control = Some(ControlThread::start(controllers, core.probe.clone())?);
         }
         core.set_policy(&policy);
         core.make_staging(limits.deferred, packet_bytes)?;
@@ -236,13 +236,13 @@ impl Core {
     /// control is another one: the rest holds for channels that are opened from now on.
     pub(crate) fn set_policy(&mut self, policies: &Policies) {
         let policy = policies.built_in();
-        let law = policy.scheduler_of_nic(self.nic.limits().flows);
-        match (&mut self.control, law) {
-            (Some(control), Some(law)) => {
-                control.set_scheduler(Some(self.nic.detach_scheduler(clock::now(), law)));
+        let controller = policy.scheduler_of_nic(self.nic.limits().flows);
+        match (&mut self.control, controller) {
+            (Some(control), Some(controller)) => {
+                control.set_scheduler(Some(self.nic.detach_scheduler(clock::now(), controller)));
             }
-            (control, law) => {
-                self.nic.set_scheduler(clock::now(), law);
+            (control, controller) => {
+                self.nic.set_scheduler(clock::now(), controller);
                 if let Some(control) = control {
                     control.set_scheduler(None);
                 }
@@ -283,10 +283,10 @@ impl Core {
     }
 
     /// Hands the congestion controls of channels that were opened to the thread that runs them.
-    pub(crate) fn send_laws(&mut self) {
+    pub(crate) fn send_controllers(&mut self) {
         if let Some(control) = &self.control {
-            while let Some(law) = self.nic.poll_law() {
-                control.adopt(law);
+            while let Some(controller) = self.nic.poll_controller() {
+                control.adopt(controller);
             }
         }
     }

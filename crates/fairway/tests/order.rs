@@ -122,9 +122,9 @@ fn a_flag_follows_its_data_ordered_by_the_initiator() {
 fn a_flag_follows_its_data_ordered_by_the_target() {
     let pair = flags_follow_data(ServiceMode::Rot, Flag::Write, 2);
     let counters = pair.server.context.counters();
-    assert!(counters.engine.held > 0, "something came too early and was kept");
+    assert!(counters.engine.deferred > 0, "something came too early and was kept");
     assert!(counters.nic.placed_late > 0, "and was placed later");
-    assert_eq!(pair.server.context.usage().held, 0, "and nothing stays behind");
+    assert_eq!(pair.server.context.usage().deferred, 0, "and nothing stays behind");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn staging_memory_is_empty_after_a_peer_died() {
     let remote = server.segment(64, Rights::ALL);
     let strict = client.jetty.ordered(Order::strict(ServiceMode::Rot));
     let (mut posted, start) = (0, Instant::now());
-    while server.context.usage().held == 0 {
+    while server.context.usage().deferred == 0 {
         assert!(start.elapsed() < TIMEOUT, "nothing came too early");
         if strict.write(&client.peer, &local, remote.key(), posted).is_ok() {
             posted += 1;
@@ -361,7 +361,7 @@ fn staging_memory_is_empty_after_a_peer_died() {
             break;
         }
     }
-    assert_eq!(server.context.usage().held, 0);
+    assert_eq!(server.context.usage().deferred, 0);
     drop(remote);
     assert_eq!(server.context.usage().segments, 0, "nothing keeps the segment");
 }

@@ -9,15 +9,15 @@ use fairway_engine::control::{Processor, ProcessorStats};
 use fairway_engine::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_engine::wire::Instant;
 
-/// What control laws run on.
+/// What controllers run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlSpec {
     /// Threads.
     pub threads: u32,
     /// Of a thread, for each event, in picoseconds.
     pub event_ps: u64,
-    /// Events that the law says are too small to look at wait until they are worth it (software
-    /// coalescing, SCR §4.3.2); without, each is dealt with when a thread is free.
+    /// Events that the controller says are too small to look at wait until they are worth it
+    /// (software coalescing, SCR §4.3.2); without, each is dealt with when a thread is free.
     pub until_threshold: bool,
 }
 
@@ -26,11 +26,11 @@ pub struct ControlSpec {
 pub struct ControlResult {
     /// Events, of packets and others, that it was told of and has dealt with.
     pub collected: u64,
-    /// Events that the law was run for.
+    /// Events that the controller was run for.
     pub handled: u64,
     /// Events that were too small.
     pub early: u64,
-    /// Bytes of transmit events that the law was run for, and their number.
+    /// Bytes of transmit events that the controller was run for, and their number.
     pub bytes: u64,
     /// See [`Self::bytes`].
     pub transmits: u64,
@@ -84,7 +84,7 @@ impl Control {
 
     /// When it goes on, if there is anything to do.
     pub(crate) fn next_due(&self, now: u64) -> Option<u64> {
-        let work = self.more || !self.processor.queue().news().is_empty();
+        let work = self.more || !self.processor.queue().ready().is_empty();
         work.then_some(self.free_at.max(now))
     }
 
@@ -123,7 +123,7 @@ impl Control {
     }
 }
 
-/// A law that is run for every event, however little has come together.
+/// A controller that is run for every event, however little has come together.
 pub(crate) struct Eager(pub(crate) Box<dyn Scheduler>);
 
 impl Scheduler for Eager {

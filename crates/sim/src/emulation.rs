@@ -111,7 +111,7 @@ impl Emulation {
             self.last_ps,
             frame.from,
             meta,
-            &PacketHeaders::Fairway(stand_in()),
+            &PacketHeaders::Fairway(controller_proxy()),
         );
         let place = index as usize;
         if self.frames.len() <= place {
@@ -179,7 +179,7 @@ impl Emulation {
 }
 
 /// Where the simulator has a packet of the engine.
-fn stand_in() -> Received {
+fn controller_proxy() -> Received {
     let route = Route {
         source: Cna::new(0),
         destination: Cna::new(0),

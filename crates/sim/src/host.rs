@@ -239,14 +239,15 @@ impl Host {
             nic.create_jetty(&config)?;
             nic.set_share(jetty, plan.scenario.streams[*number as usize].share)?;
         }
-        let law = plan
+        let controller = plan
             .scenario
             .policy
             .as_ref()
             .and_then(|policies| policies.built_in().scheduler_of_nic(nic.limits().flows));
-        let control = plan.scenario.control.as_ref().zip(law).map(|(spec, law)| {
-            let law = if spec.until_threshold { law } else { Box::new(Eager(law)) };
-            let processor = nic.detach_scheduler(Instant::ZERO, law);
+        let control = plan.scenario.control.as_ref().zip(controller).map(|(spec, controller)| {
+            let controller =
+                if spec.until_threshold { controller } else { Box::new(Eager(controller)) };
+            let processor = nic.detach_scheduler(Instant::ZERO, controller);
             Control::new(processor, spec, sent as u32, plan.scenario.measure_ps)
         });
         let peers = &self.peers;

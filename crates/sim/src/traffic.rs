@@ -40,7 +40,7 @@ pub struct After {
     /// The other flow.
     pub flow: u32,
     /// What of it: the last byte in place at its destination, or its completion at its source.
-    /// News from another host takes until the end of the shortest link's latency.
+    /// ReadyQueue from another host takes until the end of the shortest link's latency.
     pub delivered: bool,
 }
 

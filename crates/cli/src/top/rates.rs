@@ -113,7 +113,7 @@ fn interval(before: &Sample, now: &Sample) -> Interval {
     let grown = |part: &str, name: &str| {
         (number(&now.value[part], name) - number(&before.value[part], name)).max(0.0)
     };
-    let law = |name: &str| (grown("scheduler", name) + grown("congestion", name)) / seconds;
+    let controller = |name: &str| (grown("scheduler", name) + grown("congestion", name)) / seconds;
     let peers: Vec<PeerRow> = items(&now.value, "peers")
         .iter()
         .map(|peer| {
@@ -136,8 +136,8 @@ fn interval(before: &Sample, now: &Sample) -> Interval {
         program: plain(&now.value["program"]),
         policy: plain(&now.value["policy"]),
         seconds,
-        collected_per_s: law("collected"),
-        handled_per_s: law("handled"),
+        collected_per_s: controller("collected"),
+        handled_per_s: controller("handled"),
         bytes_per_event: grown("scheduler", "bytes") / grown("scheduler", "transmits").max(1.0),
         resent_per_s: grown("counters", "data_resent") / seconds,
         host: now.value["host"].clone(),

@@ -214,8 +214,8 @@ impl Channel {
         }
         let is_trusting = shared.is_injected(InjectedBug::TrustNewPath);
         self.recovery.learn_from(&mut self.paths, gain.now, psn, &sent, is_trusting);
-        let news = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
-        self.paths.tell(sent.path, &news);
+        let ready = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
+        self.paths.tell(sent.path, &ready);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths.insert(sent.path);
@@ -256,20 +256,20 @@ impl Channel {
         if duplicates > 0 {
             shared.counters.spurious += u64::from(duplicates);
             self.recovery.note_hasty();
-            self.congestion.law_mut().on_spurious(now, duplicates);
+            self.congestion.controller_mut().on_spurious(now, duplicates);
             self.trace(&mut shared.flows, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
             // Called lost, and here before it was sent again: undone as RFC 4015 has it.
-            self.congestion.law_mut().on_spurious(now, gain.revoked);
+            self.congestion.controller_mut().on_spurious(now, gain.revoked);
         }
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {
             return;
         }
         self.paths.note_marked(path, marked_packets);
         if marked_packets > 0 || rtt.is_some() {
-            let news = PathAck { now, acked_packets: 0, marked_packets, rtt };
-            self.paths.tell(path, &news);
+            let ready = PathAck { now, acked_packets: 0, marked_packets, rtt };
+            self.paths.tell(path, &ready);
         }
         let asks_to_slow_down = ack.flags.contains(AckFlags::PRESSURE);
         shared.counters.pressure_heard += u64::from(asks_to_slow_down);
@@ -288,7 +288,7 @@ impl Channel {
             endpoint_delay: self.endpoint_delay(now, path, rtt),
             ..AckSample::default()
         };
-        self.congestion.law_mut().on_ack(&sample);
+        self.congestion.controller_mut().on_ack(&sample);
         shared.counters.acks_told += 1;
         self.trace_ack(&mut shared.flows, &sample);
         self.ask_for_credit(&mut shared.schedule, now);

@@ -13,7 +13,7 @@ const ASK_BYTES: u64 = 256 * 1024;
 
 /// The congestion control of a channel, and what the engine keeps for it.
 pub(super) struct Congestion {
-    law: Box<dyn CongestionControl>,
+    controller: Box<dyn CongestionControl>,
     /// The pace that the congestion control sets.
     pace: Pace,
     /// The congestion control has kept a packet back since the last acknowledgement.
@@ -24,10 +24,10 @@ pub(super) struct Congestion {
 }
 
 impl Congestion {
-    pub(super) fn new(law: Box<dyn CongestionControl>, now: Instant) -> Congestion {
-        let is_on_credit = law.allowance_bytes() != u64::MAX;
+    pub(super) fn new(controller: Box<dyn CongestionControl>, now: Instant) -> Congestion {
+        let is_on_credit = controller.allowance_bytes() != u64::MAX;
         Congestion {
-            law,
+            controller,
             pace: Pace::new(now),
             is_limiting: false,
             unasked: 0,
@@ -37,28 +37,28 @@ impl Congestion {
 
     /// The policy that bounds what is in flight.
     #[inline]
-    pub(super) fn law(&self) -> &dyn CongestionControl {
-        &*self.law
+    pub(super) fn controller(&self) -> &dyn CongestionControl {
+        &*self.controller
     }
 
     #[inline]
-    pub(super) fn law_mut(&mut self) -> &mut dyn CongestionControl {
-        &mut *self.law
+    pub(super) fn controller_mut(&mut self) -> &mut dyn CongestionControl {
+        &mut *self.controller
     }
 
     #[cfg(test)]
-    pub(super) fn set_law(&mut self, law: Box<dyn CongestionControl>) {
-        self.law = law;
+    pub(super) fn set_controller(&mut self, controller: Box<dyn CongestionControl>) {
+        self.controller = controller;
     }
 
     // ---- the pace ----
 
     /// May a packet that is ready leave, as far as the pace has a say? Otherwise when it may. While
-    /// nothing is in flight (`is_idle`), a law that paces within its window has none.
+    /// nothing is in flight (`is_idle`), a controller that paces within its window has none.
     #[inline]
     pub(super) fn admit(&mut self, now: Instant, is_idle: bool) -> Result<(), Instant> {
         if !self.pace.admit(now) {
-            if !(is_idle && self.law.paces_within_window()) {
+            if !(is_idle && self.controller.paces_within_window()) {
                 return Err(self.pace.until);
             }
             self.pace.cut_short(now);
@@ -75,8 +75,8 @@ impl Congestion {
     /// A packet leaves: the next ones wait as the pace has it.
     #[inline]
     pub(super) fn charge(&mut self, now: Instant, bytes: u32, round_trip: Duration) {
-        if let Some(rate) = self.law.pacing_bytes_per_second() {
-            let burst = u64::from(self.law.pacing_burst_bytes());
+        if let Some(rate) = self.controller.pacing_bytes_per_second() {
+            let burst = u64::from(self.controller.pacing_burst_bytes());
             let grace = self.pace.grace(round_trip);
             self.pace.charge(now, bytes, rate, burst, grace);
         }

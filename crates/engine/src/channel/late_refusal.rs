@@ -108,8 +108,8 @@ impl Channel {
         self.mark_urgent(&mut shared.schedule);
     }
 
-    /// Why a packet whose payload is in the staging memory now is to be refused: its message was broken off
-    /// meanwhile, and its initiator has not been told.
+    /// Why a packet whose payload is in the staging memory now is to be refused: its message was
+    /// broken off meanwhile, and its initiator has not been told.
     pub(super) fn refusal_of_part(
         &self,
         arrivals: &mut Arrivals,

@@ -188,7 +188,7 @@ impl Channel {
     ) {
         let smoothed_rtt = self.recovery.smoothed();
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
-        self.congestion.law_mut().on_loss(&sample);
+        self.congestion.controller_mut().on_loss(&sample);
         self.paths.tell_loss(path, &sample);
         self.trace_loss(flows, &sample);
         self.suspect(schedule, flows.now, path, None);
@@ -254,7 +254,7 @@ impl Channel {
         let timeout = self.recovery.timeout(shared.config.profile());
         // Where the window counts what is sent again, all that is overdue leaves it, or nothing
         // could be; what is acknowledged before its turn is not sent again.
-        let bounded = !self.congestion.law_mut().permit_retransmit(now, 0);
+        let bounded = !self.congestion.controller_mut().permit_retransmit(now, 0);
         let mut bytes = 0;
         let mut down = false;
         while let Some(psn) = self.paths.oldest(path) {

@@ -2,10 +2,10 @@
 //! operations of a peer Jetty were executed one after the other, whatever order packets arrive in.
 //!
 //! * A message whose **turn** has come is placed as its packets arrive. Payload of later messages
-//!   is **set aside** in the staging memory, packet by packet, and copied to its place at their turn. Such a
-//!   packet counts as arrived, so it never holds a sequence number up.
-//! * Without room in the staging memory the message is sent back; its initiator sends it again when it is
-//!   the oldest one. What it took of the target's receives is kept for it.
+//!   is **set aside** in the staging memory, packet by packet, and copied to its place at their
+//!   turn. Such a packet counts as arrived, so it never holds a sequence number up.
+//! * Without room in the staging memory the message is sent back; its initiator sends it again when
+//!   it is the oldest one. What it took of the target's receives is kept for it.
 //! * A READ has had its turn when its answer begins. Until the answer has arrived (a lost packet of
 //!   it is read from memory again), messages that **overlap** what it reads wait, and only those.
 //!   A message that was posted while a READ was under way is therefore in mode ROT: it completes
@@ -71,7 +71,8 @@ impl Channel {
         }
     }
 
-    /// Puts a packet's payload into the staging memory. Without room there, its message is sent back.
+    /// Puts a packet's payload into the staging memory. Without room there, its message is sent
+    /// back.
     pub(crate) fn set_aside(
         &mut self,
         shared: &mut Shared,
@@ -99,8 +100,8 @@ impl Channel {
         Some(Judgement::Place { target, purpose: Purpose::Staging(part) })
     }
 
-    /// Sends a message back that finds no room in the staging memory. Its initiator sends it again; what it
-    /// took of the receives here waits for it.
+    /// Sends a message back that finds no room in the staging memory. Its initiator sends it again;
+    /// what it took of the receives here waits for it.
     pub(crate) fn send_back(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Judgement {
         shared.counters.sent_back += 1;
         let arrival = shared.arrivals[index];
@@ -195,8 +196,8 @@ impl Channel {
         }
     }
 
-    /// All of a message that had to wait has arrived, some of it in the staging memory: its sender may use
-    /// its slot again.
+    /// All of a message that had to wait has arrived, some of it in the staging memory: its sender
+    /// may use its slot again.
     fn let_slot_go(&mut self, arrivals: &mut Arrivals, index: Index<Arrival>) {
         let arrival = arrivals[index];
         let is_whole = arrival.placed + arrival.aside == arrival.length;

@@ -216,8 +216,8 @@ impl Channel {
     }
 
     /// The policy that bounds what is in flight.
-    pub(crate) fn law(&self) -> &dyn CongestionControl {
-        self.congestion.law()
+    pub(crate) fn controller(&self) -> &dyn CongestionControl {
+        self.congestion.controller()
     }
 
     /// Smoothed round trip of the channel as a whole; zero before the first sample.
@@ -232,8 +232,8 @@ impl Channel {
 
     /// Replaces the policy that bounds what is in flight.
     #[cfg(test)]
-    pub(crate) fn set_law(&mut self, law: Box<dyn CongestionControl>) {
-        self.congestion.set_law(law);
+    pub(crate) fn set_controller(&mut self, controller: Box<dyn CongestionControl>) {
+        self.congestion.set_controller(controller);
     }
 
     /// Were unreliable messages agreed on at set-up?

@@ -235,8 +235,8 @@ impl Paths {
             // Data says more, where there is any.
             self.note_round_trip(path, round_trip);
         }
-        let news = PathAck { now, rtt: Some(round_trip), ..PathAck::default() };
-        self.tell(path, &news);
+        let ready = PathAck { now, rtt: Some(round_trip), ..PathAck::default() };
+        self.tell(path, &ready);
     }
 
     /// Packets of a path came with congestion marks.
@@ -247,8 +247,8 @@ impl Paths {
 
     /// Tells the policy what an acknowledgement says of a path.
     #[inline]
-    pub(super) fn tell(&mut self, path: u8, news: &PathAck) {
-        self.choice.on_ack(usize::from(path), news);
+    pub(super) fn tell(&mut self, path: u8, ready: &PathAck) {
+        self.choice.on_ack(usize::from(path), ready);
     }
 
     // ---- losses, and paths out of use ----

@@ -62,7 +62,7 @@ impl Channel {
         }
         shared.counters.data_received += 1;
         shared.counters.payload_received += u64::from(received.payload);
-        self.congestion.law_mut().on_data(now, received.payload, data.retry);
+        self.congestion.controller_mut().on_data(now, received.payload, data.retry);
         let token = |purpose| PlacementToken {
             channel: self.id,
             psn: data.psn,

@@ -11,9 +11,14 @@ impl Channel {
     #[inline]
     pub(super) fn trace(&self, flows: &mut Flows, at: Instant, entry: impl FnOnce() -> TraceEntry) {
         let Some(recorder) = &mut flows.trace else { return };
-        let (channel, law) = (self.id.index() as u32, self.congestion.law());
+        let (channel, controller) = (self.id.index() as u32, self.congestion.controller());
         recorder.add(at, channel, entry());
-        recorder.decided(at, channel, law.window_bytes(), law.pacing_bytes_per_second());
+        recorder.decided(
+            at,
+            channel,
+            controller.window_bytes(),
+            controller.pacing_bytes_per_second(),
+        );
     }
 
     pub(super) fn trace_ack(&self, flows: &mut Flows, sample: &AckSample) {

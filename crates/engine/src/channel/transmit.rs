@@ -104,7 +104,7 @@ impl Channel {
     }
 
     fn next_unpaced(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
-        if self.congestion.is_on_credit() && self.congestion.law().allowance_bytes() == 0 {
+        if self.congestion.is_on_credit() && self.congestion.controller().allowance_bytes() == 0 {
             self.congestion.note_limit();
             return None;
         }
@@ -159,7 +159,7 @@ impl Channel {
     fn has_room(&mut self, shared: &mut Shared, index: Index<Message>, bytes: u32) -> bool {
         let psn = self.tp.next();
         let flight = u64::from(self.tp.flight());
-        let window = self.congestion.law().window_bytes();
+        let window = self.congestion.controller().window_bytes();
         if flight > 0 && flight + u64::from(bytes) > window {
             self.congestion.note_limit();
             return false;
@@ -192,7 +192,7 @@ impl Channel {
         if !self.has_room(shared, index, bytes) {
             return None;
         }
-        let window = self.congestion.law().window_bytes();
+        let window = self.congestion.controller().window_bytes();
         let is_last_psn = self.tp.psns_in_use() + 1 >= self.send.capacity();
         let path = self.chunk_path(shared, index, bytes, now);
         self.tp.take_psn();
@@ -314,7 +314,7 @@ impl Channel {
             let size = if small {
                 SMALL_CHUNK_BYTES
             } else {
-                self.congestion.law().chunk_bytes(remaining)
+                self.congestion.controller().chunk_bytes(remaining)
             };
             let path = if small {
                 self.path_for_small(&mut shared.flows, &mut shared.random, now)
@@ -349,10 +349,10 @@ impl Channel {
             false => self.send.first_lost()?,
         };
         let bytes = self.send.record(first, send_blocks).bytes;
-        let window = self.congestion.law().window_bytes();
+        let window = self.congestion.controller().window_bytes();
         let fits =
             u64::from(self.tp.flight()) + u64::from(bytes) <= window || self.tp.flight() == 0;
-        if fits || self.congestion.law_mut().permit_retransmit(now, u32::from(bytes)) {
+        if fits || self.congestion.controller_mut().permit_retransmit(now, u32::from(bytes)) {
             return Some((first, false));
         }
         if self.recovery.take_tail_probe() {
@@ -378,7 +378,7 @@ impl Channel {
         let stale = !self.paths.is_usable(self.paths.chunk_path());
         if stale || self.paths.is_chunk_too_short(bytes) || avoid == Some(self.paths.chunk_path()) {
             // After a time-out each packet tries another path, until one is acknowledged.
-            let chunk = self.congestion.law().chunk_bytes(u64::from(u32::MAX));
+            let chunk = self.congestion.controller().chunk_bytes(u64::from(u32::MAX));
             let size = if self.recovery.is_backing_off() { bytes } else { chunk };
             let path = self.choose_path(&mut shared.flows, &mut shared.random, now, size, avoid);
             self.paths.begin_chunk_again(path, size);

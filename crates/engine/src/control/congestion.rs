@@ -1,9 +1,10 @@
-//! Congestion controls by events: a stand-in on the data path, and the law elsewhere.
+//! Congestion controls by events: a stand-in on the data path, and the controller elsewhere.
 //!
-//! [`stand_in`] splits a congestion control in two. What stays with the channel adds what it hears
-//! to slots, and answers from registers; the law itself is run by a [`CongestionProcessor`] on what
-//! has come together, in line with the data path or on another thread, and writes the registers.
-//! The law cannot tell: it hears the same calls, of more bytes each.
+//! [`controller_proxy`] splits a congestion control in two. What stays with the channel adds what
+//! it hears to slots, and answers from registers; the controller itself is run by a
+//! [`CongestionProcessor`] on what has come together, in line with the data path or on another
+//! thread, and writes the registers. The controller cannot tell: it hears the same calls, of more
+//! bytes each.
 //!
 //! | event | comes together as |
 //! |---|---|
@@ -14,22 +15,22 @@
 //! | wish: the engine asks for a demand | the latest backlog |
 //!
 //! What another thread has not dealt with yet is taken into account where it matters: credit that
-//! was spent since the law last looked is subtracted from what it allows. A window or rate is as
-//! old as the last event that was dealt with.
+//! was spent since the controller last looked is subtracted from what it allows. A window or rate
+//! is as old as the last event that was dealt with.
 
-mod cell;
+mod controller_proxy;
+mod controller_state;
 mod processor;
-mod stand_in;
 
-use super::news::{EventKind, News};
+use super::ready_queue::{EventKind, ReadyQueue};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use cell::Cell;
+use controller_state::ControllerState;
 use fairway_policy::{CongestionControl, FlowId};
 use fairway_wire::Instant;
 
+pub(crate) use controller_proxy::ControllerProxy;
 pub use processor::CongestionProcessor;
-pub(crate) use stand_in::StandIn;
 
 /// What a congestion control hears of, in the order in which it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,33 +82,34 @@ impl EventKind for CongestionKind {
     }
 }
 
-/// A law on its way to the processor that is to run it ([`CongestionProcessor::adopt`]).
-pub struct CongestionLaw {
+/// A controller on its way to the processor that is to run it ([`CongestionProcessor::adopt`]).
+pub struct CongestionController {
     owner: FlowId,
-    law: Box<dyn CongestionControl>,
-    cell: Arc<Cell>,
+    controller: Box<dyn CongestionControl>,
+    state: Arc<ControllerState>,
     mtu: u32,
     since: Instant,
 }
 
-impl core::fmt::Debug for CongestionLaw {
+impl core::fmt::Debug for CongestionController {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "CongestionLaw({} of {})", self.law.name(), self.owner.0)
+        write!(f, "CongestionController({} of {})", self.controller.name(), self.owner.0)
     }
 }
 
 /// Splits the congestion control of the channel with index `owner`, for packets of `mtu` bytes.
-/// `news` is that of the processor that will run the law.
-pub(crate) fn stand_in(
-    law: Box<dyn CongestionControl>,
+/// `ready` is that of the processor that will run the controller.
+pub(crate) fn controller_proxy(
+    controller: Box<dyn CongestionControl>,
     (owner, mtu): (FlowId, u32),
-    news: &Arc<News<CongestionKind>>,
+    ready: &Arc<ReadyQueue<CongestionKind>>,
     now: Instant,
-) -> (StandIn, CongestionLaw) {
-    let cell = Arc::new(Cell::default());
-    cell.publish(&*law, true);
-    let stand_in = StandIn::new(&*law, owner, cell.clone(), news.clone(), now);
-    (stand_in, CongestionLaw { owner, law, cell, mtu, since: now })
+) -> (ControllerProxy, CongestionController) {
+    let state = Arc::new(ControllerState::default());
+    state.publish(&*controller, true);
+    let controller_proxy =
+        ControllerProxy::new(&*controller, owner, state.clone(), ready.clone(), now);
+    (controller_proxy, CongestionController { owner, controller, state, mtu, since: now })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Whose event is dealt with next: deficit round robin over flows.
 
-use super::news::{EventKind, Kinds, News};
+use super::ready_queue::{EventKind, Kinds, ReadyQueue};
 use crate::list::Ring;
 use alloc::vec::Vec;
 use fairway_policy::FlowId;
@@ -43,8 +43,8 @@ impl<K: EventKind> Multiplexer<K> {
     }
 
     /// The next event.
-    pub fn next(&mut self, news: &News<K>) -> Option<(FlowId, K)> {
-        while let Some((flow, kinds)) = news.pop() {
+    pub fn next(&mut self, ready: &ReadyQueue<K>) -> Option<(FlowId, K)> {
+        while let Some((flow, kinds)) = ready.pop() {
             let mine = &mut self.kinds[flow.index()];
             let is_new = mine.0 == 0 && self.turn != Some(flow);
             mine.0 |= kinds.0;

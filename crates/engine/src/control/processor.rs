@@ -14,14 +14,14 @@ use fairway_wire::Instant;
 pub struct ProcessorStats {
     /// Events that data path and others have sent it, packet-granular.
     pub collected: u64,
-    /// Those that the law was run for, each of which stands for one or more of the former.
+    /// Those that the controller was run for, each of which stands for one or more of the former.
     pub handled: u64,
-    /// How often a law was not run because too little had come together (early termination).
+    /// How often a controller was not run because too little had come together (early termination).
     pub early: u64,
     /// Bytes that transmit events told of; of congestion controls, acknowledgements. Divided by
     /// `transmits`: the coalescing granularity, in bytes per event (SCR §4.3.3).
     pub bytes: u64,
-    /// Transmit events, or acknowledgements, that the law was run for.
+    /// Transmit events, or acknowledgements, that the controller was run for.
     pub transmits: u64,
 }
 
@@ -39,9 +39,9 @@ struct Known {
     cursors: [Cursor; Kind::COUNT],
 }
 
-/// A law and its events. Shares nothing with the data path but slots and registers.
+/// A controller and its events. Shares nothing with the data path but slots and registers.
 pub struct Processor {
-    law: Box<dyn Scheduler>,
+    controller: Box<dyn Scheduler>,
     queue: Arc<EventQueue>,
     rates: Arc<RateRegisters>,
     multiplexer: Multiplexer<Kind>,
@@ -51,17 +51,21 @@ pub struct Processor {
 
 impl core::fmt::Debug for Processor {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Processor({}, {:?})", self.law.name(), self.stats)
+        write!(f, "Processor({}, {:?})", self.controller.name(), self.stats)
     }
 }
 
 impl Processor {
     /// A processor that deals with what comes to `queue`, and answers in `rates`.
-    pub fn new(law: Box<dyn Scheduler>, queue: Arc<EventQueue>, rates: Arc<RateRegisters>) -> Self {
+    pub fn new(
+        controller: Box<dyn Scheduler>,
+        queue: Arc<EventQueue>,
+        rates: Arc<RateRegisters>,
+    ) -> Self {
         let flows = queue.flows();
         let known = alloc::vec![Known::default(); flows as usize];
         let multiplexer = Multiplexer::new(flows);
-        Processor { law, queue, rates, multiplexer, known, stats: ProcessorStats::default() }
+        Processor { controller, queue, rates, multiplexer, known, stats: ProcessorStats::default() }
     }
 
     /// What it has done.
@@ -74,17 +78,19 @@ impl Processor {
         &self.queue
     }
 
-    /// The law.
-    pub fn law(&self) -> &dyn Scheduler {
-        &*self.law
+    /// The controller.
+    pub fn controller(&self) -> &dyn Scheduler {
+        &*self.controller
     }
 
     /// Deals with at most `budget` events; true if there are perhaps more.
     pub fn run(&mut self, now: Instant, budget: u32) -> bool {
         for _ in 0..budget {
-            let Some((flow, kind)) = self.multiplexer.next(self.queue.news()) else { return false };
+            let Some((flow, kind)) = self.multiplexer.next(self.queue.ready()) else {
+                return false;
+            };
             self.handle(now, flow, kind);
-            self.queue.set_threshold(self.law.event_bytes());
+            self.queue.set_threshold(self.controller.event_bytes());
         }
         true
     }
@@ -95,7 +101,7 @@ impl Processor {
         let cursor = &mut known.cursors[kind as usize];
         let Some(seen) = slot.peek(cursor) else { return };
         // A flow that has nothing more to send is news however little it was.
-        let too_little = seen.value != 0 && seen.sum < u64::from(self.law.event_bytes());
+        let too_little = seen.value != 0 && seen.sum < u64::from(self.controller.event_bytes());
         if kind == Kind::Transmit && known.alive && too_little {
             self.stats.early += 1;
             return;
@@ -107,7 +113,7 @@ impl Processor {
         match kind {
             Kind::Life => self.life(now, flow, &seen),
             Kind::Share if known.alive => {
-                self.law.share_changed(now, flow, share_of(seen.value), &self.rates);
+                self.controller.share_changed(now, flow, share_of(seen.value), &self.rates);
                 self.publish_quanta(flow);
             }
             Kind::Transmit if known.alive => {
@@ -115,10 +121,10 @@ impl Processor {
                 self.stats.bytes += bytes;
                 self.stats.transmits += 1;
                 let sample = TransmitSample { now, bytes, events, backlogged: seen.value != 0 };
-                self.law.on_transmit(flow, &sample, &self.rates);
+                self.controller.on_transmit(flow, &sample, &self.rates);
             }
             Kind::Hint if known.alive => {
-                self.law.on_hint(now, flow, seen.value, &self.rates);
+                self.controller.on_hint(now, flow, seen.value, &self.rates);
                 self.publish_quanta(flow);
             }
             Kind::Share | Kind::Transmit | Kind::Hint => {}
@@ -129,25 +135,25 @@ impl Processor {
     fn life(&mut self, now: Instant, flow: FlowId, seen: &Gathered) {
         let known = &mut self.known[flow.index()];
         if core::mem::replace(&mut known.alive, false) {
-            self.law.flow_ended(now, flow, &self.rates);
+            self.controller.flow_ended(now, flow, &self.rates);
             self.rates.set(flow, RateRegisters::UNLIMITED);
         }
         if seen.value % 2 == 1 {
             self.known[flow.index()].alive = true;
             let share = self.queue.slot(flow, Kind::Share).latest();
-            self.law.flow_started(now, flow, share_of(share), &self.rates);
+            self.controller.flow_started(now, flow, share_of(share), &self.rates);
         }
         self.publish_quanta(flow);
     }
 
     /// Turns are relative to each other: with one flow's all may change.
     fn publish_quanta(&self, flow: FlowId) {
-        if self.law.quantum_bytes(flow).is_none() {
+        if self.controller.quantum_bytes(flow).is_none() {
             return;
         }
         for (known, flow) in self.known.iter().zip((0..).map(FlowId)) {
             if known.alive {
-                self.rates.set_quantum(flow, self.law.quantum_bytes(flow));
+                self.rates.set_quantum(flow, self.controller.quantum_bytes(flow));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What a scheduler hears: slots for the events of flows, and which flows have news.
 
-use super::news::{EventKind, News};
+use super::ready_queue::{EventKind, ReadyQueue};
 use super::slot::Slot;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,7 @@ pub enum Kind {
     Share,
     /// Bytes have left: added up.
     Transmit,
-    /// What the application asks for, in the law's own terms: the latest.
+    /// What the application asks for, in the controller's own terms: the latest.
     Hint,
 }
 
@@ -39,8 +39,8 @@ impl EventKind for Kind {
 #[derive(Debug)]
 pub struct EventQueue {
     slots: Box<[[Slot; Kind::COUNT]]>,
-    news: News<Kind>,
-    /// By flow: how often the law was run for it, wrapping.
+    ready: ReadyQueue<Kind>,
+    /// By flow: how often the controller was run for it, wrapping.
     handled: Box<[AtomicU32]>,
     /// Bytes from which on a transmit event is worth looking at.
     threshold: AtomicU32,
@@ -51,7 +51,7 @@ impl EventQueue {
     pub fn new(flows: u32) -> EventQueue {
         EventQueue {
             slots: (0..flows).map(|_| Default::default()).collect(),
-            news: News::new(flows),
+            ready: ReadyQueue::new(flows),
             handled: (0..flows).map(|_| AtomicU32::new(0)).collect(),
             threshold: AtomicU32::new(0),
         }
@@ -72,14 +72,14 @@ impl EventQueue {
     }
 
     /// Which flows have some.
-    pub fn news(&self) -> &News<Kind> {
-        &self.news
+    pub fn ready(&self) -> &ReadyQueue<Kind> {
+        &self.ready
     }
 
     /// Producer: something was added to the slot.
     #[inline]
-    pub fn announce(&self, flow: FlowId, kind: Kind) {
-        self.news.announce(flow, kind);
+    pub fn mark(&self, flow: FlowId, kind: Kind) {
+        self.ready.mark(flow, kind);
     }
 
     /// Consumer: from how many bytes on it wants to hear of what a flow has sent.
@@ -87,7 +87,7 @@ impl EventQueue {
         self.threshold.store(bytes, Ordering::Relaxed);
     }
 
-    /// Consumer: the law was run for a flow.
+    /// Consumer: the controller was run for a flow.
     #[inline]
     pub fn note_handled(&self, flow: FlowId) {
         let count = &self.handled[flow.index()];
@@ -95,7 +95,7 @@ impl EventQueue {
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// How often the law was run for the flows of this number, wrapping.
+    /// How often the controller was run for the flows of this number, wrapping.
     pub fn handled(&self, flow: FlowId) -> u32 {
         self.handled.get(flow.index()).map_or(0, |count| count.load(Ordering::Relaxed))
     }

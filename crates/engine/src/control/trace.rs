@@ -1,4 +1,4 @@
-//! The trace: what control laws were told and what they decided, kept until the caller takes it.
+//! The trace: what controllers were told and what they decided, kept until the caller takes it.
 //!
 //! A [`Recorder`] is a queue of plain records whose memory is taken when it is made. The data path
 //! adds to it and allocates nothing; what finds no room is counted. Without one, each place that

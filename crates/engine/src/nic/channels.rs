@@ -73,7 +73,7 @@ impl Nic {
         if !self.shared.channels.join(leader.record(), id.record()) {
             return Err(SetupError::Limit("channels of a group"));
         }
-        let config = self.place_law(now, id, config);
+        let config = self.place_controller(now, id, config);
         let mut channel = Channel::new(id, config, self.shared.config.limits(), now);
         let at = now + self.shared.config.profile().keep_alive;
         channel.arm(&mut self.shared.schedule, Timer::KeepAlive, at);

@@ -42,15 +42,15 @@ impl Nic {
     /// Has a scheduler share the NIC out among flows, in line with the data path; `None` for the
     /// default NIC's way: a chunk of each message in turn. May be changed at any time; memory is
     /// taken here.
-    pub fn set_scheduler(&mut self, now: Instant, law: Option<Box<dyn Scheduler>>) {
-        self.scheduler = self.make_scheduler(now, law).map(Box::new);
+    pub fn set_scheduler(&mut self, now: Instant, controller: Option<Box<dyn Scheduler>>) {
+        self.scheduler = self.make_scheduler(now, controller).map(Box::new);
     }
 
     /// Like [`Self::set_scheduler`], but the scheduler runs where the caller has it run
     /// ([`Processor::run`]): the data path only leaves events, and reads rates.
-    pub fn detach_scheduler(&mut self, now: Instant, law: Box<dyn Scheduler>) -> Processor {
+    pub fn detach_scheduler(&mut self, now: Instant, controller: Box<dyn Scheduler>) -> Processor {
         self.scheduler = None;
-        let Some(processor) = self.make_scheduler(now, Some(law)) else {
+        let Some(processor) = self.make_scheduler(now, Some(controller)) else {
             unreachable!("a scheduler makes a processor");
         };
         processor
@@ -59,18 +59,18 @@ impl Nic {
     fn make_scheduler(
         &mut self,
         now: Instant,
-        law: Option<Box<dyn Scheduler>>,
+        controller: Option<Box<dyn Scheduler>>,
     ) -> Option<Processor> {
         let flows = &mut self.shared.flows;
         flows.now = now;
         flows.events = None;
         flows.takes_turns = false;
         let count = self.shared.config.limits().flows;
-        flows.rates = Arc::new(RateRegisters::new(if law.is_some() { count } else { 0 }));
-        let processor = law.map(|law| {
+        flows.rates = Arc::new(RateRegisters::new(if controller.is_some() { count } else { 0 }));
+        let processor = controller.map(|controller| {
             let queue = Arc::new(EventQueue::new(count));
             flows.events = Some(queue.clone());
-            Processor::new(law, queue, flows.rates.clone())
+            Processor::new(controller, queue, flows.rates.clone())
         });
         for flow in self.shared.flows.all() {
             let channel = self.shared.flows.get(flow).channel;

@@ -13,8 +13,8 @@ use alloc::vec;
 use fairway_wire::{Duration, Ecn, JettyId, Msn, Operation, Psn, ServiceMode, Target};
 
 mod channel_groups;
+mod controllers;
 mod late_refusal;
-mod laws;
 mod mail;
 mod memory_order;
 mod missing;
@@ -230,8 +230,8 @@ impl Pair {
     fn run_processors(&mut self) {
         for (nic, processor) in self.nics.iter_mut().zip(&mut self.processors) {
             if self.turns.number().is_multiple_of(4) {
-                while let Some(law) = nic.poll_law() {
-                    processor.adopt(law);
+                while let Some(controller) = nic.poll_controller() {
+                    processor.adopt(controller);
                 }
                 processor.run(self.turns.number() as u32 % 8);
             }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use fairway_wire::Instant;
 
 impl Nic {
-    /// Writes down from now on what control laws are told and decide, with room for `records` of it
+    /// Writes down from now on what controllers are told and decide, with room for `records` of it
     /// between two calls of [`Self::take_trace`]; 0 for no longer. Memory is taken here.
     pub fn set_trace(&mut self, now: Instant, records: u32) {
         self.shared.flows.now = now;

@@ -51,7 +51,7 @@ impl Nic {
     /// Bytes the congestion control lets be in flight, and bytes that are.
     pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
         let channel = self.open_ref(id)?;
-        Some((channel.law().window_bytes(), u64::from(channel.flight())))
+        Some((channel.controller().window_bytes(), u64::from(channel.flight())))
     }
 
     /// The oldest packet of an open channel that was sent and is not acknowledged. `None` if there

@@ -57,7 +57,8 @@ impl Model {
     }
 
     /// A packet of a request could not be placed. In memory order, a message of which all is in the
-    /// staging memory may have been acknowledged; all of those complete in order, so they fail as well.
+    /// staging memory may have been acknowledged; all of those complete in order, so they fail as
+    /// well.
     fn unplaced(
         &mut self,
         world: &mut World,

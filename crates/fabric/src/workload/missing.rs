@@ -1,8 +1,8 @@
 //! Memory that is taken away while it is registered and used: for a while, or for good.
 //!
 //! Of the segments of the applications any may lose a part, or all: what is sent from, written to,
-//! read, and received into. The staging memory is the NIC's own, and the mailboxes' memory stays because the
-//! mail's oracle has no rule for puts that are lost that way.
+//! read, and received into. The staging memory is the NIC's own, and the mailboxes' memory stays
+//! because the mail's oracle has no rule for puts that are lost that way.
 
 use super::Workload;
 use crate::memory::Gone;

@@ -29,8 +29,8 @@ impl Stats {
         one("fairway_uptime_seconds", "gauge", "Since the context was built.", uptime);
         let processors = [("scheduler", self.scheduler), ("congestion", self.congestion)];
         let mut events = |name, meaning, of: fn(&super::ProcessorStats) -> u64| {
-            let samples = processors.iter().filter_map(|(law, stats)| {
-                stats.as_ref().map(|stats| (format!("{{law=\"{law}\"}}"), of(stats)))
+            let samples = processors.iter().filter_map(|(controller, stats)| {
+                stats.as_ref().map(|stats| (format!("{{law=\"{controller}\"}}"), of(stats)))
             });
             metric(&mut out, (name, "counter", meaning), samples);
         };

@@ -109,8 +109,8 @@ fn policies(which: u8) -> PolicySpec {
 }
 
 /// Two NICs with a channel between them, or a group of two. The bits of `settings`: 1 and 2 the
-/// policies, 4 staging memory, 8 a group of channels, 16 a group of Jetties, 128 one queue of receives
-/// for both Jetties.
+/// policies, 4 staging memory, 8 a group of channels, 16 a group of Jetties, 128 one queue of
+/// receives for both Jetties.
 pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
     let mut sides = [0, 1].map(|number| Side::new(number, settings));
     let ends = [0, 1].map(|n: usize| (sides[n].driver.device().address(), sides[n].channels()));

@@ -118,7 +118,7 @@ fn measure(asks: Asks, slice: Duration, row: &mut Row) -> io::Result<()> {
             row.gates = [
                 per_mille(client.gated, before[0].gated),
                 per_mille(server.gates_passed, before[1].gates_passed),
-                per_mille(server.held, before[1].held),
+                per_mille(server.deferred, before[1].deferred),
                 per_mille(server.sent_back, before[1].sent_back),
             ];
         }

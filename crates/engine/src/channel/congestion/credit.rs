@@ -155,7 +155,7 @@ impl Channel {
         }
         if self.congestion.credit.is_spent {
             let waiting = self.waiting_bytes();
-            self.congestion.law_mut().on_sent(now, bytes, waiting);
+            self.congestion.controller_mut().on_sent(now, bytes, waiting);
             self.ask_for_credit(schedule, now);
         }
     }
@@ -170,11 +170,11 @@ impl Channel {
             return;
         }
         let waiting = self.waiting_bytes();
-        if let Some(wish) = self.congestion.law_mut().demand(now, waiting) {
+        if let Some(wish) = self.congestion.controller_mut().demand(now, waiting) {
             self.congestion.credit.ask(wish);
             self.mark_urgent(schedule);
         }
-        match self.congestion.law().demand_at() {
+        match self.congestion.controller().demand_at() {
             Some(at) => self.arm(schedule, Timer::Demand, at),
             None => self.timers.disarm(Timer::Demand),
         }
@@ -225,12 +225,12 @@ impl Channel {
         now: Instant,
         credit: &Credit,
     ) -> Verdict {
-        let ahead_bytes = self.congestion.law().credit_ahead_bytes();
+        let ahead_bytes = self.congestion.controller().credit_ahead_bytes();
         let is_trusting = shared.is_injected(InjectedBug::TrustCredits);
         let accepted = self.congestion.credit.accept(credit.total_bytes, ahead_bytes, is_trusting);
         shared.counters.credits_unasked += u64::from(accepted.is_unasked);
         let Some(part) = accepted.bytes else { return shared.counters.drop(DropReason::BadCredit) };
-        self.congestion.law_mut().on_credit(now, part);
+        self.congestion.controller_mut().on_credit(now, part);
         if part > 0 {
             self.trace(&mut shared.flows, now, || TraceEntry::Credit { bytes: part });
         }

@@ -1,10 +1,10 @@
 //! Runs congestion controls: takes their events one at a time, each to completion.
 
-use super::cell::Cell;
-use super::{CongestionKind, CongestionLaw};
+use super::controller_state::ControllerState;
+use super::{CongestionController, CongestionKind};
 use crate::control::multiplexer::Multiplexer;
-use crate::control::news::{EventKind, News};
 use crate::control::processor::ProcessorStats;
+use crate::control::ready_queue::{EventKind, ReadyQueue};
 use crate::control::slot::{Cursor, Gathered, Slot};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,15 +13,15 @@ use core::sync::atomic::Ordering;
 use fairway_policy::{AckSample, CongestionControl, FlowId, LossSample};
 use fairway_wire::{Duration, Instant};
 
-/// What events cost in a channel's turn: those that run a law's decision as much as several that it
-/// only counts.
+/// What events cost in a channel's turn: those that run a controller's decision as much as several
+/// that it only counts.
 const DECISION_COST: u32 = 4;
 const COUNT_COST: u32 = 1;
 
-/// A law, and how far its slots have been read.
+/// A controller, and how far its slots have been read.
 struct Known {
-    law: Box<dyn CongestionControl>,
-    cell: Arc<Cell>,
+    controller: Box<dyn CongestionControl>,
+    state: Arc<ControllerState>,
     mtu: u32,
     cursors: [Cursor; CongestionKind::COUNT],
     acked: AckCursors,
@@ -45,15 +45,15 @@ struct AckCursors {
 pub struct CongestionProcessor {
     /// By index of the channel.
     known: Vec<Option<Known>>,
-    news: Arc<News<CongestionKind>>,
+    ready: Arc<ReadyQueue<CongestionKind>>,
     multiplexer: Multiplexer<CongestionKind>,
     stats: ProcessorStats,
 }
 
 impl core::fmt::Debug for CongestionProcessor {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let laws = self.known.iter().flatten().count();
-        write!(f, "CongestionProcessor({laws} laws, {:?})", self.stats)
+        let controllers = self.known.iter().flatten().count();
+        write!(f, "CongestionProcessor({controllers} laws, {:?})", self.stats)
     }
 }
 
@@ -64,30 +64,30 @@ impl CongestionProcessor {
         multiplexer.set_costs(cost_of, DECISION_COST);
         CongestionProcessor {
             known: (0..channels).map(|_| None).collect(),
-            news: Arc::new(News::new(channels)),
+            ready: Arc::new(ReadyQueue::new(channels)),
             multiplexer,
             stats: ProcessorStats::default(),
         }
     }
 
     /// Where its events are announced.
-    pub fn news(&self) -> &Arc<News<CongestionKind>> {
-        &self.news
+    pub fn ready(&self) -> &Arc<ReadyQueue<CongestionKind>> {
+        &self.ready
     }
 
-    /// What it has done, all laws together.
+    /// What it has done, all controllers together.
     pub fn stats(&self) -> &ProcessorStats {
         &self.stats
     }
 
-    /// Takes on a law, in place of one of an earlier channel of that index, and deals with what its
-    /// channel has told meanwhile.
-    pub fn adopt(&mut self, law: CongestionLaw) {
-        let CongestionLaw { owner, law, cell, mtu, since } = law;
+    /// Takes on a controller, in place of one of an earlier channel of that index, and deals with
+    /// what its channel has told meanwhile.
+    pub fn adopt(&mut self, controller: CongestionController) {
+        let CongestionController { owner, controller, state, mtu, since } = controller;
         let Some(place) = self.known.get_mut(owner.index()) else { return };
         *place = Some(Known {
-            law,
-            cell,
+            controller,
+            state,
             mtu,
             cursors: Default::default(),
             acked: AckCursors::default(),
@@ -106,7 +106,7 @@ impl CongestionProcessor {
 
     /// Deals with one event: the index of the channel it was about, or `None` if there is none.
     pub fn run_one(&mut self) -> Option<u32> {
-        let (owner, kind) = self.multiplexer.next(&self.news)?;
+        let (owner, kind) = self.multiplexer.next(&self.ready)?;
         self.handle(owner, kind);
         Some(owner.0)
     }
@@ -116,7 +116,7 @@ impl CongestionProcessor {
         let Some(known) = place else { return };
         match kind {
             CongestionKind::End => {
-                if known.cell.has_ended.load(Ordering::Relaxed) {
+                if known.state.has_ended.load(Ordering::Relaxed) {
                     *place = None;
                 }
             }
@@ -131,20 +131,20 @@ impl CongestionProcessor {
 }
 
 impl Known {
-    /// Has the law deal with what came together, and publishes what it says then.
+    /// Has the controller deal with what came together, and publishes what it says then.
     fn hear(&mut self, kind: CongestionKind, stats: &mut ProcessorStats) {
-        let cell = self.cell.clone();
-        let Some(seen) = take(cell.slot(kind), &mut self.cursors[kind as usize]) else { return };
+        let state = self.state.clone();
+        let Some(seen) = take(state.slot(kind), &mut self.cursors[kind as usize]) else { return };
         stats.collected += u64::from(seen.events);
         stats.handled += 1;
         self.tell(kind, &seen, stats);
         if cost_of(kind) == DECISION_COST || kind == CongestionKind::Credit {
-            self.permits = self.law.permit_retransmit(self.last, self.mtu);
+            self.permits = self.controller.permit_retransmit(self.last, self.mtu);
         }
-        cell.publish(&*self.law, self.permits);
-        cell.publish_spent(self.cursors[CongestionKind::Sent as usize].sum());
+        state.publish(&*self.controller, self.permits);
+        state.publish_spent(self.cursors[CongestionKind::Sent as usize].sum());
         if !matches!(kind, CongestionKind::Data | CongestionKind::DataAgain) {
-            cell.publish_handled(seen.events);
+            state.publish_handled(seen.events);
         }
     }
 
@@ -154,45 +154,45 @@ impl Known {
                 stats.bytes += seen.sum;
                 stats.transmits += 1;
                 let sample = self.ack_sample(seen);
-                self.law.on_ack(&sample);
+                self.controller.on_ack(&sample);
             }
             CongestionKind::Lost | CongestionKind::TimedOut => {
                 let sample = LossSample {
                     now: self.at(seen.value),
                     lost_bytes: clamp(seen.sum),
-                    path: self.cell.loss_path.load(Ordering::Relaxed) as u8,
-                    smoothed_rtt: duration(self.cell.loss_smoothed.load(Ordering::Relaxed)),
+                    path: self.state.loss_path.load(Ordering::Relaxed) as u8,
+                    smoothed_rtt: duration(self.state.loss_smoothed.load(Ordering::Relaxed)),
                     by_timeout: kind == CongestionKind::TimedOut,
                 };
-                self.law.on_loss(&sample);
+                self.controller.on_loss(&sample);
             }
             CongestionKind::Spurious => {
                 let now = self.at(seen.value);
-                self.law.on_spurious(now, clamp(seen.sum));
+                self.controller.on_spurious(now, clamp(seen.sum));
             }
             CongestionKind::Data | CongestionKind::DataAgain => {
                 let (now, again) = (self.at(seen.value), kind == CongestionKind::DataAgain);
-                in_parts(seen.sum, |bytes| self.law.on_data(now, bytes, again));
+                in_parts(seen.sum, |bytes| self.controller.on_data(now, bytes, again));
             }
             CongestionKind::Credit => {
                 let now = self.at(seen.value);
-                in_parts(seen.sum, |bytes| self.law.on_credit(now, bytes));
+                in_parts(seen.sum, |bytes| self.controller.on_credit(now, bytes));
             }
             CongestionKind::Sent => {
-                let now = self.at(self.cell.sent_at.load(Ordering::Relaxed));
-                in_parts(seen.sum, |bytes| self.law.on_sent(now, bytes, seen.value));
+                let now = self.at(self.state.sent_at.load(Ordering::Relaxed));
+                in_parts(seen.sum, |bytes| self.controller.on_sent(now, bytes, seen.value));
             }
             CongestionKind::Wish => {
-                let now = self.at(self.cell.asked_at.load(Ordering::Relaxed));
-                if let Some(demand) = self.law.demand(now, seen.value) {
-                    self.cell.publish_demand(&demand);
+                let now = self.at(self.state.asked_at.load(Ordering::Relaxed));
+                if let Some(demand) = self.controller.demand(now, seen.value) {
+                    self.state.publish_demand(&demand);
                 }
             }
             CongestionKind::End => {}
         }
     }
 
-    /// The time of an event, but none before what the law has heard of already.
+    /// The time of an event, but none before what the controller has heard of already.
     fn at(&mut self, ps: u64) -> Instant {
         self.last = self.last.max(Instant::from_ps(ps));
         self.last
@@ -200,7 +200,7 @@ impl Known {
 
     fn ack_sample(&mut self, seen: &Gathered) -> AckSample {
         let now = self.at(seen.value);
-        let (parts, cursors) = (&self.cell.acked, &mut self.acked);
+        let (parts, cursors) = (&self.state.acked, &mut self.acked);
         let sum = |slot, cursor| clamp(take(slot, cursor).map_or(0, |seen| seen.sum));
         let latest = |slot, cursor| take(slot, cursor).map(|seen| duration(seen.value));
         let [path, hint, hops, pressure] = parts.rest.load(Ordering::Relaxed).to_le_bytes();

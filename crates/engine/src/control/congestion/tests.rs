@@ -1,5 +1,5 @@
-use super::{CongestionKind, CongestionProcessor, StandIn, stand_in};
-use crate::control::News;
+use super::{CongestionKind, CongestionProcessor, ControllerProxy, controller_proxy};
+use crate::control::ReadyQueue;
 use fairway_policy::{AckSample, CongestionControl, Demand, FlowId, LossSample, PolicySpec};
 use fairway_wire::{Duration, Instant};
 use std::boxed::Box;
@@ -25,25 +25,26 @@ const ALL: [&str; 9] = [
     "cc=backpressure",
 ];
 
-fn law(name: &str) -> Box<dyn CongestionControl> {
+fn controller(name: &str) -> Box<dyn CongestionControl> {
     name.parse::<PolicySpec>().unwrap().build(MTU).congestion
 }
 
-fn rig(law: Box<dyn CongestionControl>) -> (StandIn, CongestionProcessor) {
+fn rig(controller: Box<dyn CongestionControl>) -> (ControllerProxy, CongestionProcessor) {
     let mut processor = CongestionProcessor::new(2);
-    let (stand_in, law) = stand_in(law, (FlowId(1), MTU), processor.news(), START);
-    processor.adopt(law);
-    (stand_in, processor)
+    let (controller_proxy, controller) =
+        controller_proxy(controller, (FlowId(1), MTU), processor.ready(), START);
+    processor.adopt(controller);
+    (controller_proxy, processor)
 }
 
 /// What a sender goes by.
-fn decision(law: &dyn CongestionControl) -> impl PartialEq + core::fmt::Debug + use<> {
+fn decision(controller: &dyn CongestionControl) -> impl PartialEq + core::fmt::Debug + use<> {
     (
-        law.window_bytes(),
-        law.pacing_bytes_per_second(),
-        law.pacing_burst_bytes(),
-        law.allowance_bytes(),
-        [1, 5000, 1 << 40].map(|remaining| law.chunk_bytes(remaining)),
+        controller.window_bytes(),
+        controller.pacing_bytes_per_second(),
+        controller.pacing_burst_bytes(),
+        controller.allowance_bytes(),
+        [1, 5000, 1 << 40].map(|remaining| controller.chunk_bytes(remaining)),
     )
 }
 
@@ -56,7 +57,7 @@ impl Chance {
     }
 }
 
-/// A life of a sender as laws see it: every call, with values in their usual ranges.
+/// A life of a sender as controllers see it: every call, with values in their usual ranges.
 struct Life {
     chance: Chance,
     now: Instant,
@@ -91,41 +92,41 @@ impl Life {
     }
 
     /// One thing happens. Both hear it.
-    fn step(&mut self, law: &mut dyn CongestionControl, what: u64) {
+    fn step(&mut self, controller: &mut dyn CongestionControl, what: u64) {
         let now = self.now;
         match what {
             0..=5 => {
                 let sample = self.ack();
-                law.on_ack(&sample);
+                controller.on_ack(&sample);
             }
-            6 | 7 => law.on_loss(&LossSample {
+            6 | 7 => controller.on_loss(&LossSample {
                 now,
                 lost_bytes: self.chance.below(20_000) as u32,
                 path: 1,
                 smoothed_rtt: Duration::from_us(100),
                 by_timeout: what == 7 && self.chance.below(3) == 0,
             }),
-            8 => law.on_spurious(now, 1 + self.chance.below(4) as u32),
-            9 => law.on_credit(now, self.chance.below(100_000) as u32),
-            10 => law.on_data(now, 1000, self.chance.below(2) > 0),
+            8 => controller.on_spurious(now, 1 + self.chance.below(4) as u32),
+            9 => controller.on_credit(now, self.chance.below(100_000) as u32),
+            10 => controller.on_data(now, 1000, self.chance.below(2) > 0),
             11 => self.backlog += self.chance.below(1_000_000),
             _ => {
                 let bytes = self.chance.below(64_000).min(self.backlog);
                 self.backlog -= bytes;
                 self.flight += bytes;
-                law.on_sent(now, bytes as u32, self.backlog);
+                controller.on_sent(now, bytes as u32, self.backlog);
             }
         }
     }
 }
 
-/// Run after every event, a law decides as if it were called.
+/// Run after every event, a controller decides as if it were called.
 #[test]
 fn algorithm_decides_the_same_by_events_as_by_packets() {
     for name in ALL {
         for seed in 0..20 {
-            let mut direct = law(name);
-            let (mut stand_in, mut processor) = rig(law(name));
+            let mut direct = controller(name);
+            let (mut controller_proxy, mut processor) = rig(controller(name));
             let (mut one, mut other) = (Life::new(seed), Life::new(seed));
             for step in 0..400 {
                 let what = one.chance.below(17);
@@ -134,18 +135,18 @@ fn algorithm_decides_the_same_by_events_as_by_packets() {
                 other.chance.0 = one.chance.0;
                 (one.now, other.now) = (one.now + after, one.now + after);
                 one.step(&mut *direct, what);
-                other.step(&mut stand_in, what);
+                other.step(&mut controller_proxy, what);
                 while processor.run_one().is_some() {}
-                // The engine asks after every event, and again when the law has run.
+                // The engine asks after every event, and again when the controller has run.
                 let wish = direct.demand(one.now, one.backlog);
-                let first = stand_in.demand(other.now, other.backlog);
+                let first = controller_proxy.demand(other.now, other.backlog);
                 while processor.run_one().is_some() {}
-                let answer = first.or_else(|| stand_in.demand(other.now, other.backlog));
+                let answer = first.or_else(|| controller_proxy.demand(other.now, other.backlog));
                 assert_eq!(answer, wish, "{name}, seed {seed}, step {step}");
-                let same = decision(&*direct) == decision(&stand_in);
-                let both = (decision(&*direct), decision(&stand_in));
+                let same = decision(&*direct) == decision(&controller_proxy);
+                let both = (decision(&*direct), decision(&controller_proxy));
                 assert!(same, "{name}, seed {seed}, step {step}, event {what}: {both:?}");
-                assert_eq!(direct.demand_at().is_some(), stand_in.demand_at().is_some());
+                assert_eq!(direct.demand_at().is_some(), controller_proxy.demand_at().is_some());
             }
             assert!(processor.stats().handled >= 400, "{:?}", processor.stats());
         }
@@ -156,20 +157,20 @@ fn algorithm_decides_the_same_by_events_as_by_packets() {
 #[test]
 fn laws_cope_with_much_at_once() {
     for name in ALL {
-        let (mut stand_in, mut processor) = rig(law(name));
+        let (mut controller_proxy, mut processor) = rig(controller(name));
         let mut life = Life::new(7);
         life.backlog = 1 << 40;
         for round in 0..200 {
             for _ in 0..life.chance.below(300) {
                 life.now = life.now + Duration::from_us(3);
                 let what = life.chance.below(17);
-                life.step(&mut stand_in, what);
-                stand_in.demand(life.now, life.backlog);
+                life.step(&mut controller_proxy, what);
+                controller_proxy.demand(life.now, life.backlog);
             }
             while processor.run_one().is_some() {}
-            let window = stand_in.window_bytes();
+            let window = controller_proxy.window_bytes();
             assert!((2048..=16 << 20).contains(&window), "{name}, round {round}: {window}");
-            assert!(stand_in.pacing_bytes_per_second().is_none_or(|rate| rate > 0));
+            assert!(controller_proxy.pacing_bytes_per_second().is_none_or(|rate| rate > 0));
         }
         let stats = processor.stats();
         assert!(stats.collected > 5 * stats.handled, "{stats:?}");
@@ -248,7 +249,7 @@ fn after_us(us: u64) -> Instant {
 #[test]
 fn samples_that_arrive_together_are_handed_over_as_one() {
     let log = Log::default();
-    let (mut stand_in, mut processor) = rig(Box::new(Scribe(log.clone())));
+    let (mut controller_proxy, mut processor) = rig(Box::new(Scribe(log.clone())));
     let ack = |us, rtt: Option<u64>| AckSample {
         now: after_us(us),
         acked_bytes: 1000,
@@ -265,18 +266,18 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
         ..LossSample::default()
     };
     for (us, rtt) in [(1, Some(7)), (2, Some(9)), (3, None)] {
-        stand_in.on_ack(&ack(us, rtt));
+        controller_proxy.on_ack(&ack(us, rtt));
     }
     // A loss counts from the first one on, but nothing goes back in time.
     for (us, by_timeout) in [(4, false), (6, false), (5, true), (9, true)] {
-        stand_in.on_loss(&loss(us, by_timeout));
+        controller_proxy.on_loss(&loss(us, by_timeout));
     }
-    stand_in.on_credit(after_us(9), u32::MAX);
-    stand_in.on_credit(after_us(9), 2);
-    stand_in.on_sent(after_us(10), 600, 90);
-    stand_in.on_sent(after_us(11), 400, 80);
-    // What the law has not heard of yet is taken from what it allows.
-    assert_eq!(stand_in.allowance_bytes(), 9000);
+    controller_proxy.on_credit(after_us(9), u32::MAX);
+    controller_proxy.on_credit(after_us(9), 2);
+    controller_proxy.on_sent(after_us(10), 600, 90);
+    controller_proxy.on_sent(after_us(11), 400, 80);
+    // What the controller has not heard of yet is taken from what it allows.
+    assert_eq!(controller_proxy.allowance_bytes(), 9000);
     assert!(processor.run(5) && !processor.run(5));
     let heard = std::mem::take(&mut *log.0.lock().unwrap());
     let expected = [
@@ -288,7 +289,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
         "1000 sent, 80 wait",
     ];
     assert_eq!(heard, expected);
-    assert_eq!(stand_in.allowance_bytes(), 10_000);
+    assert_eq!(controller_proxy.allowance_bytes(), 10_000);
     let stats = *processor.stats();
     assert_eq!((stats.collected, stats.handled), (11, 5));
     assert_eq!((stats.bytes, stats.transmits), (3000, 1));
@@ -297,65 +298,69 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
 /// A demand that resends is not forgotten for a later one.
 #[test]
 fn demands_come_together() {
-    let (mut stand_in, mut processor) = rig(Box::new(Scribe(Log::default())));
+    let (mut controller_proxy, mut processor) = rig(Box::new(Scribe(Log::default())));
     for backlog in [0, 1, 2] {
-        assert_eq!(stand_in.demand(START, backlog), None, "the law has not run");
-        stand_in.on_credit(START, 1);
-        assert_eq!(stand_in.demand_at(), Some(START + Duration::from_us(50)));
+        assert_eq!(controller_proxy.demand(START, backlog), None, "the law has not run");
+        controller_proxy.on_credit(START, 1);
+        assert_eq!(controller_proxy.demand_at(), Some(START + Duration::from_us(50)));
     }
-    // Only the last backlog has come to the law.
+    // Only the last backlog has come to the controller.
     processor.run(10);
     let wish = Some(Demand { total_bytes: 3, resend: false, blocked: true });
-    assert_eq!(stand_in.demand(START, 2), wish);
+    assert_eq!(controller_proxy.demand(START, 2), wish);
     for backlog in [1, 5] {
-        stand_in.cell.slot(CongestionKind::Wish).keep_latest(backlog);
-        stand_in.news.announce(FlowId(1), CongestionKind::Wish);
+        controller_proxy.state.slot(CongestionKind::Wish).keep_latest(backlog);
+        controller_proxy.ready.mark(FlowId(1), CongestionKind::Wish);
         processor.run(10);
     }
     let wish = Some(Demand { total_bytes: 6, resend: true, blocked: false });
-    assert_eq!(stand_in.demand(START, 2), wish);
+    assert_eq!(controller_proxy.demand(START, 2), wish);
 }
 
-/// The law was busy when the time came at which it wanted to be asked, and was asked as of earlier.
+/// The controller was busy when the time came at which it wanted to be asked, and was asked as of
+/// earlier.
 #[test]
 fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
     const BACKLOG: u64 = 5000;
     for name in ["cc=eqds", "cc=homa"] {
-        let (mut stand_in, mut processor) = rig(law(name));
-        let ask = |stand_in: &mut StandIn, processor: &mut CongestionProcessor, now, backlog| {
-            let early = stand_in.demand(now, backlog);
+        let (mut controller_proxy, mut processor) = rig(controller(name));
+        let ask = |controller_proxy: &mut ControllerProxy,
+                   processor: &mut CongestionProcessor,
+                   now,
+                   backlog| {
+            let early = controller_proxy.demand(now, backlog);
             processor.run(10);
-            early.or_else(|| stand_in.demand(now, backlog))
+            early.or_else(|| controller_proxy.demand(now, backlog))
         };
-        stand_in.on_loss(&LossSample {
+        controller_proxy.on_loss(&LossSample {
             now: START,
             lost_bytes: 1,
             path: 0,
             smoothed_rtt: Duration::from_us(10),
             by_timeout: true,
         });
-        assert!(ask(&mut stand_in, &mut processor, START, BACKLOG).is_some(), "{name}");
-        let due = stand_in.demand_at().expect("it waits for credit");
+        assert!(ask(&mut controller_proxy, &mut processor, START, BACKLOG).is_some(), "{name}");
+        let due = controller_proxy.demand_at().expect("it waits for credit");
         let before = START + due.since(START).saturating_sub(Duration::from_us(3));
-        assert_eq!(stand_in.demand(before, BACKLOG + 1), None);
-        assert_eq!(stand_in.demand_at(), Some(due));
-        assert_eq!(stand_in.demand(due, BACKLOG + 1), None, "the law has not run");
-        let again = stand_in.demand_at().expect("the engine looks again");
+        assert_eq!(controller_proxy.demand(before, BACKLOG + 1), None);
+        assert_eq!(controller_proxy.demand_at(), Some(due));
+        assert_eq!(controller_proxy.demand(due, BACKLOG + 1), None, "the law has not run");
+        let again = controller_proxy.demand_at().expect("the engine looks again");
         assert!(due.is_before(again), "{name}");
         processor.run(10);
-        // Whatever makes the engine ask now: the law hears that its time has come.
-        assert!(ask(&mut stand_in, &mut processor, due, BACKLOG + 1).is_some(), "{name}");
-        assert!(stand_in.demand_at().is_some_and(|at| due.is_before(at)), "{name}");
+        // Whatever makes the engine ask now: the controller hears that its time has come.
+        assert!(ask(&mut controller_proxy, &mut processor, due, BACKLOG + 1).is_some(), "{name}");
+        assert!(controller_proxy.demand_at().is_some_and(|at| due.is_before(at)), "{name}");
     }
 }
 
 #[test]
 fn sent_bytes_alone_raise_an_event_once_they_suffice() {
     let log = Log::default();
-    let (mut stand_in, mut processor) = rig(Box::new(Scribe(log.clone())));
+    let (mut controller_proxy, mut processor) = rig(Box::new(Scribe(log.clone())));
     for packet in 0..65 {
         assert!(!processor.run(1), "packet {packet}");
-        stand_in.on_data(START, 1024, packet % 2 > 0);
+        controller_proxy.on_data(START, 1024, packet % 2 > 0);
         if packet < 63 {
             continue;
         }
@@ -369,29 +374,29 @@ fn a_law_ends_with_its_channel_and_an_index_is_used_again() {
     let log = Log::default();
     let mut processor = CongestionProcessor::new(2);
     let named = |processor: &CongestionProcessor| {
-        stand_in(Box::new(Scribe(log.clone())), (FlowId(1), MTU), processor.news(), START)
+        controller_proxy(Box::new(Scribe(log.clone())), (FlowId(1), MTU), processor.ready(), START)
     };
     let lines = || std::mem::take(&mut *log.0.lock().unwrap());
-    let (mut first, law) = named(&processor);
+    let (mut first, controller) = named(&processor);
     // What is told before it has arrived is told then.
     first.on_credit(START, 1);
     assert!(!processor.run(10));
-    processor.adopt(law);
+    processor.adopt(controller);
     assert_eq!(lines(), ["1 granted"]);
     // The next channel of that index comes before the end of the first is known, or after.
     drop(first);
-    let (mut second, law) = named(&processor);
+    let (mut second, controller) = named(&processor);
     second.on_credit(START, 2);
-    processor.adopt(law);
+    processor.adopt(controller);
     processor.run(10);
     assert_eq!(lines(), ["gone", "2 granted"]);
     drop(second);
-    let (third, law) = named(&processor);
+    let (third, controller) = named(&processor);
     processor.run(10);
     assert_eq!(lines(), ["gone"]);
     drop(third);
-    // It ended before its law had come.
-    processor.adopt(law);
+    // It ended before its controller had come.
+    processor.adopt(controller);
     assert_eq!(lines(), ["gone"]);
 }
 
@@ -423,11 +428,12 @@ impl CongestionControl for Adder {
     }
 }
 
-/// The law on a thread of its own receives every byte's event, and no more is spent than is there.
+/// The controller on a thread of its own receives every byte's event, and no more is spent than is
+/// there.
 #[test]
 fn a_law_on_a_thread_of_its_own_misses_nothing() {
     const ROUNDS: u64 = 60_000;
-    let (mut stand_in, mut processor) = rig(Box::new(Adder::default()));
+    let (mut controller_proxy, mut processor) = rig(Box::new(Adder::default()));
     let (over, mut acked, mut sent) = (AtomicBool::new(false), 0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -441,27 +447,27 @@ fn a_law_on_a_thread_of_its_own_misses_nothing() {
         });
         for round in 0..ROUNDS {
             let sample = AckSample { acked_bytes: round as u32, ..AckSample::default() };
-            stand_in.on_ack(&sample);
+            controller_proxy.on_ack(&sample);
             acked += round;
-            stand_in.on_sent(START, round as u32, 0);
+            controller_proxy.on_sent(START, round as u32, 0);
             sent += round;
             let left = (1 << 40) - sent;
-            let allowed = stand_in.allowance_bytes();
+            let allowed = controller_proxy.allowance_bytes();
             assert!(allowed <= left, "{allowed} of {left}");
         }
         over.store(true, Ordering::Release);
     });
-    assert_eq!(stand_in.window_bytes(), acked);
-    assert_eq!(stand_in.allowance_bytes(), (1 << 40) - sent);
+    assert_eq!(controller_proxy.window_bytes(), acked);
+    assert_eq!(controller_proxy.allowance_bytes(), (1 << 40) - sent);
 }
 
 #[test]
 fn channels_take_turns() {
     let mut processor = CongestionProcessor::new(3);
-    let news: Arc<News<_>> = processor.news().clone();
+    let ready: Arc<ReadyQueue<_>> = processor.ready().clone();
     for kind in [CongestionKind::Acknowledged, CongestionKind::Lost, CongestionKind::Credit] {
-        news.announce(FlowId(0), kind);
-        news.announce(FlowId(2), kind);
+        ready.mark(FlowId(0), kind);
+        ready.mark(FlowId(2), kind);
     }
     let order: Vec<_> = std::iter::from_fn(|| processor.run_one()).collect();
     assert_eq!(order, [0, 2, 0, 2, 0, 2]);

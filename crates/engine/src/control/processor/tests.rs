@@ -62,19 +62,19 @@ impl Scheduler for Scribe {
 fn rig(event_bytes: u32) -> (Arc<EventQueue>, Arc<RateRegisters>, Processor, Log) {
     let (queue, rates) = (Arc::new(EventQueue::new(4)), Arc::new(RateRegisters::new(4)));
     let log = Log::default();
-    let law = Box::new(Scribe(log.clone(), event_bytes));
-    let processor = Processor::new(law, queue.clone(), rates.clone());
+    let controller = Box::new(Scribe(log.clone(), event_bytes));
+    let processor = Processor::new(controller, queue.clone(), rates.clone());
     (queue, rates, processor, log)
 }
 
 fn tell(queue: &EventQueue, flow: u32, kind: Kind, value: u64) {
     queue.slot(FlowId(flow), kind).keep_latest(value);
-    queue.announce(FlowId(flow), kind);
+    queue.mark(FlowId(flow), kind);
 }
 
 fn sent(queue: &EventQueue, flow: u32, bytes: u64) {
     queue.slot(FlowId(flow), Kind::Transmit).accumulate_with(bytes, 1);
-    queue.announce(FlowId(flow), Kind::Transmit);
+    queue.mark(FlowId(flow), Kind::Transmit);
 }
 
 #[test]

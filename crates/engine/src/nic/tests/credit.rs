@@ -93,7 +93,7 @@ fn open_channel(pair: &mut Pair) -> &mut Channel {
 }
 
 fn allowed(pair: &mut Pair) -> u64 {
-    open_channel(pair).law().allowance_bytes()
+    open_channel(pair).controller().allowance_bytes()
 }
 
 /// Credit that the second NIC grants to the first.
@@ -223,7 +223,7 @@ fn pressure_is_reported_to_peers() {
     let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
         panic!("an open channel");
     };
-    let slowed = channel.law().pacing_bytes_per_second();
+    let slowed = channel.controller().pacing_bytes_per_second();
     let fresh = "cc=backpressure".parse::<PolicySpec>().unwrap().build(MTU);
     let free = fresh.congestion.pacing_bytes_per_second();
     assert!(slowed < free, "{slowed:?} {free:?}");
@@ -245,7 +245,7 @@ fn paced(peer: bool, own_queue: bool) -> Option<u64> {
     let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
         panic!("an open channel");
     };
-    channel.law().pacing_bytes_per_second()
+    channel.controller().pacing_bytes_per_second()
 }
 
 #[test]

@@ -4,25 +4,25 @@ use super::*;
 use crate::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 
 /// Sets each flow's rate and turn by its weight, or by chance.
-struct Law {
+struct TestScheduler {
     rate_per_weight: u64,
     quantum: u32,
     chance: Option<Random>,
     shares: Vec<Share>,
 }
 
-impl Law {
-    fn rates(rate_per_weight: u64) -> Box<Law> {
-        Box::new(Law { rate_per_weight, quantum: 0, chance: None, shares: Vec::new() })
+impl TestScheduler {
+    fn rates(rate_per_weight: u64) -> Box<TestScheduler> {
+        Box::new(TestScheduler { rate_per_weight, quantum: 0, chance: None, shares: Vec::new() })
     }
 
-    fn turns(quantum: u32) -> Box<Law> {
-        Box::new(Law { rate_per_weight: 0, quantum, chance: None, shares: Vec::new() })
+    fn turns(quantum: u32) -> Box<TestScheduler> {
+        Box::new(TestScheduler { rate_per_weight: 0, quantum, chance: None, shares: Vec::new() })
     }
 
-    fn chance(seed: u64) -> Box<Law> {
+    fn chance(seed: u64) -> Box<TestScheduler> {
         let chance = Some(Random::new(seed));
-        Box::new(Law { rate_per_weight: 1, quantum: 1, chance, shares: Vec::new() })
+        Box::new(TestScheduler { rate_per_weight: 1, quantum: 1, chance, shares: Vec::new() })
     }
 
     fn set(&mut self, flow: FlowId, rates: &RateRegisters) {
@@ -40,7 +40,7 @@ impl Law {
     }
 }
 
-impl Scheduler for Law {
+impl Scheduler for TestScheduler {
     fn name(&self) -> &'static str {
         "test"
     }
@@ -137,7 +137,7 @@ fn every_flow_is_paced_at_its_dequeue_rate() {
     let (mut pair, jetties) = weighted(&weights);
     // 1 Mb/s, 80 Mb/s and 8 Gb/s.
     let now = pair.now;
-    pair.nics[0].set_scheduler(now, Some(Law::rates(125_000)));
+    pair.nics[0].set_scheduler(now, Some(TestScheduler::rates(125_000)));
     for &jetty in &jetties {
         for id in 0..50 {
             write(&mut pair, jetty, id, 10_000_000);
@@ -161,7 +161,7 @@ fn flows_share_the_wire_by_their_quantum_whatever_their_messages_are() {
     let sizes = [200, 1_000_000, 3000, 70_000];
     let (mut pair, jetties) = weighted(&weights);
     let now = pair.now;
-    pair.nics[0].set_scheduler(now, Some(Law::turns(16 * 1024)));
+    pair.nics[0].set_scheduler(now, Some(TestScheduler::turns(16 * 1024)));
     let mut next = 0;
     for _ in 0..400 {
         for (&jetty, size) in jetties.iter().zip(sizes) {
@@ -189,7 +189,7 @@ fn flows_share_the_wire_by_their_quantum_whatever_their_messages_are() {
 #[test]
 fn flow_that_begins_does_not_wait_for_the_turns_of_others() {
     let (mut pair, jetties) = weighted(&[1, 1]);
-    pair.nics[0].set_scheduler(pair.now, Some(Law::turns(1 << 20)));
+    pair.nics[0].set_scheduler(pair.now, Some(TestScheduler::turns(1 << 20)));
     for id in 0..20 {
         write(&mut pair, jetties[0], id, 1_000_000);
     }
@@ -207,7 +207,7 @@ fn flow_that_begins_does_not_wait_for_the_turns_of_others() {
 #[test]
 fn flow_that_has_had_its_turn_does_not_wait_for_flows_that_end_and_begin_again() {
     let (mut pair, jetties) = weighted(&[1, 1, 1]);
-    pair.nics[0].set_scheduler(pair.now, Some(Law::turns(2000)));
+    pair.nics[0].set_scheduler(pair.now, Some(TestScheduler::turns(2000)));
     // A data packet takes the wire longer than half the time after which a flow ends.
     let packet_time = Duration::from_ms(6);
     write(&mut pair, jetties[0], 100, 4000);
@@ -239,7 +239,7 @@ fn without_a_scheduler_long_messages_win() {
 fn answers_to_reads_are_paced_by_the_target() {
     let (mut pair, _) = weighted(&[]);
     let now = pair.now;
-    pair.nics[1].set_scheduler(now, Some(Law::rates(12_500_000)));
+    pair.nics[1].set_scheduler(now, Some(TestScheduler::rates(12_500_000)));
     let remote = pair.remote();
     for id in 0..20 {
         pair.post(id, Work::Read { remote }, 1_000_000);
@@ -257,7 +257,7 @@ fn answers_to_reads_are_paced_by_the_target() {
 fn a_flow_whose_messages_are_taken_back_after_its_turn_ends_in_order() {
     let (mut pair, jetties) = weighted(&[1, 1, 1]);
     let now = pair.now;
-    pair.nics[0].set_scheduler(now, Some(Law::turns(1000)));
+    pair.nics[0].set_scheduler(now, Some(TestScheduler::turns(1000)));
     for round in 0..50 {
         for (id, &jetty) in (0..).zip(&jetties) {
             write(&mut pair, jetty, 10 * round + id, 20_000);
@@ -274,7 +274,7 @@ fn a_flow_whose_messages_are_taken_back_after_its_turn_ends_in_order() {
 fn a_flow_without_work_ends() {
     let (mut pair, jetties) = weighted(&[1, 1]);
     let now = pair.now;
-    pair.nics[0].set_scheduler(now, Some(Law::rates(u64::MAX / 2)));
+    pair.nics[0].set_scheduler(now, Some(TestScheduler::rates(u64::MAX / 2)));
     write(&mut pair, jetties[0], 1, 100);
     write(&mut pair, jetties[1], 2, 10_000_000);
     pair.settle(|_, _| false);
@@ -298,14 +298,14 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         let mut posted = 0;
         for round in 0..8 {
             for n in 0..2 {
-                let law: Option<Box<dyn Scheduler>> = match random.number() % 5 {
+                let controller: Option<Box<dyn Scheduler>> = match random.number() % 5 {
                     0 => None,
-                    1 => Some(Law::turns(1 + (random.number() % 100_000) as u32)),
-                    2 => Some(Law::rates(1_000_000 << (random.number() % 10))),
-                    _ => Some(Law::chance(random.number())),
+                    1 => Some(TestScheduler::turns(1 + (random.number() % 100_000) as u32)),
+                    2 => Some(TestScheduler::rates(1_000_000 << (random.number() % 10))),
+                    _ => Some(TestScheduler::chance(random.number())),
                 };
                 let now = pair.now;
-                pair.nics[n].set_scheduler(now, law);
+                pair.nics[n].set_scheduler(now, controller);
             }
             for _ in 0..4 {
                 let jetty = jetties[(random.number() % 3) as usize];
@@ -321,7 +321,7 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         }
         let now = pair.now;
         for nic in &mut pair.nics {
-            nic.set_scheduler(now, Some(Law::rates(1_000_000_000)));
+            nic.set_scheduler(now, Some(TestScheduler::rates(1_000_000_000)));
         }
         pair.settle(|_, _| random.number().is_multiple_of(20));
         // Those of the READs are in the queue that the pair came with.
@@ -392,7 +392,7 @@ fn flow_that_begins_after_a_hint_receives_it() {
 fn message_that_finds_no_receive_lets_others_of_its_flow_pass() {
     let mut pair = Pair::new(0, 1);
     // Between two packets of the flow the time comes to try a refused one again.
-    pair.nics[0].set_scheduler(pair.now, Some(Law::rates(10_000_000)));
+    pair.nics[0].set_scheduler(pair.now, Some(TestScheduler::rates(10_000_000)));
     let (remote, target) = (pair.remote(), named(pair.jetties[1].value()));
     let order = OrderRequest {
         tag: fairway_wire::Tag::Mo,

@@ -40,7 +40,7 @@ fn late_departures(burst_packets: u32, times: usize, late: Duration) -> Vec<(u64
     else {
         panic!("an open channel");
     };
-    channel.set_law(Box::new(Paced { burst_packets }));
+    channel.set_controller(Box::new(Paced { burst_packets }));
     channel.set_round_trip(Duration::from_us(40));
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 64 * MTU);
@@ -90,7 +90,7 @@ fn pause_without_packets_earns_no_burst() {
     else {
         panic!("an open channel");
     };
-    channel.set_law(Box::new(Paced { burst_packets: 0 }));
+    channel.set_controller(Box::new(Paced { burst_packets: 0 }));
     channel.set_round_trip(Duration::from_us(400));
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, MTU);
@@ -107,8 +107,8 @@ fn pause_without_packets_earns_no_burst() {
 }
 
 /// Turns of 20 ms that a WRITE of 4 MB takes between hosts that wait for a core as long.
-fn turns_of_busy_hosts(law: &str) -> u32 {
-    let mut pair = Pair::with_policy(1, 4, Profile::default(), 64, &law.parse().unwrap());
+fn turns_of_busy_hosts(controller: &str) -> u32 {
+    let mut pair = Pair::with_policy(1, 4, Profile::default(), 64, &controller.parse().unwrap());
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 4 << 20);
     for turn in 1..20_000 {
@@ -133,9 +133,9 @@ fn turns_of_busy_hosts(law: &str) -> u32 {
 #[test]
 fn busy_hosts_send_more_than_a_packet_in_a_turn() {
     // 4,096 packets: one in each turn would take more than a minute.
-    for law in ["cc=cubic", "cc=timely", "cc=swift"] {
-        let turns = turns_of_busy_hosts(law);
-        assert!(turns < 120, "{law}: {turns}");
+    for controller in ["cc=cubic", "cc=timely", "cc=swift"] {
+        let turns = turns_of_busy_hosts(controller);
+        assert!(turns < 120, "{controller}: {turns}");
     }
 }
 
@@ -169,7 +169,7 @@ fn pace_of_a_window_does_not_hold_packets_back_while_nothing_is_in_flight() {
         else {
             panic!("an open channel");
         };
-        channel.set_law(Box::new(Crawling { is_window }));
+        channel.set_controller(Box::new(Crawling { is_window }));
         let remote = pair.remote();
         pair.post(1, Work::Write { remote }, 10 * MTU);
         // Every packet is acknowledged in the microsecond in which it leaves.

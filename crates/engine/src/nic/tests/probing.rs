@@ -165,7 +165,7 @@ fn round_trip_beyond_that_of_a_probe_is_host_delay() {
     let EntryState::Open(channel) = &mut pair.nics[0].entries[index].state else {
         panic!("an open channel");
     };
-    channel.set_law(Box::new(Split(part.clone())));
+    channel.set_controller(Box::new(Split(part.clone())));
     let write = |pair: &mut Pair, takes: u64| {
         let remote = pair.remote();
         pair.post(1, Work::Write { remote }, 100);

@@ -9,8 +9,8 @@ use crate::policy::{FlowId, PathView};
 fn traced(room: u32, lose: u64, policy: &str) -> (Pair, Vec<TraceRecord>, u64) {
     let policy: PolicySpec = policy.parse().unwrap();
     let mut pair = Pair::with_policy(9, 4, Profile::default(), 64, &policy);
-    let law = policy.scheduler_of_nic(pair.nics[0].limits().flows);
-    pair.nics[0].set_scheduler(pair.now, law);
+    let controller = policy.scheduler_of_nic(pair.nics[0].limits().flows);
+    pair.nics[0].set_scheduler(pair.now, controller);
     pair.nics[0].set_trace(pair.now, room);
     let remote = pair.remote();
     (0..5).for_each(|id| pair.post(id, Work::Write { remote }, 200_000));

@@ -8,20 +8,20 @@ fn a_flow_stands_in_it_once() {
     let queue = EventQueue::new(3);
     for flow in [2, 0, 2, 2, 0] {
         queue.slot(FlowId(flow), Kind::Transmit).accumulate(10);
-        queue.announce(FlowId(flow), Kind::Transmit);
+        queue.mark(FlowId(flow), Kind::Transmit);
     }
-    queue.announce(FlowId(0), Kind::Hint);
-    let (flow, kinds) = queue.news().pop().unwrap();
+    queue.mark(FlowId(0), Kind::Hint);
+    let (flow, kinds) = queue.ready().pop().unwrap();
     assert_eq!(flow, FlowId(2));
     assert_eq!(kinds, Kinds::new(1 << Kind::Transmit as u32));
-    let (flow, kinds) = queue.news().pop().unwrap();
+    let (flow, kinds) = queue.ready().pop().unwrap();
     assert_eq!(flow, FlowId(0));
     assert!(kinds.has(Kind::Transmit) && kinds.has(Kind::Hint) && !kinds.has(Kind::Life));
-    assert_eq!(queue.news().pop(), None);
-    assert!(queue.news().is_empty());
-    queue.announce(FlowId(2), Kind::Life);
-    assert!(!queue.news().is_empty());
-    assert_eq!(queue.news().pop().unwrap().0, FlowId(2));
+    assert_eq!(queue.ready().pop(), None);
+    assert!(queue.ready().is_empty());
+    queue.mark(FlowId(2), Kind::Life);
+    assert!(!queue.ready().is_empty());
+    assert_eq!(queue.ready().pop().unwrap().0, FlowId(2));
 }
 
 #[test]
@@ -29,12 +29,12 @@ fn all_flows_at_once_find_room_again_and_again() {
     let queue = EventQueue::new(64);
     for _ in 0..100 {
         for flow in 0..64 {
-            queue.announce(FlowId(flow), Kind::Transmit);
+            queue.mark(FlowId(flow), Kind::Transmit);
         }
         for flow in 0..64 {
-            assert_eq!(queue.news().pop().unwrap().0, FlowId(flow));
+            assert_eq!(queue.ready().pop().unwrap().0, FlowId(flow));
         }
-        assert_eq!(queue.news().pop(), None);
+        assert_eq!(queue.ready().pop(), None);
     }
 }
 
@@ -50,7 +50,7 @@ fn no_news_stays_behind_between_threads() {
             let mut total = 0;
             loop {
                 let last = over.load(Ordering::Acquire);
-                while let Some((flow, _)) = queue.news().pop() {
+                while let Some((flow, _)) = queue.ready().pop() {
                     let slot = queue.slot(flow, Kind::Transmit);
                     let cursor = &mut cursors[flow.index()];
                     if let Some(seen) = slot.peek(cursor) {
@@ -66,7 +66,7 @@ fn no_news_stays_behind_between_threads() {
         for round in 0..ROUNDS {
             let flow = FlowId((round * 7 % u64::from(FLOWS)) as u32);
             queue.slot(flow, Kind::Transmit).accumulate(round);
-            queue.announce(flow, Kind::Transmit);
+            queue.mark(flow, Kind::Transmit);
         }
         over.store(true, Ordering::Release);
         consumer.join().unwrap()

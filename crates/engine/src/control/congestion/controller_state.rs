@@ -1,4 +1,4 @@
-//! What a stand-in and its law share: slots one way, registers the other.
+//! What a stand-in and its controller share: slots one way, registers the other.
 
 use super::CongestionKind;
 use crate::control::slot::Slot;
@@ -13,7 +13,7 @@ const BLOCKED: u64 = 1 << 63;
 
 /// Of one channel. Every field has one writer.
 #[derive(Debug, Default)]
-pub(super) struct Cell {
+pub(super) struct ControllerState {
     /// By kind of event: what came together.
     pub(super) slots: [Slot; CongestionKind::COUNT],
     /// The rest of what acknowledgements told. Written before the slot is.
@@ -44,7 +44,7 @@ pub(super) struct AckParts {
     pub(super) rest: AtomicU32,
 }
 
-/// What the law has decided.
+/// What the controller has decided.
 #[derive(Debug, Default)]
 struct Registers {
     window: AtomicU64,
@@ -65,26 +65,26 @@ struct Registers {
     handled: AtomicU32,
 }
 
-impl Cell {
+impl ControllerState {
     pub(super) fn slot(&self, kind: CongestionKind) -> &Slot {
         &self.slots[kind as usize]
     }
 
-    // ---- for the law ----
+    // ---- for the controller ----
 
-    /// Writes what the law says now.
-    pub(super) fn publish(&self, law: &dyn CongestionControl, permits: bool) {
+    /// Writes what the controller says now.
+    pub(super) fn publish(&self, controller: &dyn CongestionControl, permits: bool) {
         let registers = &self.registers;
-        registers.window.store(law.window_bytes(), Ordering::Relaxed);
-        let rate = law.pacing_bytes_per_second().unwrap_or(UNPACED);
+        registers.window.store(controller.window_bytes(), Ordering::Relaxed);
+        let rate = controller.pacing_bytes_per_second().unwrap_or(UNPACED);
         registers.rate.store(rate, Ordering::Relaxed);
-        registers.burst.store(law.pacing_burst_bytes(), Ordering::Relaxed);
-        registers.chunk.store(law.chunk_bytes(u64::from(u32::MAX)), Ordering::Relaxed);
+        registers.burst.store(controller.pacing_burst_bytes(), Ordering::Relaxed);
+        registers.chunk.store(controller.chunk_bytes(u64::from(u32::MAX)), Ordering::Relaxed);
         registers.permits.store(permits, Ordering::Relaxed);
-        let at = law.demand_at();
+        let at = controller.demand_at();
         registers.demand_at.store(at.map_or(0, Instant::as_ps), Ordering::Relaxed);
         registers.has_demand_at.store(at.is_some(), Ordering::Relaxed);
-        registers.allowance.store(law.allowance_bytes(), Ordering::Relaxed);
+        registers.allowance.store(controller.allowance_bytes(), Ordering::Relaxed);
     }
 
     /// `spent` bytes in all were taken into account in the allowance that was just published. (It

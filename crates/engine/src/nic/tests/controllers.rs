@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Where the laws of both ends run.
+/// Where the controllers of both ends run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Home {
     Direct,
@@ -75,9 +75,9 @@ fn the_law_of_a_channel_that_has_gone_is_dropped() {
     let spec: PolicySpec = "cc=swift".parse().unwrap();
     let mut processors = Vec::new();
     let mut pair = Pair::with_homes(1, &spec, |nic| processors.push(nic.detach_congestion()));
-    let law = pair.nics[0].poll_law().unwrap();
-    assert!(pair.nics[0].poll_law().is_none());
-    processors[0].adopt(law);
+    let controller = pair.nics[0].poll_controller().unwrap();
+    assert!(pair.nics[0].poll_controller().is_none());
+    processors[0].adopt(controller);
     assert_eq!(alloc::format!("{:?}", processors[0]).find("1 laws"), Some(20));
     let channel = pair.channels[0];
     pair.nics[0].close_channel(pair.now, channel).unwrap();

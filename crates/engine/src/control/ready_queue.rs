@@ -33,7 +33,7 @@ impl<K: EventKind> Kinds<K> {
 /// Owners with news, in the order in which they came to have some. Each stands in it once, however
 /// much comes. An owner is a flow, or whatever else is told apart by a dense number.
 #[derive(Debug)]
-pub struct News<K> {
+pub struct ReadyQueue<K> {
     /// By owner: kinds with news. An owner is in the ring if there are any.
     pending: Box<[AtomicU32]>,
     ring: Box<[AtomicU32]>,
@@ -43,13 +43,13 @@ pub struct News<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-impl<K: EventKind> News<K> {
+impl<K: EventKind> ReadyQueue<K> {
     /// For owners 0 to `owners` - 1.
-    pub fn new(owners: u32) -> News<K> {
+    pub fn new(owners: u32) -> ReadyQueue<K> {
         // An owner gets in again only after its bits were taken, and its place is free by then.
         let places = (owners as usize).max(1).next_power_of_two();
         let zeros = |count: usize| (0..count).map(|_| AtomicU32::new(0)).collect();
-        News {
+        ReadyQueue {
             pending: zeros(owners as usize),
             ring: zeros(places),
             added: AtomicU32::new(0),
@@ -68,7 +68,7 @@ impl<K: EventKind> News<K> {
     /// # Panics
     /// If there is no such owner.
     #[inline]
-    pub fn announce(&self, owner: FlowId, kind: K) {
+    pub fn mark(&self, owner: FlowId, kind: K) {
         let bit = 1 << kind.index();
         // Always written: the thread that takes the bits sees what was added to the slot before. A
         // bit that is only looked at may be one that the consumer has taken and not yet acted upon.
