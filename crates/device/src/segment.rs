@@ -202,7 +202,7 @@ impl Segments {
     ///
     /// # Panics
     /// If there is no reference.
-    pub fn let_go(&mut self, index: u32) -> bool {
+    pub fn release(&mut self, index: u32) -> bool {
         if index == NOWHERE {
             return false;
         }

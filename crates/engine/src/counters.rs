@@ -46,9 +46,9 @@ pub struct Counters {
     /// Of those told of, those whose sender asks to slow down.
     pub pressure_heard: u64,
     /// Data packets sent without an address, because the receiver knew it.
-    pub learned_sent: u64,
+    pub continuation_packets_sent: u64,
     /// Header bytes those did without.
-    pub learned_bytes_saved: u64,
+    pub continuation_bytes_saved: u64,
     /// Packets declared lost.
     pub lost: u64,
     /// Of those, packets that arrived after all before they were resent.

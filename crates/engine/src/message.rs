@@ -373,10 +373,11 @@ impl Message {
         }
     }
 
-    /// What a packet of the message says; `learned`: the receiver knows where the message starts.
-    pub(crate) fn operation(&self, learned: bool, profile: &Profile) -> Operation {
+    /// What a packet of the message says; `start_known`: the receiver knows where the message
+    /// starts.
+    pub(crate) fn operation(&self, start_known: bool, profile: &Profile) -> Operation {
         match self.notice {
-            None => self.body.operation(self.local.length, learned, profile),
+            None => self.body.operation(self.local.length, start_known, profile),
             Some(Notice::Abandoned) => Operation::Abandon,
             Some(Notice::PutsOver { through }) => {
                 let mailbox = self.put().mailbox.address;

@@ -396,7 +396,7 @@ impl Nic {
     fn feed(&mut self) {
         while let Some(index) = self.shared.schedule.pop_fed() {
             if let Some(channel) = channel_at(&mut self.entries, index) {
-                channel.fed(&mut self.shared.schedule);
+                channel.unblock(&mut self.shared.schedule);
             }
         }
     }

@@ -161,8 +161,8 @@ impl Puts {
     /// Takes note, in a put that is about to be sent, of whether everything before it is over; and
     /// if not, of whether something of it may be waiting. If room were kept for one that waits,
     /// what it waits for could need that room.
-    pub(crate) fn note_standing(&self, message: &mut Message, index: Index<Message>) {
-        let standing = match self.streams.find(&Self::key(message)) {
+    pub(crate) fn note_order(&self, message: &mut Message, index: Index<Message>) {
+        let status = match self.streams.find(&Self::key(message)) {
             None => (true, false),
             Some(at) => {
                 let stream = &self.streams[at];
@@ -171,7 +171,7 @@ impl Puts {
             }
         };
         let put = message.put_mut();
-        (put.is_oldest, put.follows) = standing;
+        (put.is_oldest, put.follows) = status;
     }
 
     /// A put is over. Its receiver has taken note of its number, or else (`unnoted`) may keep room

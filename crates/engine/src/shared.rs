@@ -94,7 +94,7 @@ impl Shared {
                 channel: crate::ChannelId::UNKNOWN,
                 remote_jetty: JettyId::default(),
             });
-            self.let_go(receive.segment);
+            self.release(receive.segment);
         }
     }
 
@@ -103,7 +103,7 @@ impl Shared {
         let receive = self.jetties.remove_receive(index);
         let queue = self.jetties.receive_queue(completion.jetty);
         self.queues.of_jetty(queue).push(Completion { id: receive.id, ..completion });
-        self.let_go(receive.segment);
+        self.release(receive.segment);
     }
 
     /// An operation of ours is done, or never will be. It is reported, now or in its turn.
@@ -194,7 +194,7 @@ impl Shared {
             queue.push(completion);
         }
         if has_memory {
-            self.let_go(segment);
+            self.release(segment);
         }
         if !success && let Some(state) = self.jetties.take_fault(id, status) {
             self.events.push_back(Event::JettyFault { jetty: id, status, state });
@@ -247,8 +247,8 @@ impl Shared {
     }
 
     /// Drops a reference to a segment, and says so if that released it.
-    pub(crate) fn let_go(&mut self, segment: u32) {
-        if self.segments.let_go(segment) {
+    pub(crate) fn release(&mut self, segment: u32) {
+        if self.segments.release(segment) {
             self.events.push_back(Event::SegmentReleased { segment: SegmentId::new(segment) });
         }
     }

@@ -93,7 +93,7 @@ impl Limits {
             line("slot table entry", size_of::<u32>(), hosts * slots, false),
             line(
                 "withheld packet",
-                size_of::<crate::channel::WithheldPacket>(),
+                size_of::<crate::channel::BlockedAck>(),
                 hosts * u64::from(self.withheld),
                 false,
             ),

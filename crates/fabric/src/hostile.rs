@@ -117,7 +117,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
             psn: last.plus(random.below(20) as u32),
             index: 0,
             last: true,
-            operation: Operation::Learned,
+            operation: Operation::Continuation,
             ..any_data(random)
         }),
         _ => Packet::Data(Data {
@@ -159,7 +159,7 @@ fn carries_payload(operation: &Operation) -> bool {
             | Operation::WriteImmediate { .. }
             | Operation::Send { .. }
             | Operation::SendImmediate { .. }
-            | Operation::Learned
+            | Operation::Continuation
             | Operation::ReadResponse
             | Operation::Put(_)
     )
@@ -198,7 +198,7 @@ fn any_data(random: &mut Random) -> Data {
             1 => Operation::WriteImmediate { access, target, immediate },
             2 => Operation::Send { target, length },
             3 => Operation::SendImmediate { target, length, immediate },
-            4 => Operation::Learned,
+            4 => Operation::Continuation,
             5 => Operation::Read { access },
             6 => Operation::ReadResponse,
             7 => Operation::Atomic {
@@ -266,7 +266,7 @@ fn any_ack(random: &mut Random) -> Ack {
     Ack {
         cumulative: Psn::new(random.number() as u32),
         echo: Psn::new(random.number() as u32),
-        learned: Msn::new(random.number() as u32),
+        start_known: Msn::new(random.number() as u32),
         echo_delay: random.number() as u16,
         window: random.number() as u16,
         marks: random.number() as u8,
@@ -320,7 +320,7 @@ fn any_packet(random: &mut Random) -> Packet {
             let mut data = any_data(random);
             let plain = matches!(
                 data.operation,
-                Operation::Learned
+                Operation::Continuation
                     | Operation::ReadResponse
                     | Operation::AtomicResponse { .. }
                     | Operation::Done { .. }

@@ -114,7 +114,7 @@ fn operation_summary(operation: &Operation) -> String {
         Operation::SendImmediate { length, target, .. } => {
             format!("SEND_IMM {length} bytes to {}", target.jetty.value())
         }
-        Operation::Learned => String::from("LEARNED"),
+        Operation::Continuation => String::from("START_KNOWN"),
         Operation::Read { access } => format!("READ {} bytes", { access.length }),
         Operation::ReadResponse => String::from("RESPONSE"),
         Operation::Done { refusal: None, .. } => String::from("DONE"),
@@ -127,8 +127,8 @@ fn ack_summary(ack: &Ack) -> String {
     if ack.flags.contains(AckFlags::ECHO) {
         text += &format!(" echo {}", ack.echo.value());
     }
-    if ack.flags.contains(AckFlags::LEARNED) {
-        text += &format!(" learned {}", ack.learned.value());
+    if ack.flags.contains(AckFlags::START_KNOWN) {
+        text += &format!(" learned {}", ack.start_known.value());
     }
     if ack.flags.contains(AckFlags::SELECTIVE) {
         let map: Vec<String> = ack.sack.bitmap.iter().map(|word| format!("{word:x}")).collect();

@@ -392,13 +392,13 @@ fn a_known_start_is_not_sent_again() {
     pair.complete(0, LONG, &mut fine);
     let counters = pair.drivers[0].device().counters();
     assert_eq!(counters.data_sent, 1024);
-    let learned = pair.log.iter().filter(
-        |(_, packet)| matches!(packet, Packet::Data(data) if data.operation == Operation::Learned),
+    let start_known = pair.log.iter().filter(
+        |(_, packet)| matches!(packet, Packet::Data(data) if data.operation == Operation::Continuation),
     );
-    assert_eq!(learned.count() as u64, counters.learned_sent);
-    assert_eq!(counters.learned_bytes_saved, 20 * counters.learned_sent);
+    assert_eq!(start_known.count() as u64, counters.continuation_packets_sent);
+    assert_eq!(counters.continuation_bytes_saved, 20 * counters.continuation_packets_sent);
     // All but about one round trip's worth go without an address.
-    assert!(counters.learned_sent > 900, "{}", counters.learned_sent);
+    assert!(counters.continuation_packets_sent > 900, "{}", counters.continuation_packets_sent);
 }
 
 #[test]

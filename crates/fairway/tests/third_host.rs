@@ -418,7 +418,7 @@ fn forged_writes_and_stores_change_no_memory() {
                 let write = Operation::Write { access };
                 target.forge(forger, &datagram(number.into(), write), &payload);
                 target.forge(forger, &data(psn, 0, write), &payload);
-                target.forge(forger, &data(psn, number as u8, Operation::Learned), &payload);
+                target.forge(forger, &data(psn, number as u8, Operation::Continuation), &payload);
             }
         },
     );
@@ -454,7 +454,7 @@ fn forged_acknowledgements_stall_nothing() {
                 let ack = Packet::Ack(Ack {
                     cumulative: psn,
                     echo: psn,
-                    learned: Msn::new(0),
+                    start_known: Msn::new(0),
                     echo_delay: 0,
                     window: 4096,
                     marks: 0,
@@ -493,7 +493,7 @@ fn garbage_from_any_address_lies_in_no_memory() {
             }
             // As long as the client's packets, from its address, and with their first bytes.
             let mut garbage = [MARK[0]; 1400];
-            let packet = data(Psn::new(0), 0, Operation::Learned);
+            let packet = data(Psn::new(0), 0, Operation::Continuation);
             let header = encode(&target.route, &packet, 1400 - MAX_HEADER, &mut garbage);
             for length in [header + 64, 1400] {
                 forger.send(target.client, target.server, &garbage[..length]);

@@ -157,10 +157,10 @@ impl Shared {
         }
     }
 
-    fn let_go(&mut self, list: &ScatterList) {
+    fn release(&mut self, list: &ScatterList) {
         for range in list.ranges() {
             let segment = range.segment.number();
-            if self.segments.let_go(segment) {
+            if self.segments.release(segment) {
                 self.events.push_back(Event::SegmentReleased { segment: SegmentId::new(segment) });
             }
         }
@@ -226,7 +226,7 @@ impl Shared {
         let send = self.sends[index];
         self.sends.remove(index);
         if !send.faulty {
-            self.let_go(&send.local);
+            self.release(&send.local);
         }
         if !send.signaled && status == Status::Success {
             return;
@@ -282,7 +282,7 @@ impl Shared {
         let receive = self.receives[index];
         self.receives.remove(index);
         if !receive.faulty {
-            self.let_go(&receive.local);
+            self.release(&receive.local);
         }
         self.push(queue, Completion { id: receive.id, ..completion });
     }
@@ -292,7 +292,7 @@ impl Shared {
         let receive = self.receives[index];
         self.receives.remove(index);
         if !receive.faulty {
-            self.let_go(&receive.local);
+            self.release(&receive.local);
         }
     }
 
@@ -301,7 +301,7 @@ impl Shared {
         let send = self.sends[index];
         self.sends.remove(index);
         if !send.faulty {
-            self.let_go(&send.local);
+            self.release(&send.local);
         }
     }
 

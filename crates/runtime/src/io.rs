@@ -128,7 +128,7 @@ impl<C: Companion> Outbox<C> {
     }
 
     /// The acknowledgement that was held, unless it may go on waiting.
-    pub(crate) fn let_go(&mut self, now: Instant) -> Option<C::Held> {
+    pub(crate) fn release(&mut self, now: Instant) -> Option<C::Held> {
         let lone = self.bound_for.is_none() && self.runs == 0;
         if self.may_hold_ack && lone && self.held.is_some() {
             self.ack_deadline.get_or_insert(now + ANSWER_WITHIN);

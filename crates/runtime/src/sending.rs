@@ -43,7 +43,7 @@ pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) ->
         }
     }
     io.outbox.unfinished |= io.outbox.packets >= P::SENT_MAX;
-    if let Some(held) = io.outbox.let_go(now)
+    if let Some(held) = io.outbox.release(now)
         && !protocol.add_held(io, now, held)
     {
         return true;

@@ -56,13 +56,13 @@ fn wire_times() -> (u64, u64) {
     let ack = Packet::Ack(Ack {
         cumulative: Psn::new(0),
         echo: Psn::new(0),
-        learned: Msn::new(0),
+        start_known: Msn::new(0),
         echo_delay: 0,
         window: 0,
         marks: 0,
         duplicates: 0,
         hint: 0,
-        flags: AckFlags::ECHO.with(AckFlags::LEARNED),
+        flags: AckFlags::ECHO.with(AckFlags::START_KNOWN),
         sack: Sack::default(),
     });
     let bytes = |packet| header_len(packet) as u64 + u64::from(FRAME_BYTES);

@@ -25,7 +25,7 @@ fn main() {
         token_value: 0xacfe,
     };
     let write = |psn| data(psn, Operation::Write { access });
-    let learned = |psn| data(psn, Operation::Learned);
+    let continuation = |psn| data(psn, Operation::Continuation);
     let target = Target { jetty: JettyId::new(3), token_value: 0xacfe, hint: 0 };
     let send = |psn| data(psn, Operation::Send { target, length: 64 });
     let response = |psn| data(psn, Operation::ReadResponse);
@@ -40,7 +40,7 @@ fn main() {
         "packet", "bytes", "encode ns", "decode ns", "check ns"
     );
     report("write", &write);
-    report("learned", &learned);
+    report("learned", &continuation);
     report("send", &send);
     report("read response", &response);
     report("ordered write", &ordered);
@@ -130,7 +130,7 @@ fn ack(psn: u32, flags: AckFlags) -> Packet {
     Packet::Ack(Ack {
         cumulative: Psn::new(psn),
         echo: Psn::new(psn + 3),
-        learned: Msn::new(psn / 64),
+        start_known: Msn::new(psn / 64),
         echo_delay: 5,
         window: 4096,
         marks: 0,

@@ -69,7 +69,7 @@ pub struct Data {
     /// This is the last packet of its message (TPOpcode b7).
     pub last: bool,
     /// What the transaction asks of the order; [`Order::NONE`] in responses and in
-    /// [`Operation::Learned`].
+    /// [`Operation::Continuation`].
     pub order: Order,
     /// What it asks for.
     pub operation: Operation,
@@ -184,7 +184,7 @@ pub enum Operation {
     },
     /// A further packet of a WRITE, SEND or PUT whose start the receiver has said it knows: it
     /// carries neither address nor token (ORNIC §3.2).
-    Learned,
+    Continuation,
     /// Ask for remote memory.
     Read {
         /// What to read.
@@ -419,8 +419,8 @@ pub struct Ack {
     pub cumulative: Psn,
     /// If [`AckFlags::ECHO`]: the data packet that arrived last before this was sent.
     pub echo: Psn,
-    /// If [`AckFlags::LEARNED`]: the newest message whose start the receiver knows.
-    pub learned: Msn,
+    /// If [`AckFlags::START_KNOWN`]: the newest message whose start the receiver knows.
+    pub start_known: Msn,
     /// Time from the echoed packet's arrival to this packet's departure, in units of
     /// [`ECHO_DELAY_UNIT_NS`], saturating.
     pub echo_delay: u16,
@@ -445,8 +445,8 @@ pub struct AckFlags(u8);
 impl AckFlags {
     /// `echo` and `echo_delay` are valid.
     pub const ECHO: AckFlags = AckFlags(1);
-    /// `learned` is valid.
-    pub const LEARNED: AckFlags = AckFlags(2);
+    /// `start_known` is valid.
+    pub const START_KNOWN: AckFlags = AckFlags(2);
     /// `sack` is valid (the packet is a TPSACK).
     pub const SELECTIVE: AckFlags = AckFlags(4);
     /// The sender of this wants an acknowledgement back: a probe or keep-alive.

@@ -119,7 +119,7 @@ fn request() -> impl Strategy<Value = Operation> {
 /// The operations that never do.
 fn unordered() -> impl Strategy<Value = Operation> {
     prop_oneof![
-        Just(Operation::Learned),
+        Just(Operation::Continuation),
         Just(Operation::ReadResponse),
         any::<u64>().prop_map(|value| Operation::AtomicResponse { value }),
         (proptest::option::of(refusal()), any::<u16>())
@@ -200,7 +200,7 @@ pub fn ack() -> impl Strategy<Value = Ack> {
         Ack {
             cumulative: numbers.0,
             echo: numbers.1,
-            learned: numbers.2,
+            start_known: numbers.2,
             echo_delay: numbers.3,
             window: numbers.4,
             marks: bytes.0,

@@ -59,7 +59,7 @@ pub(crate) struct Packets {
     pub(crate) duplicate: u64,
     pub(crate) acks: u64,
     /// Data packets that left their address out, because the receiver knew it.
-    pub(crate) learned: u64,
+    pub(crate) continuation_packets: u64,
     /// Header bytes those did without.
     pub(crate) saved_bytes: u64,
     /// Unreliable packets that arrived.
@@ -82,7 +82,7 @@ impl Packets {
             resent,
             duplicate,
             acks,
-            learned,
+            continuation_packets,
             saved_bytes,
             datagrams,
             gated,
@@ -95,7 +95,7 @@ impl Packets {
             resent,
             duplicate,
             acks,
-            learned,
+            continuation_packets,
             saved_bytes,
             datagrams,
             gated,

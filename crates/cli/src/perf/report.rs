@@ -92,7 +92,7 @@ impl Row {
             "packets_resent": self.packets.resent,
             "packets_duplicate": self.packets.duplicate,
             "acks_sent": self.packets.acks,
-            "packets_without_address": self.packets.learned,
+            "packets_without_address": self.packets.continuation_packets,
             "header_bytes_saved": self.packets.saved_bytes,
             "verified": self.verified,
             "order": self.order.mode_name(),

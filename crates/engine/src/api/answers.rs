@@ -35,9 +35,9 @@ pub enum DropReason {
     /// No record for the answer to a read was free.
     MessagePool,
     /// Too many placements or refusals are pending on the channel.
-    Withheld,
+    AcksBlocked,
     /// It carries no address and the receiver does not know its message.
-    Unlearned,
+    StartUnknown,
     /// Its fields contradict each other, or what is known of its message.
     Malformed,
     /// It acknowledges what was never sent.
@@ -66,8 +66,8 @@ impl DropReason {
         DropReason::BitmapPool,
         DropReason::ArrivalPool,
         DropReason::MessagePool,
-        DropReason::Withheld,
-        DropReason::Unlearned,
+        DropReason::AcksBlocked,
+        DropReason::StartUnknown,
         DropReason::Malformed,
         DropReason::BadAcknowledgement,
         DropReason::NoRead,

@@ -1,10 +1,10 @@
 //! What a channel owes its peer as the receiver of the peer's data: the next acknowledgement.
 
-mod withheld;
+mod blocked;
 
-pub(super) use self::withheld::Why;
-use self::withheld::Withheld;
-pub(crate) use self::withheld::WithheldPacket;
+pub(super) use self::blocked::BlockReason;
+pub(crate) use self::blocked::BlockedAck;
+use self::blocked::BlockedAcks;
 use super::TpChannel;
 use super::path_set::PathSet;
 use super::trimmed::Trimmed;
@@ -34,7 +34,7 @@ pub(super) struct AckState {
     marks: u8,
     duplicates: u8,
     /// The newest message whose start is known.
-    learned: Option<Msn>,
+    start_known: Option<Msn>,
     /// Which part of a large window the last selective acknowledgement has shown.
     map_turn: u8,
     /// Where the next map of the middle of the window begins.
@@ -42,16 +42,16 @@ pub(super) struct AckState {
     /// NAKs of packets of which only the header came.
     trimmed: Trimmed,
     /// Packets that have arrived and must not be acknowledged yet.
-    withheld: Withheld,
+    blocked: BlockedAcks,
 }
 
 impl AckState {
-    /// Room to withhold `withheld` packets, which is never exceeded.
-    pub(super) fn new(withheld: u32) -> AckState {
-        AckState::with(Withheld::new(withheld))
+    /// Room to withhold `blocked` packets, which is never exceeded.
+    pub(super) fn new(blocked: u32) -> AckState {
+        AckState::with(BlockedAcks::new(blocked))
     }
 
-    fn with(withheld: Withheld) -> AckState {
+    fn with(blocked: BlockedAcks) -> AckState {
         AckState {
             unacknowledged: 0,
             is_due: false,
@@ -62,19 +62,19 @@ impl AckState {
             echo_at: Instant::ZERO,
             marks: 0,
             duplicates: 0,
-            learned: None,
+            start_known: None,
             map_turn: 0,
             map_next: Psn::default(),
             trimmed: Trimmed::default(),
-            withheld,
+            blocked,
         }
     }
 
     /// The channel ends: nothing is owed any more.
     pub(super) fn flush(&mut self) {
-        let mut withheld = core::mem::replace(&mut self.withheld, Withheld::new(0));
-        withheld.clear();
-        *self = AckState::with(withheld);
+        let mut blocked = core::mem::replace(&mut self.blocked, BlockedAcks::new(0));
+        blocked.clear();
+        *self = AckState::with(blocked);
     }
 
     /// The path on which packets leave that go before data.
@@ -102,8 +102,8 @@ impl AckState {
 
     /// The start of a message has arrived: its other packets need not repeat it.
     #[inline]
-    pub(super) fn learn(&mut self, message: Msn) {
-        self.learned = Some(message);
+    pub(super) fn note_start_known(&mut self, message: Msn) {
+        self.start_known = Some(message);
     }
 
     /// The peer has asked for an acknowledgement by this path, which has to leave by it.
@@ -167,13 +167,13 @@ impl AckState {
         let base = tp.receive().base();
         let mut cumulative = base.minus(1);
         if !shared.is_injected(InjectedBug::AcknowledgeBeforePlacement) {
-            cumulative = self.withheld.cumulative(cumulative);
+            cumulative = self.blocked.cumulative(cumulative);
         }
         let edge = base.plus(tp.receive().capacity());
         let mut ack = Ack {
             cumulative,
             echo: tp.echo(),
-            learned: self.learned.unwrap_or_default(),
+            start_known: self.start_known.unwrap_or_default(),
             echo_delay: 0,
             window: (edge.distance_from(cumulative) - 1).clamp(0, 0xFFFF) as u16,
             marks: self.marks,
@@ -193,8 +193,8 @@ impl AckState {
         if shared.backpressure.slows_peers() {
             ack.flags = ack.flags.with(AckFlags::PRESSURE);
         }
-        if self.learned.is_some() {
-            ack.flags = ack.flags.with(AckFlags::LEARNED);
+        if self.start_known.is_some() {
+            ack.flags = ack.flags.with(AckFlags::START_KNOWN);
         }
         if tp.receive().end().distance_from(cumulative) > 1 {
             self.add_map(&shared.config, &shared.bitmap_blocks, tp, &mut ack);
@@ -219,7 +219,7 @@ impl AckState {
         let base = self.map_base(ack.cumulative.next(), end);
         let bitmap = tp.receive().map(base, bitmap_blocks);
         ack.sack = Sack { base, highest: end.minus(1), bitmap };
-        self.withheld
+        self.blocked
             .restrict(&mut ack.sack, !config.is_injected(InjectedBug::AcknowledgeBeforePlacement));
         ack.flags = ack.flags.with(AckFlags::SELECTIVE);
         if end.distance_from(ack.cumulative.next()) > config.profile().reorder_tolerance as i32 {

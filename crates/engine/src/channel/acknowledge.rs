@@ -92,7 +92,7 @@ impl Channel {
             self.acknowledge_soon(&mut shared.schedule);
         }
         self.tp.widen(ack.cumulative.plus(1 + u32::from(ack.window)));
-        self.note_learned(shared, ack);
+        self.note_start_known(shared, ack);
         let round_trip = self.round_trip_of(shared, now, ack);
         let mut gain = Gain { now, ..Gain::default() };
         self.advance_oldest(shared, ack.cumulative.next(), &mut gain);
@@ -151,13 +151,15 @@ impl Channel {
         Some(sample)
     }
 
-    fn note_learned(&mut self, shared: &mut Shared, ack: &Ack) {
-        if !ack.flags.contains(AckFlags::LEARNED) || !self.recovery.is_learned_anew(ack.learned) {
+    fn note_start_known(&mut self, shared: &mut Shared, ack: &Ack) {
+        if !ack.flags.contains(AckFlags::START_KNOWN)
+            || !self.recovery.is_newly_known(ack.start_known)
+        {
             return;
         }
         for index in self.slots.messages() {
-            if shared.messages[index].progress.number() == ack.learned {
-                shared.messages[index].progress.note_learned();
+            if shared.messages[index].progress.number() == ack.start_known {
+                shared.messages[index].progress.note_start_known();
             }
         }
     }
@@ -175,7 +177,7 @@ impl Channel {
         }
         self.tp.advance(to);
         if self.send.retire(from, to, &mut shared.send_blocks) {
-            self.feed_starved(&mut shared.schedule);
+            self.retry_blocked(&mut shared.schedule);
         }
     }
 
@@ -227,7 +229,7 @@ impl Channel {
     /// Something new was acknowledged: the retransmission timer starts over.
     fn progressed(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
         let recovering = self.recovery.end_backoff();
-        self.tail_shrank(schedule, now);
+        self.note_tail_acknowledged(schedule, now);
         if self.tp.is_idle() {
             self.timers.disarm(Timer::Retransmit);
         } else if recovering {

@@ -489,7 +489,7 @@ impl Shared {
         self.answers[index].channel = None;
         self.answers.remove(index);
         if answer.is_load && answer.refusal.is_none() {
-            self.let_go(answer.gather.segment.number());
+            self.release(answer.gather.segment.number());
         }
     }
 }

@@ -246,7 +246,7 @@ impl Channel {
                 self.end(shared, index, status);
             }
         }
-        self.feed_starved(&mut shared.schedule);
+        self.retry_blocked(&mut shared.schedule);
     }
 
     /// Drops everything the peer had under way.

@@ -9,7 +9,7 @@ use crate::arrival::{Arrival, Parked};
 use crate::deferred::{Deferred, DeferredState};
 use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
-use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
+use crate::order::{Key, KeyedIndex, SequenceStatus, Tracker, Trackers};
 use crate::placement::{AtomicExecution, Execution, PlacementToken, Purpose};
 use crate::pool::Index;
 use crate::shared::{Config, Shared};
@@ -56,24 +56,24 @@ impl Channel {
             return Some(Judgement::Refuse(Refusal::Resources));
         };
         if order.in_order {
-            match shared.trackers[tracker].receive_standing(order.receive_sequence) {
-                Standing::Next | Standing::Early => {}
-                Standing::Past => return Some(Judgement::Refuse(Refusal::Operation)),
-                Standing::Beyond => return Some(Judgement::Refuse(Refusal::OutOfOrder)),
+            match shared.trackers[tracker].receive_status(order.receive_sequence) {
+                SequenceStatus::Next | SequenceStatus::Early => {}
+                SequenceStatus::Past => return Some(Judgement::Refuse(Refusal::Operation)),
+                SequenceStatus::Beyond => return Some(Judgement::Refuse(Refusal::OutOfOrder)),
             }
         }
         if !numbered {
             return None;
         }
-        match shared.trackers[tracker].standing(order.sequence) {
-            Standing::Next => self.hold_while_read(shared, tracker, data, payload),
-            Standing::Early if order.tag == Tag::Ro => None,
+        match shared.trackers[tracker].status(order.sequence) {
+            SequenceStatus::Next => self.hold_while_read(shared, tracker, data, payload),
+            SequenceStatus::Early if order.tag == Tag::Ro => None,
             // Those with payload are let in, and placed at their turn.
-            Standing::Early if order.tag == Tag::Mo && !is_question(&data.operation) => None,
-            Standing::Early if shared.is_injected(InjectedBug::StrictOvertakes) => None,
-            Standing::Early => Some(self.hold(shared, tracker, data, payload)),
-            Standing::Past => Some(Judgement::Refuse(Refusal::Operation)),
-            Standing::Beyond => Some(Judgement::Refuse(Refusal::OutOfOrder)),
+            SequenceStatus::Early if order.tag == Tag::Mo && !is_question(&data.operation) => None,
+            SequenceStatus::Early if shared.is_injected(InjectedBug::StrictOvertakes) => None,
+            SequenceStatus::Early => Some(self.hold(shared, tracker, data, payload)),
+            SequenceStatus::Past => Some(Judgement::Refuse(Refusal::Operation)),
+            SequenceStatus::Beyond => Some(Judgement::Refuse(Refusal::OutOfOrder)),
         }
     }
 
@@ -366,19 +366,19 @@ impl Shared {
         while let Some(at) = next {
             let deferred = self.deferred[at];
             next = deferred.next;
-            let standing = self.trackers[tracker].standing(deferred.data.order.sequence);
+            let status = self.trackers[tracker].status(deferred.data.order.sequence);
             // What is past was given up while it waited here.
-            let goes = match standing {
-                Standing::Past => true,
-                Standing::Next => !self.changes_what_is_read(tracker, &deferred.data),
-                Standing::Early | Standing::Beyond => false,
+            let goes = match status {
+                SequenceStatus::Past => true,
+                SequenceStatus::Next => !self.changes_what_is_read(tracker, &deferred.data),
+                SequenceStatus::Early | SequenceStatus::Beyond => false,
             };
             if deferred.state == DeferredState::Waiting && goes {
                 match previous {
                     None => self.trackers[tracker].deferred = deferred.next,
                     Some(previous) => self.deferred[previous].next = deferred.next,
                 }
-                self.deferred[at].given_up = standing == Standing::Past;
+                self.deferred[at].given_up = status == SequenceStatus::Past;
                 self.deferred.make_due(at);
             } else {
                 previous = Some(at);

@@ -21,7 +21,7 @@
 //! ([`Event::ExecutionLost`]): then what the initiator has not reported it reports as failed.
 
 use super::Channel;
-use super::ack_state::Why;
+use super::ack_state::BlockReason;
 use super::bypass::status_of;
 use crate::api::Event;
 use crate::arrival::Arrival;
@@ -96,20 +96,20 @@ impl Channel {
             }
             return;
         };
-        let why = Why::Late {
+        let why = BlockReason::Late {
             message: arrival.message,
             reason,
             nak_due: true,
             jetty: arrival.remote_jetty,
             order: arrival.order,
         };
-        self.acks.withhold(psn, why);
+        self.acks.block(psn, why);
         shared.counters.refused_late += 1;
         self.mark_urgent(&mut shared.schedule);
     }
 
-    /// Why a packet whose payload is in the staging memory now is to be refused: its message was
-    /// broken off meanwhile, and its initiator has not been told.
+    /// BlockReason a packet whose payload is in the staging memory now is to be refused: its
+    /// message was broken off meanwhile, and its initiator has not been told.
     pub(super) fn refusal_of_part(
         &self,
         arrivals: &mut Arrivals,

@@ -128,9 +128,8 @@ impl Channel {
     /// A path has lost something. If nothing on it was acknowledged for a round trip, that counts
     /// like a time-out; gives the bytes that were in flight on a path that it takes out of use.
     fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
-        let patience = self.recovery.smoothed().times(2);
-        if !self.paths.take_silence(path, now, patience) || !self.path_timed_out(shared, path, now)
-        {
+        let silence = self.recovery.smoothed().times(2);
+        if !self.paths.take_silence(path, now, silence) || !self.path_timed_out(shared, path, now) {
             return 0;
         }
         let mut bytes = 0;

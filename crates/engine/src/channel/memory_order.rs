@@ -25,7 +25,7 @@ use crate::arrival::{Arrival, Turn};
 use crate::deferred::{Deferred, DeferredState};
 use crate::injected_bug::InjectedBug;
 use crate::message::Message;
-use crate::order::{Answering, Key, KeyedIndex, Standing, Tracker};
+use crate::order::{Answering, Key, KeyedIndex, SequenceStatus, Tracker};
 use crate::placement::{Execution, Purpose};
 use crate::pool::Index;
 use crate::shared::{Arrivals, Config, Shared};
@@ -295,7 +295,7 @@ impl Shared {
     ) -> bool {
         // What was posted while no READ was under way says so by its mode: an answer that is still
         // known here has arrived.
-        self.trackers[tracker].standing(order.sequence) == Standing::Next
+        self.trackers[tracker].status(order.sequence) == SequenceStatus::Next
             && (order.mode != ServiceMode::Rot || !self.is_being_read(tracker, range))
     }
 
@@ -321,7 +321,7 @@ impl Shared {
         while let Some(at) = next {
             let arrival = self.arrivals[at];
             next = arrival.next_waiting;
-            if self.trackers[tracker].standing(arrival.order.sequence) == Standing::Past {
+            if self.trackers[tracker].status(arrival.order.sequence) == SequenceStatus::Past {
                 self.arrivals.end_waiting(&mut self.trackers[tracker].waiting, at);
                 self.arrivals.give_up(at);
             } else if self.has_turn(tracker, &arrival.order, &arrival.range()) {

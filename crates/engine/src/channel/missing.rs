@@ -80,7 +80,7 @@ impl Channel {
     }
 
     /// The rest of a message goes nowhere. A receive whose memory is missing completes with an
-    /// error; that of a WRITE goes back. Why the message is refused.
+    /// error; that of a WRITE goes back. BlockReason the message is refused.
     fn break_off(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Refusal {
         let Arrival { remote_jetty, order, .. } = shared.arrivals[index];
         let refusal = self.stop_placing(shared, index);
@@ -216,7 +216,7 @@ impl Channel {
         self.release_slots(shared, index);
         self.read_ends(shared, index);
         let begun = shared.messages[index];
-        shared.let_go(begun.local.segment.number());
+        shared.release(begun.local.segment.number());
         shared.messages[index] = self.successor_of_read(&begun);
         self.acknowledge_transaction(shared, index, Some(Refusal::Access));
     }

@@ -47,7 +47,7 @@ mod trimmed;
 
 use crate::shared::{Config, Schedule};
 use ack_state::AckState;
-pub(crate) use ack_state::WithheldPacket;
+pub(crate) use ack_state::BlockedAck;
 pub(crate) use bypass::BypassState;
 use close::Lifecycle;
 use congestion::Congestion;
@@ -182,8 +182,8 @@ impl Channel {
     }
 
     /// Send-window blocks have come free, which the channel lacked.
-    pub(crate) fn fed(&mut self, schedule: &mut Schedule) {
-        self.rings.left_starved();
+    pub(crate) fn unblock(&mut self, schedule: &mut Schedule) {
+        self.rings.left_blocked();
         self.mark_ready(schedule);
     }
 

@@ -264,10 +264,10 @@ impl Paths {
         self.choice.on_loss(usize::from(path), sample);
     }
 
-    /// Was nothing acknowledged on a path for `patience`? True once for each such time.
-    pub(super) fn take_silence(&mut self, path: u8, now: Instant, patience: Duration) -> bool {
+    /// Was nothing acknowledged on a path for `silence`? True once for each such time.
+    pub(super) fn take_silence(&mut self, path: u8, now: Instant, silence: Duration) -> bool {
         let path = &mut self.paths[usize::from(path)];
-        let is_silent = now.elapsed_since(path.heard_at) >= patience;
+        let is_silent = now.elapsed_since(path.heard_at) >= silence;
         if is_silent {
             path.heard_at = now;
         }

@@ -8,7 +8,7 @@ pub(super) struct PeerReports {
     marks: u8,
     duplicates: u8,
     /// The newest message whose start the peer knows.
-    learned: Option<Msn>,
+    start_known: Option<Msn>,
 }
 
 impl PeerReports {
@@ -31,7 +31,7 @@ impl PeerReports {
     }
 
     /// True if the peer has not reported before that it knows where this message starts.
-    pub(super) fn learns(&mut self, message: Msn) -> bool {
-        self.learned.replace(message) != Some(message)
+    pub(super) fn note_known(&mut self, message: Msn) -> bool {
+        self.start_known.replace(message) != Some(message)
     }
 }

@@ -1,7 +1,7 @@
 //! Data packets in: judged, recorded, placed.
 
 use super::Channel;
-use super::ack_state::Why;
+use super::ack_state::BlockReason;
 use super::execute::atomic_execution;
 use super::respond::{is_question, wants_done};
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
@@ -9,7 +9,7 @@ use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::injected_bug::InjectedBug;
 use crate::mailbox::Ticket;
 use crate::message::Message;
-use crate::order::{Key, KeyedIndex, Standing, Tracker, Trackers};
+use crate::order::{Key, KeyedIndex, SequenceStatus, Tracker, Trackers};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::{Index, Pool};
 use crate::receive_window::Unrecorded;
@@ -50,7 +50,7 @@ impl Channel {
         }
         if !self.acks.has_room_for(data.psn == self.tp.receive().base()) {
             self.tp.receive_mut().withdraw(data.psn, &mut shared.bitmap_blocks);
-            return shared.counters.drop(DropReason::Withheld);
+            return shared.counters.drop(DropReason::AcksBlocked);
         }
         let judgement = self.judge(shared, now, data, received.payload);
         if let Judgement::Drop(reason) = judgement {
@@ -76,14 +76,14 @@ impl Channel {
             Judgement::Place { target, purpose } => {
                 let token = token(purpose);
                 let why = match purpose {
-                    Purpose::Read(question) => Why::PlacingAnswer { question },
-                    _ => Why::Placing,
+                    Purpose::Read(question) => BlockReason::PlacingAnswer { question },
+                    _ => BlockReason::Placing,
                 };
-                self.acks.withhold(data.psn, why);
+                self.acks.block(data.psn, why);
                 Verdict::Place(Placement { target, token })
             }
             Judgement::Atomic { target, answer } => {
-                self.acks.withhold(data.psn, Why::Placing);
+                self.acks.block(data.psn, BlockReason::Placing);
                 let token = token(Purpose::Atomic(answer));
                 Verdict::Own(atomic_execution(data, target, token))
             }
@@ -231,7 +231,7 @@ impl Channel {
             Operation::Send { length, .. } | Operation::SendImmediate { length, .. } => length,
             Operation::Put(put) => put.length,
             Operation::Get(get) => return self.judge_get(shared, data, payload, &get, reserved),
-            _ => return Judgement::Drop(DropReason::Unlearned),
+            _ => return Judgement::Drop(DropReason::StartUnknown),
         };
         if !self.fits(length, data, payload) {
             return Judgement::Drop(DropReason::Malformed);
@@ -285,7 +285,7 @@ impl Channel {
         };
         if multi {
             self.inbound.occupy(data.slot, index);
-            self.acks.learn(data.message);
+            self.acks.note_start_known(data.message);
         }
         let judgement = match self.await_turn(shared, index) {
             true => self.place_in(shared, index, data, payload),
@@ -412,8 +412,8 @@ impl Channel {
         };
         let tracker = &trackers[tracker];
         let waits_for_turn = order.tag == Tag::Mo && !config.is_injected(InjectedBug::TakeAhead);
-        (order.in_order && tracker.receive_standing(order.receive_sequence) != Standing::Next)
-            || (waits_for_turn && tracker.standing(order.sequence) != Standing::Next)
+        (order.in_order && tracker.receive_status(order.receive_sequence) != SequenceStatus::Next)
+            || (waits_for_turn && tracker.status(order.sequence) != SequenceStatus::Next)
     }
 
     /// A packet of a message that is known.
@@ -535,9 +535,12 @@ impl Channel {
                     self.refusal_of_part(&mut shared.arrivals, &shared.deferred, deferred)
                 {
                     shared.deferred.free(deferred, &mut shared.channels);
-                    let why =
-                        Why::Refused { message: token.message, reason: refusal, nak_due: true };
-                    self.acks.withhold(token.psn, why);
+                    let why = BlockReason::Refused {
+                        message: token.message,
+                        reason: refusal,
+                        nak_due: true,
+                    };
+                    self.acks.block(token.psn, why);
                     return self.mark_urgent(&mut shared.schedule);
                 }
                 self.staged(shared, deferred);

@@ -1,9 +1,9 @@
 //! Conclusions of a sender from acknowledgements: round trips, how late packets arrive, and how
 //! long it waits before it calls one lost.
 
-mod tail;
+mod tail_loss_probe;
 
-use self::tail::Tail;
+use self::tail_loss_probe::TailLossProbe;
 use super::paths::Paths;
 use super::peer_reports::PeerReports;
 use super::round_trip::RoundTrip;
@@ -24,7 +24,7 @@ pub(super) struct Recovery {
     highest_acknowledged: Psn,
     /// Time-outs since the last acknowledgement of anything new.
     backoff: u32,
-    tail: Tail,
+    tail: TailLossProbe,
     reports: PeerReports,
     detector: Box<dyn LossDetector>,
 }
@@ -36,7 +36,7 @@ impl Recovery {
             newest_acknowledged: None,
             highest_acknowledged: first.minus(1),
             backoff: 0,
-            tail: Tail::new(now),
+            tail: TailLossProbe::new(now),
             reports: PeerReports::default(),
             detector,
         }
@@ -85,8 +85,8 @@ impl Recovery {
             // within three; the shortest time-out leaves room for that on short ways, on long ones
             // this does (RFC 6298 waits for a second).
             let long = smoothed.times(2) > profile.timeout_min;
-            let patience = smoothed.times(if long { 4 } else { 2 });
-            patience.saturating_add(self.round_trip.deviation().times(4))
+            let silence = smoothed.times(if long { 4 } else { 2 });
+            silence.saturating_add(self.round_trip.deviation().times(4))
         };
         let base = base.max(profile.timeout_min);
         base.times(1 << self.backoff.min(16)).min(profile.timeout_max)
@@ -136,8 +136,8 @@ impl Recovery {
 
     /// True if the peer has not reported before that it knows where this message starts.
     #[inline]
-    pub(super) fn is_learned_anew(&mut self, message: Msn) -> bool {
-        self.reports.learns(message)
+    pub(super) fn is_newly_known(&mut self, message: Msn) -> bool {
+        self.reports.note_known(message)
     }
 
     /// When the packet that was acknowledged last, by time of sending, had been sent.

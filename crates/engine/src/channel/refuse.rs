@@ -6,7 +6,7 @@
 //! as done by an acknowledgement that overtook its refusal, and a refused SEND that is sent again
 //! under a new number can never be delivered twice.
 
-use super::ack_state::Why;
+use super::ack_state::BlockReason;
 use super::bypass::status_of;
 use super::{Channel, Timer};
 use crate::api::{DropReason, Event};
@@ -137,8 +137,8 @@ impl Channel {
         if reason == Refusal::ReceiverNotReady {
             counters.not_ready += 1;
         }
-        let why = Why::Refused { message: data.message, reason, nak_due: true };
-        self.acks.withhold(data.psn, why);
+        let why = BlockReason::Refused { message: data.message, reason, nak_due: true };
+        self.acks.block(data.psn, why);
         self.mark_urgent(schedule);
     }
 
@@ -164,7 +164,7 @@ impl Channel {
     /// The sender knows of the refusal of a message by this packet; false if there was none.
     pub(crate) fn confirm_refusal(&mut self, shared: &mut Shared, void: &Void) -> bool {
         let Some(why) = self.acks.confirm_refusal(void) else { return false };
-        if let Why::Late { jetty, order, .. } = why {
+        if let BlockReason::Late { jetty, order, .. } = why {
             self.skip_numbers(shared, jetty, &order);
         }
         true
@@ -247,15 +247,15 @@ impl Channel {
         let is_hasty = shared.is_injected(InjectedBug::RetryAtOnce);
         let plan = Self::overtaking_plan(&shared.config);
         let message = &mut shared.messages[index];
-        let own = shared.jetties.patience(message.jetty);
+        let own = shared.jetties.not_ready_retries(message.jetty);
         let limit = own.unwrap_or(shared.config.profile().not_ready_retries);
         if !message.attempts.is_open() {
             return;
         }
-        let patient = limit == 7 || message.attempts.retries() < limit || overtakes;
+        let may_retry = limit == 7 || message.attempts.retries() < limit || overtakes;
         if early {
             message.attempts.refuse_early(retry_at);
-        } else if reason == Refusal::ReceiverNotReady && patient {
+        } else if reason == Refusal::ReceiverNotReady && may_retry {
             message.attempts.refuse_not_ready(retry_at);
             if !overtakes {
                 message.attempts.count_retry();

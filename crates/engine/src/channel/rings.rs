@@ -12,12 +12,12 @@ pub(super) struct Rings {
     engine: u32,
     in_ready: bool,
     in_urgent: bool,
-    in_starved: bool,
+    is_blocked_on_pool: bool,
 }
 
 impl Rings {
     pub(super) fn new(channel: ChannelIndex, engine: u32) -> Rings {
-        Rings { channel, engine, in_ready: false, in_urgent: false, in_starved: false }
+        Rings { channel, engine, in_ready: false, in_urgent: false, is_blocked_on_pool: false }
     }
 
     /// Puts the channel behind the others that may have data to send.
@@ -39,10 +39,10 @@ impl Rings {
     }
 
     /// Puts the channel behind the others that lack a send-window block.
-    pub(super) fn enter_starved(&mut self, schedule: &mut Schedule) {
-        if !self.in_starved {
-            self.in_starved = true;
-            schedule.push_starved(self.channel);
+    pub(super) fn enter_blocked(&mut self, schedule: &mut Schedule) {
+        if !self.is_blocked_on_pool {
+            self.is_blocked_on_pool = true;
+            schedule.push_blocked(self.channel);
         }
     }
 
@@ -59,7 +59,7 @@ impl Rings {
     }
 
     /// The channel was taken out of the ring of those that lack a send-window block.
-    pub(super) fn left_starved(&mut self) {
-        self.in_starved = false;
+    pub(super) fn left_blocked(&mut self) {
+        self.is_blocked_on_pool = false;
     }
 }

@@ -162,7 +162,7 @@ impl Channel {
             self.read_ends(shared, index);
             self.inbound.end_answer();
             if has_bytes {
-                shared.let_go(segment);
+                shared.release(segment);
             }
         } else if let Body::Put(put) = &message.body {
             let unnoted = put.is_unnoted;
@@ -208,7 +208,7 @@ impl Channel {
             self.pass_read_slot(shared, slot);
         }
         let message = &mut shared.messages[index];
-        let Some(slot) = message.slots.give_back() else { return };
+        let Some(slot) = message.slots.release() else { return };
         if message.is_question() {
             return self.pass_read_slot(shared, slot);
         }
@@ -221,7 +221,7 @@ impl Channel {
         let message = &mut shared.messages[index];
         if message.order.tag() == Tag::Mo
             && !message.is_question()
-            && let Some(slot) = message.slots.give_back()
+            && let Some(slot) = message.slots.release()
         {
             self.pass_message_slot(shared, slot);
         }
@@ -241,17 +241,17 @@ impl Channel {
     }
 
     /// One that waits for a slot may have one of the last now.
-    pub(crate) fn promote(&mut self, shared: &mut Shared, index: Index<Message>) {
-        if self.slots.promote(&mut shared.messages, index) {
+    pub(crate) fn grant_slot(&mut self, shared: &mut Shared, index: Index<Message>) {
+        if self.slots.grant_slot(&mut shared.messages, index) {
             self.enlist(shared, index);
         }
     }
 
     /// Send-window blocks have come free: channels that lacked them may try again.
-    pub(crate) fn feed_starved(&mut self, schedule: &mut Schedule) {
-        while let Some(channel) = schedule.pop_starved() {
+    pub(crate) fn retry_blocked(&mut self, schedule: &mut Schedule) {
+        while let Some(channel) = schedule.pop_blocked() {
             if channel == self.index() {
-                self.fed(schedule);
+                self.unblock(schedule);
             } else {
                 schedule.push_fed(channel);
             }

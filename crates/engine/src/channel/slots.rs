@@ -118,7 +118,7 @@ impl MessageSlots {
     ) -> Option<Index<Message>> {
         let next = self.awaiting_message_slot.pop_front(messages);
         match next {
-            None => self.of_messages.give_back(slot),
+            None => self.of_messages.release(slot),
             Some(next) => {
                 self.of_messages.pass(slot, next);
                 messages[next].slots.take(slot);
@@ -144,14 +144,18 @@ impl MessageSlots {
             waiting = messages[at].links.next();
         }
         match waiting {
-            None => self.of_reads.give_back(slot),
+            None => self.of_reads.release(slot),
             Some(at) => self.grant_read(messages, at, slot),
         }
         waiting
     }
 
     /// Gives a message that waits for a read slot one, if one is free; true if it did.
-    pub(super) fn promote(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
+    pub(super) fn grant_slot(
+        &mut self,
+        messages: &mut Pool<Message>,
+        index: Index<Message>,
+    ) -> bool {
         if messages[index].place == MessagePlace::AwaitingReadSlot
             && let Some(slot) = self.of_reads.take(index)
         {
@@ -222,9 +226,9 @@ impl SlotTable {
         self.owners[usize::from(slot)] = Some(message);
     }
 
-    fn give_back(&mut self, slot: u8) {
+    fn release(&mut self, slot: u8) {
         self.owners[usize::from(slot)] = None;
-        self.free.give_back(slot);
+        self.free.release(slot);
     }
 
     /// The message that has a slot. The peer names the slot, so there may be no such slot.
@@ -263,7 +267,7 @@ impl Slots {
         self.free.iter().map(|word| word.count_ones()).sum()
     }
 
-    fn give_back(&mut self, slot: u8) {
+    fn release(&mut self, slot: u8) {
         let bit = 1 << (slot % 64);
         assert!(self.free[usize::from(slot / 64)] & bit == 0, "slot {slot} given back twice");
         self.free[usize::from(slot / 64)] |= bit;

@@ -31,7 +31,7 @@ pub(crate) enum Timer {
     /// It is a path's turn to be probed.
     Probe,
     /// Nothing was sent or acknowledged for some round trips.
-    Tail,
+    TailLossProbe,
 }
 
 impl Timer {
@@ -47,7 +47,7 @@ impl Timer {
         Timer::Bypass,
         Timer::Demand,
         Timer::Probe,
-        Timer::Tail,
+        Timer::TailLossProbe,
     ];
 }
 
@@ -141,7 +141,7 @@ impl Channel {
             Timer::KeepAlive => self.keep_alive_timer(shared, now),
             Timer::PathProbe => self.path_probe_timer(&shared.config, &mut shared.schedule, now),
             Timer::Pace => self.mark_ready(&mut shared.schedule),
-            Timer::Tail => self.tail_timer(shared, now),
+            Timer::TailLossProbe => self.handle_tail_timer(shared, now),
             Timer::Bypass => self.bypass_timer(shared, now),
             Timer::Demand if shared.is_injected(InjectedBug::AskOnce) => {}
             Timer::Demand => {

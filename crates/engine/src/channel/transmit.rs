@@ -13,7 +13,7 @@ use fairway_wire::{
 };
 
 /// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
-const LEARNED_SAVES: u64 = 20;
+const CONTINUATION_SAVES: u64 = 20;
 /// A chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
@@ -168,7 +168,7 @@ impl Channel {
             return false;
         }
         if !self.send.admit(psn, &mut shared.send_blocks) {
-            self.rings.enter_starved(&mut shared.schedule);
+            self.rings.enter_blocked(&mut shared.schedule);
             return false;
         }
         if flight > 0 && self.needs_path(shared, index) && !self.paths.has_room() {
@@ -211,17 +211,18 @@ impl Channel {
         let full = u64::from(self.tp.flight() + bytes) > window || is_last_psn;
         let message = &shared.messages[index];
         let is_first = packet_index == 0;
-        let learned = self.paths.leaves_address_out(index, is_first, message.progress.is_learned());
+        let start_known =
+            self.paths.leaves_address_out(index, is_first, message.progress.is_start_known());
         let enough = self.congestion.count_unasked(bytes, window);
         let ack_request =
             (idle && wants_news(message)) || full || (self.paths.is_chunk_over() && enough);
         if ack_request {
             self.congestion.note_asked();
         }
-        let operation = message.operation(learned, shared.config.profile());
-        if operation == Operation::Learned {
-            shared.counters.learned_sent += 1;
-            shared.counters.learned_bytes_saved += LEARNED_SAVES;
+        let operation = message.operation(start_known, shared.config.profile());
+        if operation == Operation::Continuation {
+            shared.counters.continuation_packets_sent += 1;
+            shared.counters.continuation_bytes_saved += CONTINUATION_SAVES;
         }
         shared.counters.data_sent += 1;
         shared.counters.payload_sent += u64::from(payload);
@@ -257,7 +258,8 @@ impl Channel {
         let path = self.path_for_small(&mut shared.flows, &mut shared.random, now);
         let message = shared.messages[index];
         shared.counters.datagrams_sent += 1;
-        let operation = message.operation(message.progress.is_learned(), shared.config.profile());
+        let operation =
+            message.operation(message.progress.is_start_known(), shared.config.profile());
         let number = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.next());
         let packet = Packet::Datagram(Datagram {
             number,
@@ -275,7 +277,7 @@ impl Channel {
         let message = &mut shared.messages[index];
         if !message.progress.has_begun() {
             if message.is_open_put() {
-                shared.puts.note_standing(message, index);
+                shared.puts.note_order(message, index);
             }
             if message.progress.needs_number() {
                 message.progress.set_number(self.tp.take_message_number());
@@ -397,7 +399,8 @@ impl Channel {
         }
         shared.counters.data_resent += 1;
         shared.counters.payload_sent += u64::from(message.progress.payload(sent.index, self.mtu));
-        let operation = message.operation(message.progress.is_learned(), shared.config.profile());
+        let operation =
+            message.operation(message.progress.is_start_known(), shared.config.profile());
         let packet = Packet::Data(Data {
             psn,
             message: message.progress.number(),
@@ -426,7 +429,7 @@ impl Channel {
             let at = now + self.recovery.timeout(shared.config.profile());
             self.arm(&mut shared.schedule, Timer::Retransmit, at);
         }
-        self.tail_grew(&shared.config, &mut shared.schedule, now);
+        self.note_tail_sent(&shared.config, &mut shared.schedule, now);
     }
 
     fn with_payload(
@@ -458,7 +461,7 @@ fn wants_news(message: &Message) -> bool {
 }
 
 fn order_of(message: &Message, operation: &Operation) -> Order {
-    if message.is_answer() || *operation == Operation::Learned {
+    if message.is_answer() || *operation == Operation::Continuation {
         return Order::NONE;
     }
     message.order.of_packet(message.slots.request_number())

@@ -131,7 +131,7 @@ impl Mailboxes {
             }
             match self.buffer(mailbox, record.kept) {
                 Some(index) if self.buffers[index].stage == Stage::Retired => {
-                    self.let_go(index);
+                    self.release_buffer(index);
                     self.records[mailbox].kept += 1;
                 }
                 _ => return,
@@ -140,7 +140,7 @@ impl Mailboxes {
     }
 
     /// A buffer isn't the mailbox's any more: tickets for it become void.
-    pub(super) fn let_go(&mut self, index: Index<Buffer>) {
+    pub(super) fn release_buffer(&mut self, index: Index<Buffer>) {
         let Buffer { mailbox, epoch, stage, .. } = self.buffers[index];
         if stage == Stage::Done {
             self.done.unlink(&mut self.buffers, index);

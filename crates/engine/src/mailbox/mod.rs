@@ -278,7 +278,7 @@ impl Mailboxes {
         if record.life == Life::Open {
             return Err(SetupError::Busy);
         }
-        self.let_go_from(mailbox, record.kept);
+        self.release_from(mailbox, record.kept);
         match record.catch_all {
             true => self.catch_all = None,
             false => self.by_address.remove(&mut self.records, mix(record.address, 0), mailbox),

@@ -24,7 +24,7 @@ impl Mailboxes {
         let epoch = record.first - u64::from(back);
         let index = self.buffer(mailbox, epoch).ok_or(SetupError::Missing)?;
         let done = self.report(&self.buffers[index]);
-        self.let_go_from(mailbox, epoch);
+        self.release_from(mailbox, epoch);
         self.cut_streams(mailbox);
         let record = &mut self.records[mailbox];
         record.first = epoch;
@@ -36,10 +36,10 @@ impl Mailboxes {
     }
 
     /// Lets go of all buffers of a mailbox from this epoch on.
-    pub(super) fn let_go_from(&mut self, mailbox: Index<Mailbox>, epoch: u64) {
+    pub(super) fn release_from(&mut self, mailbox: Index<Mailbox>, epoch: u64) {
         for epoch in epoch..self.records[mailbox].end {
             if let Some(index) = self.buffer(mailbox, epoch) {
-                self.let_go(index);
+                self.release_buffer(index);
             }
         }
     }

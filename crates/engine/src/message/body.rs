@@ -193,9 +193,9 @@ impl Body {
         matches!(self, Body::Read { .. } | Body::Get { .. } | Body::Atomic(_))
     }
 
-    /// What a packet of a message of `length` bytes says; `learned`: the receiver knows where the
-    /// message starts.
-    pub(super) fn operation(&self, length: u32, learned: bool, profile: &Profile) -> Operation {
+    /// What a packet of a message of `length` bytes says; `start_known`: the receiver knows where
+    /// the message starts.
+    pub(super) fn operation(&self, length: u32, start_known: bool, profile: &Profile) -> Operation {
         match *self {
             Body::Read { ref remote, .. } | Body::Load(Unsequenced { ref remote, .. }) => {
                 Operation::Read { access: access(remote, length) }
@@ -215,7 +215,7 @@ impl Body {
                 epoch: epoch.unwrap_or(0),
                 named: epoch.is_some(),
             }),
-            _ if learned => Operation::Learned,
+            _ if start_known => Operation::Continuation,
             Body::Put(ref put) => Operation::Put(put.packet(length)),
             Body::Write { ref remote } | Body::Store(Unsequenced { ref remote, .. }) => {
                 Operation::Write { access: access(remote, length) }

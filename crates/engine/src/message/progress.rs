@@ -16,7 +16,7 @@ pub(crate) struct Progress {
     /// Packets sent and not acknowledged.
     outstanding: u32,
     /// The receiver has acknowledged that it knows where the message starts.
-    is_learned: bool,
+    is_start_known: bool,
     /// The next transmission has the number of the previous one.
     keeps_number: bool,
 }
@@ -29,7 +29,7 @@ impl Progress {
         packets: 1,
         next: 0,
         outstanding: 0,
-        is_learned: false,
+        is_start_known: false,
         keeps_number: false,
     };
 
@@ -116,8 +116,8 @@ impl Progress {
 
     /// Does the receiver know where the message starts? Then its packets need not repeat it.
     #[inline]
-    pub(crate) fn is_learned(&self) -> bool {
-        self.is_learned
+    pub(crate) fn is_start_known(&self) -> bool {
+        self.is_start_known
     }
 
     /// Does the first packet need a new message number?
@@ -155,14 +155,14 @@ impl Progress {
     }
 
     /// The receiver has acknowledged that it knows where the message of this number starts.
-    pub(crate) fn note_learned(&mut self) {
-        self.is_learned = self.has_begun();
+    pub(crate) fn note_start_known(&mut self) {
+        self.is_start_known = self.has_begun();
     }
 
     /// The message is to be sent again from its first packet. None is outstanding.
     pub(crate) fn restart(&mut self) {
         self.next = 0;
-        self.is_learned = false;
+        self.is_start_known = false;
     }
 
     /// One packet without payload is to be sent in place of the message.

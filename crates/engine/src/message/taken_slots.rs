@@ -15,7 +15,7 @@ impl Slot {
         *self = Slot { number, is_taken: true };
     }
 
-    fn give_back(&mut self) -> Option<u8> {
+    fn release(&mut self) -> Option<u8> {
         core::mem::take(&mut self.is_taken).then_some(self.number)
     }
 }
@@ -81,13 +81,13 @@ impl TakenSlots {
 
     /// Gives the slot back that data packets name, if the message has it.
     #[inline]
-    pub(crate) fn give_back(&mut self) -> Option<u8> {
-        self.main.give_back()
+    pub(crate) fn release(&mut self) -> Option<u8> {
+        self.main.release()
     }
 
     /// Gives the read slot for the response back, if the message has one.
     #[inline]
     pub(crate) fn give_request_back(&mut self) -> Option<u8> {
-        self.request.give_back()
+        self.request.release()
     }
 }

@@ -18,13 +18,13 @@ fn progress_of_three_packets_ends_with_the_third() {
 #[test]
 fn progress_learns_the_start_only_once_it_has_begun() {
     let mut progress = Progress::of_payload(2500, 1000);
-    progress.note_learned();
-    assert!(!progress.is_learned(), "a number of an earlier message is not its own");
+    progress.note_start_known();
+    assert!(!progress.is_start_known(), "a number of an earlier message is not its own");
     progress.note_sent();
-    progress.note_learned();
-    assert!(progress.is_learned());
+    progress.note_start_known();
+    assert!(progress.is_start_known());
     progress.restart();
-    assert!(!progress.is_learned() && !progress.has_begun());
+    assert!(!progress.is_start_known() && !progress.has_begun());
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn progress_of_a_notice_is_one_packet_and_keeps_the_number_if_told() {
 #[test]
 fn slot_that_was_given_back_is_still_named() {
     let mut slots = TakenSlots::NONE;
-    assert_eq!(slots.give_back(), None);
+    assert_eq!(slots.release(), None);
     slots.take(9);
-    assert_eq!((slots.give_back(), slots.give_back()), (Some(9), None));
+    assert_eq!((slots.release(), slots.release()), (Some(9), None));
     assert_eq!((slots.number(), slots.has_any()), (9, false));
 }
 

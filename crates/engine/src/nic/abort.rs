@@ -66,12 +66,12 @@ impl Nic {
     ///
     /// # Errors
     /// `Missing`.
-    pub fn set_jetty_patience(
+    pub fn set_jetty_not_ready_retries(
         &mut self,
         id: JettyId,
         retries: Option<u8>,
     ) -> Result<(), SetupError> {
-        self.shared.jetties.set_patience(id, retries)
+        self.shared.jetties.set_not_ready_retries(id, retries)
     }
 
     /// Changes the secret of a segment.

@@ -49,7 +49,7 @@ impl Nic {
         self.shared.jetties.return_reserved_of(&mut self.shared.trackers, id);
         while let Some(receive) = self.shared.jetties.drain_receive(id) {
             self.shared.queues.of_jetty(jetty.receive_queue).unreserve();
-            self.shared.let_go(receive.segment);
+            self.shared.release(receive.segment);
         }
         let lax = self.shared.is_injected(InjectedBug::ForgetBarring);
         self.shared.initiator.forget_jetty(id, lax);

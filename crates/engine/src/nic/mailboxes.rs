@@ -102,7 +102,7 @@ impl Nic {
     /// Drops the holds of buffers that left their mailboxes on their segments.
     fn let_buffers_go(&mut self) {
         while let Some(segment) = self.shared.mailboxes.poll_released() {
-            self.shared.let_go(segment);
+            self.shared.release(segment);
         }
     }
 }

@@ -9,7 +9,7 @@ impl Nic {
             let shared = &mut self.shared;
             let channel = shared.messages[index].channel;
             if let Some(channel) = channel_of(&mut self.entries, channel) {
-                channel.promote(shared, index);
+                channel.grant_slot(shared, index);
             }
         }
         loop {

@@ -42,7 +42,7 @@ impl Nic {
     /// If something is held in it.
     pub fn clear_staging(&mut self) {
         if let Some(segment) = self.shared.deferred.take_staging() {
-            self.shared.let_go(segment.number());
+            self.shared.release(segment.number());
         }
     }
 

@@ -291,7 +291,7 @@ fn a_write_of_many_packets_across_the_psn_wrap() {
         assert_eq!((done[0].id, done[0].status, done[0].bytes), (5, Status::Success, 1_000_001));
         assert_eq!(pair.nics[0].counters().data_sent, 977);
         assert_eq!(pair.nics[0].counters().data_resent, 0);
-        assert!(pair.nics[0].counters().learned_sent > 0);
+        assert!(pair.nics[0].counters().continuation_packets_sent > 0);
         assert_eq!(pair.nics[1].counters().data_received, 977);
         assert_eq!(pair.nics[1].usage().bitmap_blocks, 0, "an idle channel holds no block");
     }
@@ -351,7 +351,7 @@ fn every_operation_completes_under_heavy_loss() {
             (CompletionKind::Receive, 10_000, None),
         ];
         assert_eq!(got, expected, "seed {seed}");
-        assert_eq!(pair.nics[1].counters().dropped(DropReason::Unlearned), 0);
+        assert_eq!(pair.nics[1].counters().dropped(DropReason::StartUnknown), 0);
         assert_eq!(pair.nics[1].usage().arrivals, 0);
     }
 }

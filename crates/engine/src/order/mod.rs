@@ -14,5 +14,5 @@ mod trackers;
 pub(crate) use initiator::{Answering, Incomplete, Initiator, JettyOrder, Sequences};
 pub(crate) use keyed::{Key, Keyed, KeyedIndex};
 pub(crate) use reserved::is_after;
-pub(crate) use target::{Standing, Tracker};
+pub(crate) use target::{SequenceStatus, Tracker};
 pub(crate) use trackers::Trackers;

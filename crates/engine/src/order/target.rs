@@ -36,7 +36,7 @@ pub(crate) struct Tracker {
 
 /// Where a numbered transaction stands among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum SequenceStatus {
     /// Everything before it was executed.
     Next,
     /// Something before it is missing.
@@ -60,41 +60,41 @@ impl Tracker {
         reading: List::EMPTY,
     };
 
-    pub(crate) fn standing(&self, sequence: u16) -> Standing {
+    pub(crate) fn status(&self, sequence: u16) -> SequenceStatus {
         let ahead = sequence.wrapping_sub(self.next);
         match ahead {
-            0 => Standing::Next,
-            1..=WINDOW if self.executed & bit(ahead) != 0 => Standing::Past,
-            1..=WINDOW => Standing::Early,
-            _ if (ahead as i16) < 0 => Standing::Past,
-            _ => Standing::Beyond,
+            0 => SequenceStatus::Next,
+            1..=WINDOW if self.executed & bit(ahead) != 0 => SequenceStatus::Past,
+            1..=WINDOW => SequenceStatus::Early,
+            _ if (ahead as i16) < 0 => SequenceStatus::Past,
+            _ => SequenceStatus::Beyond,
         }
     }
 
     /// The transaction was executed, or will never be. True if that let `next` move on.
     pub(crate) fn mark(&mut self, sequence: u16) -> bool {
-        match self.standing(sequence) {
-            Standing::Next => {
+        match self.status(sequence) {
+            SequenceStatus::Next => {
                 let run = self.executed.trailing_ones();
                 // Bit 0 is `next + 1`: a run of n executed ones moves `next` by n + 1.
                 self.executed = self.executed.checked_shr(run + 1).unwrap_or(0);
                 self.next = self.next.wrapping_add(run as u16 + 1);
                 true
             }
-            Standing::Early => {
+            SequenceStatus::Early => {
                 self.executed |= bit(sequence.wrapping_sub(self.next));
                 false
             }
-            Standing::Past | Standing::Beyond => false,
+            SequenceStatus::Past | SequenceStatus::Beyond => false,
         }
     }
 
-    pub(crate) fn receive_standing(&self, sequence: u16) -> Standing {
+    pub(crate) fn receive_status(&self, sequence: u16) -> SequenceStatus {
         match sequence.wrapping_sub(self.next_receive) {
-            0 => Standing::Next,
-            1..=WINDOW => Standing::Early,
-            ahead if (ahead as i16) < 0 => Standing::Past,
-            _ => Standing::Beyond,
+            0 => SequenceStatus::Next,
+            1..=WINDOW => SequenceStatus::Early,
+            ahead if (ahead as i16) < 0 => SequenceStatus::Past,
+            _ => SequenceStatus::Beyond,
         }
     }
 }
@@ -117,7 +117,7 @@ impl Tracker {
 
     /// The channels that carried them have ended: no receive before this one will come.
     pub(crate) fn give_up_receives_before(&mut self, sequence: u16) {
-        while self.receive_standing(sequence) == Standing::Early {
+        while self.receive_status(sequence) == SequenceStatus::Early {
             self.receive_done();
         }
     }
@@ -136,7 +136,7 @@ impl Tracker {
     /// May a receive complete that waits for its turn, and until everything before `after` has been
     /// executed?
     pub(crate) fn may_receive(&self, sequence: u16, after: Option<u16>) -> bool {
-        self.receive_standing(sequence) == Standing::Next
+        self.receive_status(sequence) == SequenceStatus::Next
             && after.is_none_or(|after| self.has_reached(after))
     }
 
@@ -150,12 +150,12 @@ impl Tracker {
 
     /// A receive will never come.
     pub(crate) fn skip_receive(&mut self, sequence: u16) {
-        match self.receive_standing(sequence) {
-            Standing::Next => self.receive_done(),
-            Standing::Early => {
+        match self.receive_status(sequence) {
+            SequenceStatus::Next => self.receive_done(),
+            SequenceStatus::Early => {
                 self.skipped |= bit(sequence.wrapping_sub(self.next_receive));
             }
-            Standing::Past | Standing::Beyond => {}
+            SequenceStatus::Past | SequenceStatus::Beyond => {}
         }
     }
 }

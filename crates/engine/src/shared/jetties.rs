@@ -24,7 +24,7 @@ pub(crate) struct Jetties {
     jetties: Vec<Jetty>,
     /// By Jetty: how often an operation that finds no receive is tried again; `None` means that
     /// the profile decides.
-    patience: Vec<Option<u8>>,
+    not_ready_retries: Vec<Option<u8>>,
     /// Jetties that have gone to the error state and are to be flushed.
     failing: Vec<JettyId>,
     groups: Pool<Group>,
@@ -42,7 +42,7 @@ impl Jetties {
         let count = limits.jetties as usize;
         Jetties {
             jetties: alloc::vec![Jetty::FREE; count],
-            patience: alloc::vec![None; count],
+            not_ready_retries: alloc::vec![None; count],
             failing: Vec::with_capacity(count),
             groups: Pool::new(limits.groups),
             receives: Pool::new(limits.receives),
@@ -64,7 +64,7 @@ impl Jetties {
             ..Jetty::FREE
         };
         self.taken[index] = 0;
-        self.patience[index] = None;
+        self.not_ready_retries[index] = None;
         let id = JettyId::new(index as u32);
         self.sources[index] = ReceiveSource::Jetty(id);
         self.sequencing.set(id, config.in_sequence);
@@ -185,19 +185,19 @@ impl Jetties {
 
     /// Sets how often an operation of a Jetty that finds no receive is tried again; `None` means
     /// that the profile decides.
-    pub(crate) fn set_patience(
+    pub(crate) fn set_not_ready_retries(
         &mut self,
         id: JettyId,
         retries: Option<u8>,
     ) -> Result<(), SetupError> {
         self.get(id).ok_or(SetupError::Missing)?;
-        self.patience[id.value() as usize] = retries;
+        self.not_ready_retries[id.value() as usize] = retries;
         Ok(())
     }
 
     /// How often an operation of a Jetty that finds no receive is tried again, if that is set.
-    pub(crate) fn patience(&self, id: JettyId) -> Option<u8> {
-        self.patience.get(id.value() as usize).copied().flatten()
+    pub(crate) fn not_ready_retries(&self, id: JettyId) -> Option<u8> {
+        self.not_ready_retries.get(id.value() as usize).copied().flatten()
     }
 
     /// Counts an operation that is posted to a Jetty.

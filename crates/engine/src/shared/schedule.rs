@@ -16,9 +16,9 @@ pub(crate) struct Schedule {
     /// By engine: channels that owe an acknowledgement, a refusal, a probe or a close.
     urgent: Vec<Ring<ChannelIndex>>,
     /// Channels that could not send because a pool was exhausted.
-    starved: Ring<ChannelIndex>,
+    blocked_on_pool: Ring<ChannelIndex>,
     /// Channels that were starved and may try again.
-    fed: Ring<ChannelIndex>,
+    unblock: Ring<ChannelIndex>,
     deadlines: Deadlines,
     /// The unreliable message that was polled last, unless it is known to have been gathered.
     leaving: Option<Index<Message>>,
@@ -31,8 +31,8 @@ impl Schedule {
         Schedule {
             ready: rings(),
             urgent: rings(),
-            starved: ring(),
-            fed: ring(),
+            blocked_on_pool: ring(),
+            unblock: ring(),
             deadlines: Deadlines::new(channels),
             leaving: None,
         }
@@ -69,25 +69,25 @@ impl Schedule {
     }
 
     /// Appends a channel to those that lack a send-window block.
-    pub(crate) fn push_starved(&mut self, channel: ChannelIndex) {
-        self.starved.push(channel);
+    pub(crate) fn push_blocked(&mut self, channel: ChannelIndex) {
+        self.blocked_on_pool.push(channel);
     }
 
     /// Takes the next channel that lacks a send-window block.
     #[inline]
-    pub(crate) fn pop_starved(&mut self) -> Option<ChannelIndex> {
-        self.starved.pop()
+    pub(crate) fn pop_blocked(&mut self) -> Option<ChannelIndex> {
+        self.blocked_on_pool.pop()
     }
 
     /// Appends a channel to those for which send-window blocks have come free.
     pub(crate) fn push_fed(&mut self, channel: ChannelIndex) {
-        self.fed.push(channel);
+        self.unblock.push(channel);
     }
 
     /// Takes the next channel for which send-window blocks have come free.
     #[inline]
     pub(crate) fn pop_fed(&mut self) -> Option<ChannelIndex> {
-        self.fed.pop()
+        self.unblock.pop()
     }
 
     /// Has [`Self::pop_due`] return a channel at `at` or earlier.
@@ -111,7 +111,7 @@ impl Schedule {
     /// Removes a channel that has ended from all rings, and its deadline.
     pub(crate) fn remove(&mut self, channel: ChannelIndex) {
         let each = self.ready.iter_mut().chain(&mut self.urgent);
-        for ring in each.chain([&mut self.starved, &mut self.fed]) {
+        for ring in each.chain([&mut self.blocked_on_pool, &mut self.unblock]) {
             ring.purge(channel);
         }
         self.deadlines.remove(channel.number());

@@ -60,7 +60,7 @@ fn is_with_payload(operation: &Operation) -> bool {
             | Operation::WriteImmediate { .. }
             | Operation::Send { .. }
             | Operation::SendImmediate { .. }
-            | Operation::Learned
+            | Operation::Continuation
             | Operation::ReadResponse
             | Operation::Put(_)
     )
@@ -103,7 +103,7 @@ pub(super) fn data(pair: &mut Pair<'_>) -> Option<Received> {
     let operation = operation(script);
     let is_answer = matches!(
         operation,
-        Operation::Learned
+        Operation::Continuation
             | Operation::ReadResponse
             | Operation::AtomicResponse { .. }
             | Operation::Done { .. }
@@ -178,7 +178,7 @@ fn operation(script: &mut Script<'_>) -> Operation {
         1 => Operation::WriteImmediate { access: access(script), target, immediate },
         2 | 3 => Operation::Send { target, length: script.number() },
         4 => Operation::SendImmediate { target, length: script.number(), immediate },
-        5 => Operation::Learned,
+        5 => Operation::Continuation,
         6 => Operation::Read { access: access(script) },
         7 => Operation::ReadResponse,
         8 => Operation::Atomic {
@@ -258,7 +258,7 @@ pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
     let ack = Ack {
         cumulative,
         echo: near(script, last_psn),
-        learned: Msn::new(script.number()),
+        start_known: Msn::new(script.number()),
         echo_delay: script.number() as u16,
         window: script.number() as u16,
         marks: script.byte(),

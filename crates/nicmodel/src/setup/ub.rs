@@ -310,7 +310,7 @@ impl UbPlane {
         if stage == 0 && !remote.is_open {
             return Ok(Next::After(Work::Host { remote: number }));
         }
-        let (asker, learned) = *self.handles.entry(key).or_insert((app, None));
+        let (asker, start_known) = *self.handles.entry(key).or_insert((app, None));
         if app == asker {
             match stage {
                 0 => {
@@ -334,7 +334,7 @@ impl UbPlane {
                 }
                 _ => {}
             }
-        } else if stage == 0 && learned.is_none() {
+        } else if stage == 0 && start_known.is_none() {
             return Ok(Next::After(Work::Pair { app: asker, remote: number }));
         }
         let calls = stage - if app == asker { 2 } else { 0 };

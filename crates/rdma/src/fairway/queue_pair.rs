@@ -188,7 +188,7 @@ impl Verbs {
                     // What finds no receive is lost.
                     Transport::Uc | Transport::Ud => 0,
                 };
-                let _ = core.nic.set_jetty_patience(jetty, Some(retries));
+                let _ = core.nic.set_jetty_not_ready_retries(jetty, Some(retries));
                 pair.timeout = timeout(&reliability);
                 pair.token = token(number, pair.peer.queue_pair, first);
             }

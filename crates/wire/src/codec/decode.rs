@@ -269,7 +269,7 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
     Ok(Ack {
         cumulative: psn(first),
         echo: Psn::new(word(fixed, 9) >> 8),
-        learned: message(first),
+        start_known: message(first),
         echo_delay: (word(fixed, 10) >> 16) as u16,
         window: word(fixed, 10) as u16,
         marks: fixed[33],

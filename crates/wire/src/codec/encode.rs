@@ -104,7 +104,7 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
     match packet {
         Packet::Data(data) => matches!(
             data.operation,
-            Operation::Learned
+            Operation::Continuation
                 | Operation::Write { .. }
                 | Operation::ReadResponse
                 | Operation::Send { .. }
@@ -168,7 +168,8 @@ fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {
     let selective = ack.flags.contains(AckFlags::SELECTIVE);
     let opcode = if selective { tp_opcode::SELECTIVE_ACK } else { tp_opcode::ACK };
     let request = flag(ack.flags.contains(AckFlags::REQUEST), 31);
-    let sequence = [request | ack.cumulative.value(), status::FUSED << 29 | ack.learned.value()];
+    let sequence =
+        [request | ack.cumulative.value(), status::FUSED << 29 | ack.start_known.value()];
     put_transport(route, bare(opcode), sequence, out);
     // SELECTIVE and REQUEST are told by TPOpcode and A: a fact has one place.
     let elsewhere = AckFlags::SELECTIVE.with(AckFlags::REQUEST).bits();

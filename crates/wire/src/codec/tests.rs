@@ -62,7 +62,7 @@ fn sample_ack(flags: AckFlags) -> Ack {
     Ack {
         cumulative: Psn::new(99),
         echo: Psn::new(104),
-        learned: Msn::new(3),
+        start_known: Msn::new(3),
         echo_delay: 12,
         window: 4096,
         marks: 1,
@@ -217,7 +217,7 @@ fn d2_nlp_is_in_bits_3_to_1_of_its_byte() {
 #[test]
 fn d3_last_bit_is_sent() {
     for last in [false, true] {
-        let data = Data { last, ..sample_data(Operation::Learned) };
+        let data = Data { last, ..sample_data(Operation::Continuation) };
         let bytes = encoded(&Route::default(), &Packet::Data(data), 0);
         assert_eq!(bytes[16], if last { 0x81 } else { 0x01 });
     }
@@ -328,7 +328,7 @@ fn d27_a_load_or_store_carries_address_length_and_token() {
 #[test]
 fn d28_payload_length_is_exact() {
     for payload_len in [0, 1, 5, 6, 7, 59, 60, 64] {
-        let packet = Packet::Data(sample_data(Operation::Learned));
+        let packet = Packet::Data(sample_data(Operation::Continuation));
         let bytes = encoded(&Route::default(), &packet, payload_len);
         let decoded = decode(&bytes, 48 + payload_len);
         assert!(matches!(decoded, Ok(Decoded::Packet { header_len: 48, .. })));
@@ -353,7 +353,7 @@ fn header_lengths_are_as_documented() {
             compare: 0,
         })
     };
-    assert_eq!(of(Operation::Learned), 48);
+    assert_eq!(of(Operation::Continuation), 48);
     assert_eq!(of(Operation::ReadResponse), 48);
     assert_eq!(of(Operation::Abandon), 48);
     assert_eq!(of(Operation::Done { refusal: None, retry_after_us: 0 }), 52);
@@ -368,7 +368,7 @@ fn header_lengths_are_as_documented() {
     assert_eq!(atomic(AtomicOperator::CompareSwap), 84);
     assert_eq!(of(Operation::WriteImmediate { access, target, immediate }), 84);
     assert_eq!(of(Operation::Put(Put::default())), 88);
-    assert_eq!(of(Operation::Write { access }) - of(Operation::Learned), 20);
+    assert_eq!(of(Operation::Write { access }) - of(Operation::Continuation), 20);
 }
 
 #[test]

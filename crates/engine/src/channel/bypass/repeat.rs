@@ -7,7 +7,7 @@
 //!    since at most 64 are under way and the oldest of them holds the others up.
 //! 3. **The retransmission time-out has passed**, doubled each time.
 //!
-//! The first two are guesses that cost at most a packet, so they count towards [`HASTY_MAX`] per
+//! The first two are guesses that cost at most a packet, so they count towards [`SPURIOUS_MAX`] per
 //! operation and not towards `Profile::bypass_retries`. What is repeated keeps its number, so the
 //! target does a store once, however many copies of it arrive.
 
@@ -24,7 +24,7 @@ use fairway_policy::{Evidence, LossDetector, PathOrder};
 use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
 
 /// Most repeats of one load or store that do not wait for the retransmission time-out.
-const HASTY_MAX: u8 = 3;
+const SPURIOUS_MAX: u8 = 3;
 
 /// How often, and when, one load or store under way was asked.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ struct Asked {
     path: u8,
     has_moved: bool,
     /// Repeats that did not wait for the retransmission time-out.
-    hasty: u8,
+    spurious: u8,
 }
 
 impl Asked {
@@ -53,7 +53,7 @@ impl Asked {
         times: 0,
         path: 0,
         has_moved: false,
-        hasty: 0,
+        spurious: 0,
     };
 
     fn is_repeated(&self) -> bool {
@@ -62,7 +62,7 @@ impl Asked {
 
     /// Is an answer by `path` one to an earlier copy than the last, which was not lost, then? It is
     /// if it comes by another path, or sooner than any answer did.
-    fn was_hasty(&self, now: Instant, path: u8, shortest: Duration) -> bool {
+    fn was_spurious(&self, now: Instant, path: u8, shortest: Duration) -> bool {
         let elsewhere = self.has_moved && path != self.path;
         self.is_repeated() && (elsewhere || now.elapsed_since(self.at) < shortest)
     }
@@ -127,24 +127,24 @@ impl Repeats {
     /// May it be repeated before the retransmission time-out?
     fn may_hasten(&self, number: u32, retries: u8, profile: &Profile) -> bool {
         let is_known = self.round_trip.smoothed() > Duration::ZERO;
-        let hasty = self.asked[slot_of(number)].hasty;
-        is_known && retries == 0 && hasty < HASTY_MAX && profile.bypass_retries > 0
+        let spurious = self.asked[slot_of(number)].spurious;
+        is_known && retries == 0 && spurious < SPURIOUS_MAX && profile.bypass_retries > 0
     }
 
     /// Its answer has arrived: what that tells of round trips and of the order of answers.
     fn learn(&mut self, number: u32, now: Instant, path: u8) {
         let asked = self.asked[slot_of(number)];
         let passed_by = (self.newest.wrapping_sub(asked.first) as i32).max(0) as u32;
-        let hasty = asked.was_hasty(now, path, self.shortest);
+        let spurious = asked.was_spurious(now, path, self.shortest);
         // If the answer was to an earlier copy, this is too short, and fewer are called so.
         self.shortest = self.shortest.min(now.elapsed_since(asked.at));
-        if asked.is_repeated() && !hasty {
+        if asked.is_repeated() && !spurious {
             return;
         }
         let sample = now.elapsed_since(asked.first_at);
         self.round_trip.note(sample);
-        if hasty || passed_by > 0 {
-            self.loss.on_reordering(passed_by, 0, hasty);
+        if spurious || passed_by > 0 {
+            self.loss.on_reordering(passed_by, 0, spurious);
         } else {
             (self.newest, self.newest_at) = (asked.last, asked.at);
         }
@@ -223,15 +223,15 @@ impl Channel {
     /// How long its answer may take.
     fn wait(&self, config: &Config, number: u32, retries: u8) -> Duration {
         let profile = config.profile();
-        let patience = self.patience(config);
+        let timeout = self.timeout(config);
         if !self.bypass.repeats.may_hasten(number, retries, profile) {
-            return patience.times(1 << retries.min(16)).min(profile.timeout_max);
+            return timeout.times(1 << retries.min(16)).min(profile.timeout_max);
         }
         let usual = self.bypass.repeats.round_trip.usual_most();
-        usual.max(profile.timeout_min.divided_by(8)).min(patience)
+        usual.max(profile.timeout_min.divided_by(8)).min(timeout)
     }
 
-    fn patience(&self, config: &Config) -> Duration {
+    fn timeout(&self, config: &Config) -> Duration {
         let round_trip = self.recovery.round_trip();
         let measured = match round_trip.smoothed() {
             Duration::ZERO => config.profile().timeout_initial,
@@ -268,7 +268,7 @@ impl Channel {
     /// Repeats one that is under way, before the retransmission time-out.
     fn hasten(&mut self, shared: &mut Shared, index: Index<Message>) {
         let number = shared.messages[index].unsequenced().number;
-        self.bypass.repeats.asked[slot_of(number)].hasty += 1;
+        self.bypass.repeats.asked[slot_of(number)].spurious += 1;
         self.repeat(shared, index);
     }
 

@@ -75,19 +75,19 @@ impl Paths {
         self.chunk.left = 0;
     }
 
-    /// Does a packet of a message leave the address out? `is_learned` says whether it may, and is
-    /// looked at for the first packet of a message in a chunk. A record that is used again is
+    /// Does a packet of a message leave the address out? `is_start_known` says whether it may, and
+    /// is looked at for the first packet of a message in a chunk. A record that is used again is
     /// another message's, so it is looked at for the first packet of a message, too (`is_first`).
     #[inline]
     pub(in crate::channel) fn leaves_address_out(
         &mut self,
         message: Index<Message>,
         is_first: bool,
-        is_learned: bool,
+        is_start_known: bool,
     ) -> bool {
         if self.chunk.owner != Some(message) || is_first {
             self.chunk.owner = Some(message);
-            self.chunk.leaves_address_out = is_learned;
+            self.chunk.leaves_address_out = is_start_known;
         }
         self.chunk.leaves_address_out
     }

@@ -93,7 +93,7 @@ fn they_need_not_wait_for_one_another_nor_for_what_was_written() {
 fn early_message_leaves_receives_to_others_and_does_not_count_as_refused() {
     let mut pair = Pair::in_sequence(1);
     let near = pair.jetties[0];
-    pair.nics[0].set_jetty_patience(near, Some(0)).unwrap();
+    pair.nics[0].set_jetty_not_ready_retries(near, Some(0)).unwrap();
     pair.far_receive(0, 100);
     (0..2).for_each(|id| pair.send(id, 100));
     let packets = pair.outgoing();
@@ -178,7 +178,7 @@ fn early_message_leaves_the_last_receive_to_one_whose_receive_was_flushed() {
 fn refusal_of_an_unordered_message_that_overtakes_another_is_not_counted() {
     let mut pair = Pair::in_sequence(1);
     let near = pair.jetties[0];
-    pair.nics[0].set_jetty_patience(near, Some(0)).unwrap();
+    pair.nics[0].set_jetty_not_ready_retries(near, Some(0)).unwrap();
     pair.far_receive(0, 100);
     for id in 0..2 {
         let work = Work::SendImmediate { target: named(FAR), immediate: id };

@@ -17,7 +17,7 @@
 use super::Jetties;
 use crate::arrival::Arrival;
 use crate::jetty::Receive;
-use crate::order::{KeyedIndex, Standing, Tracker, Trackers, is_after};
+use crate::order::{KeyedIndex, SequenceStatus, Tracker, Trackers, is_after};
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Refusal};
@@ -82,7 +82,7 @@ impl Jetties {
         let this = &trackers[tracker];
         let reserved = this.reserved;
         let next = this.next_receive();
-        let early = this.receive_standing(sequence) != Standing::Next;
+        let early = this.receive_status(sequence) != SequenceStatus::Next;
         let found = self
             .receives_of(reserved.first)
             .find(|&at| reserved.jetty == jetty && self.receives[at].sequence == sequence);

@@ -55,7 +55,7 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
     let ack = Ack {
         cumulative: psn,
         echo: psn,
-        learned: message,
+        start_known: message,
         echo_delay: 0,
         window: 1,
         marks: 0,

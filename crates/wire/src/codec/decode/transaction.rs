@@ -18,7 +18,7 @@ type Fixed = [u8; TRANSACTION_LEN];
 pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
     let fixed: &Fixed = header.first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
     let operation = match u32::from(fixed[32]) {
-        ta_opcode::WRITE if learned(fixed) => 0,
+        ta_opcode::WRITE if is_continuation(fixed) => 0,
         ta_opcode::WRITE | ta_opcode::READ | ta_opcode::SEND_IMMEDIATE => 20,
         ta_opcode::READ_RESPONSE | ta_opcode::ABANDON => 0,
         ta_opcode::DONE => 4,
@@ -147,8 +147,8 @@ const PLAIN_TRANSACTION: u64 = (ta_opcode::WRITE as u64) << 56
 /// The datagram in `header`, whose length and check are right.
 pub(in crate::codec) fn datagram(header: &[u8]) -> Result<Datagram, DecodeError> {
     let (fixed, extension) = split(header)?;
-    demand_unordered(fixed, ServiceMode::Uno)?;
-    if learned(fixed) {
+    require_unordered(fixed, ServiceMode::Uno)?;
+    if is_continuation(fixed) {
         return bad("L", 1);
     }
     Ok(Datagram {
@@ -185,8 +185,8 @@ fn order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), De
 
 /// As [`order`], of a packet that asks for some.
 fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), DecodeError> {
-    if learned(fixed) {
-        demand_unordered(fixed, ServiceMode::Rol)?;
+    if is_continuation(fixed) {
+        require_unordered(fixed, ServiceMode::Rol)?;
     }
     let tag = match odr(fixed) & 0b11 {
         0 => Tag::No,
@@ -222,11 +222,11 @@ fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8
 
 /// A packet that carries no order must not seem to ask for one, and has one service mode.
 #[inline(always)]
-fn demand_unordered(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
+fn require_unordered(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
     if odr(fixed) != 0 {
         return bad("ODR", odr(fixed));
     }
-    demand_mode(fixed, mode)?;
+    require_mode(fixed, mode)?;
     if extended(fixed) {
         return bad("X", 1);
     }
@@ -234,7 +234,7 @@ fn demand_unordered(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError>
 }
 
 #[inline(always)]
-fn demand_mode(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
+fn require_mode(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
     match fixed[37] & 0b11 {
         found if found == mode as u8 => Ok(()),
         found => bad("service mode", u32::from(found)),
@@ -243,7 +243,7 @@ fn demand_mode(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
 
 #[inline(always)]
 fn response_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
-    demand_mode(fixed, ServiceMode::Rol)?;
+    require_mode(fixed, ServiceMode::Rol)?;
     let short = too_short(extension, extension.len() + 4);
     let opcode = u32::from(fixed[32]);
     if opcode == ta_opcode::DONE {
@@ -267,9 +267,9 @@ fn response_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, Deco
 fn request_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
     let short = too_short(extension, extension.len() + 4);
     Ok(match u32::from(fixed[32]) {
-        ta_opcode::WRITE if learned(fixed) => {
-            announced(fixed, Announced::LEARNED)?;
-            Operation::Learned
+        ta_opcode::WRITE if is_continuation(fixed) => {
+            announced(fixed, Announced::START_KNOWN)?;
+            Operation::Continuation
         }
         ta_opcode::WRITE => {
             announced(fixed, Announced::TOKEN)?;
@@ -386,15 +386,15 @@ fn epoch<const N: usize>(extension: &[u8; N], at: usize) -> (u32, bool) {
 #[inline(always)]
 fn announced(fixed: &Fixed, expected: Announced) -> Result<(), DecodeError> {
     let found = word(fixed, 8) & Announced::TOKEN.0
-        | word(fixed, 9) & (Announced::TARGET.0 | Announced::LEARNED.0);
+        | word(fixed, 9) & (Announced::TARGET.0 | Announced::START_KNOWN.0);
     if found == expected.0 { Ok(()) } else { Err(misannounced(found, expected)) }
 }
 
 /// Which of them does not.
 fn misannounced(found: u32, expected: Announced) -> DecodeError {
     let differs = |bit: Announced| (found ^ expected.0) & bit.0 != 0;
-    let (field, bit) = if differs(Announced::LEARNED) {
-        ("L", Announced::LEARNED)
+    let (field, bit) = if differs(Announced::START_KNOWN) {
+        ("L", Announced::START_KNOWN)
     } else if differs(Announced::TOKEN) {
         ("TV_EN", Announced::TOKEN)
     } else {
@@ -412,7 +412,7 @@ impl Announced {
     const TOKEN: Announced = Announced(1 << 19);
     const TARGET: Announced = Announced(1 << 27);
     const TOKEN_AND_TARGET: Announced = Announced(Self::TOKEN.0 | Self::TARGET.0);
-    const LEARNED: Announced = Announced(1 << 18);
+    const START_KNOWN: Announced = Announced(1 << 18);
 }
 
 #[inline(always)]
@@ -449,7 +449,7 @@ fn is_response(fixed: &Fixed) -> bool {
 
 /// L: the message continues one whose start the receiver knows.
 #[inline(always)]
-fn learned(fixed: &Fixed) -> bool {
+fn is_continuation(fixed: &Fixed) -> bool {
     fixed[37] & 0x04 != 0
 }
 

@@ -10,7 +10,7 @@ use crate::{
 /// Length in bytes of the extension headers of an operation, the order extension left out.
 pub(super) fn operation_len(operation: &Operation) -> usize {
     match operation {
-        Operation::Learned | Operation::ReadResponse | Operation::Abandon => 0,
+        Operation::Continuation | Operation::ReadResponse | Operation::Abandon => 0,
         Operation::Done { .. } => 4,
         Operation::AtomicResponse { .. } => 8,
         Operation::Send { .. } | Operation::AbandonPut { .. } => 12,
@@ -27,7 +27,7 @@ pub(super) fn operation_len(operation: &Operation) -> usize {
 pub(super) fn order_len(data: &Data) -> usize {
     let unordered = matches!(
         data.operation,
-        Operation::Learned
+        Operation::Continuation
             | Operation::ReadResponse
             | Operation::AtomicResponse { .. }
             | Operation::Done { .. }
@@ -85,7 +85,7 @@ impl Kind {
     const ABANDON: Kind = Kind::request(ta_opcode::ABANDON, false, false);
     const ABANDON_PUT: Kind = Kind::request(ta_opcode::ABANDON_PUT, false, false);
     /// L: a continued message, whatever its operation.
-    const LEARNED: Kind = Kind {
+    const START_KNOWN: Kind = Kind {
         second: 1 << 18 | mode_bits(ServiceMode::Rol),
         ordered: false,
         ..Kind::request(ta_opcode::WRITE, false, false)
@@ -119,7 +119,7 @@ impl Kind {
 #[inline(always)]
 fn put_operation(operation: &Operation, out: &mut Header, finish: impl Fn(Kind, &mut Header)) {
     match operation {
-        Operation::Learned => finish(Kind::LEARNED, out),
+        Operation::Continuation => finish(Kind::START_KNOWN, out),
         Operation::ReadResponse => finish(Kind::response(ta_opcode::READ_RESPONSE, 0), out),
         Operation::Write { access } => {
             put_access(access, 12, out);
@@ -142,7 +142,7 @@ fn put_operation(operation: &Operation, out: &mut Header, finish: impl Fn(Kind, 
 #[inline(never)]
 fn put_rarer(operation: &Operation, out: &mut Header) -> Kind {
     match operation {
-        Operation::Learned
+        Operation::Continuation
         | Operation::ReadResponse
         | Operation::Write { .. }
         | Operation::Read { .. }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn learned() -> Vec<u8> {
-    encoded(&Route::default(), &Packet::Data(sample_data(Operation::Learned)), 0)
+fn continuation() -> Vec<u8> {
+    encoded(&Route::default(), &Packet::Data(sample_data(Operation::Continuation)), 0)
 }
 
 /// Decodes `bytes` after setting byte `at` to `value` and mending the check.
@@ -37,7 +37,7 @@ fn every_cut_is_too_short() {
 
 #[test]
 fn next_layers() {
-    let bytes = learned();
+    let bytes = continuation();
     assert_eq!(with(&bytes, 14, 0b001 << 1), Err(DecodeError::UnknownTaOpcode(0x81)));
     assert_eq!(with(&bytes, 14, 0), Err(DecodeError::UnknownNextLayer(0)));
     assert_eq!(with(&bytes, 14, 0b100 << 1), Err(DecodeError::UnknownNextLayer(4)));
@@ -46,7 +46,7 @@ fn next_layers() {
 
 #[test]
 fn transport_headers() {
-    let bytes = learned();
+    let bytes = continuation();
     assert_eq!(with(&bytes, 17, 0x40), Err(DecodeError::UnsupportedVersion(1)));
     assert_eq!(with(&bytes, 17, 0x10), bad("Padding", 1));
     assert_eq!(with(&bytes, 17, 0x01), unsupported(Unsupported::TransportExtension(1)));
@@ -60,7 +60,7 @@ fn transport_headers() {
 
 #[test]
 fn transaction_headers() {
-    let bytes = learned();
+    let bytes = continuation();
     for opcode in [0x05, 0x10, 0x14, 0x15, 0x17, 0x18] {
         assert_eq!(with(&bytes, 32, opcode), unsupported(Unsupported::TaOpcode(opcode)));
     }
@@ -98,7 +98,7 @@ fn orders() {
     assert_eq!(with(&plain, 37, 0x03), bad("service mode", 3));
     assert_eq!(with(&plain, 36, 0x40), bad("X", 0));
     // A continued message asks for nothing, in whatever way.
-    let bytes = learned();
+    let bytes = continuation();
     for odr in 1..8 {
         assert_eq!(with(&bytes, 36, odr << 4), bad("ODR", u32::from(odr)));
     }

@@ -44,7 +44,8 @@ const IMMEDIATE: u64 = 0x0123_4567_89ab_cdef;
 
 fn data_vectors() -> [Vector; 7] {
     let (access, target, immediate) = (sample_access(), sample_target(), IMMEDIATE);
-    let learned = Data { index: 3, retry: true, last: false, ..sample_data(Operation::Learned) };
+    let continuation =
+        Data { index: 3, retry: true, last: false, ..sample_data(Operation::Continuation) };
     [
         data(file!("write"), Operation::Write { access }, b"data"),
         data(
@@ -58,7 +59,7 @@ fn data_vectors() -> [Vector; 7] {
             Operation::SendImmediate { target, length: 0, immediate },
             b"",
         ),
-        packet(file!("learned"), Packet::Data(learned), b"more"),
+        packet(file!("learned"), Packet::Data(continuation), b"more"),
         data(file!("read"), Operation::Read { access }, b""),
         data(file!("read_response"), Operation::ReadResponse, b"data"),
     ]
@@ -156,7 +157,7 @@ fn bypass_vectors() -> [Vector; 4] {
 }
 
 fn control_vectors() -> [Vector; 12] {
-    let flags = AckFlags::ECHO.with(AckFlags::LEARNED);
+    let flags = AckFlags::ECHO.with(AckFlags::START_KNOWN);
     let selective = flags.with(AckFlags::SELECTIVE).with(AckFlags::REQUEST);
     let sack = Sack {
         base: Psn::new(100),

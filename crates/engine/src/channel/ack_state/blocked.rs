@@ -8,13 +8,13 @@ use fairway_wire::{JettyId, Msn, Order, Psn, Refusal, SACK_BITS, Sack, Void};
 
 /// A packet that has arrived but must not be acknowledged yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WithheldPacket {
+pub(crate) struct BlockedAck {
     psn: Psn,
-    why: Why,
+    why: BlockReason,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::channel) enum Why {
+pub(in crate::channel) enum BlockReason {
     /// Its payload is being put in place.
     Placing,
     /// As `Placing`; it is a part of the answer to this message of ours.
@@ -28,41 +28,42 @@ pub(in crate::channel) enum Why {
     Late { message: Msn, reason: Refusal, nak_due: bool, jetty: JettyId, order: Order },
 }
 
-impl Why {
+impl BlockReason {
     fn is_placing(&self) -> bool {
-        matches!(self, Why::Placing | Why::PlacingAnswer { .. })
+        matches!(self, BlockReason::Placing | BlockReason::PlacingAnswer { .. })
     }
 
     /// The message that is refused, if one is, and why.
     fn refused(&self) -> Option<(Msn, Refusal)> {
         match *self {
-            Why::Refused { message, reason, .. } | Why::Late { message, reason, .. } => {
-                Some((message, reason))
-            }
-            Why::Placing | Why::PlacingAnswer { .. } => None,
+            BlockReason::Refused { message, reason, .. }
+            | BlockReason::Late { message, reason, .. } => Some((message, reason)),
+            BlockReason::Placing | BlockReason::PlacingAnswer { .. } => None,
         }
     }
 
     /// Is the NAK still to be sent?
     fn nak_due(&mut self) -> Option<&mut bool> {
         match self {
-            Why::Refused { nak_due, .. } | Why::Late { nak_due, .. } => Some(nak_due),
-            Why::Placing | Why::PlacingAnswer { .. } => None,
+            BlockReason::Refused { nak_due, .. } | BlockReason::Late { nak_due, .. } => {
+                Some(nak_due)
+            }
+            BlockReason::Placing | BlockReason::PlacingAnswer { .. } => None,
         }
     }
 }
 
 /// The packets that a channel withholds, and how many NAKs it has yet to send for them.
 #[derive(Debug)]
-pub(super) struct Withheld {
-    packets: Vec<WithheldPacket>,
+pub(super) struct BlockedAcks {
+    packets: Vec<BlockedAck>,
     naks: u32,
 }
 
-impl Withheld {
+impl BlockedAcks {
     /// Room for `capacity` packets, which is never exceeded.
-    pub(super) fn new(capacity: u32) -> Withheld {
-        Withheld { packets: Vec::with_capacity(capacity as usize), naks: 0 }
+    pub(super) fn new(capacity: u32) -> BlockedAcks {
+        BlockedAcks { packets: Vec::with_capacity(capacity as usize), naks: 0 }
     }
 
     /// Where a packet is whose payload is being put in place.
@@ -107,41 +108,44 @@ impl Withheld {
 impl AckState {
     /// Is there room to withhold one more packet?
     pub(in crate::channel) fn has_room_to_withhold(&self) -> bool {
-        self.withheld.packets.len() < self.withheld.packets.capacity()
+        self.blocked.packets.len() < self.blocked.packets.capacity()
     }
 
     /// Is there room for a packet that has come? The last place is kept for the packet at the base
     /// of the window, for which all others wait.
     #[inline]
     pub(in crate::channel) fn has_room_for(&self, is_base: bool) -> bool {
-        let room = self.withheld.packets.capacity() - self.withheld.packets.len();
+        let room = self.blocked.packets.capacity() - self.blocked.packets.len();
         room > 1 || (room == 1 && is_base)
     }
 
     /// Withholds a packet. A NAK becomes due if it is refused.
     #[inline]
-    pub(in crate::channel) fn withhold(&mut self, psn: Psn, mut why: Why) {
-        self.withheld.naks += u32::from(why.nak_due().is_some());
-        self.withheld.packets.push(WithheldPacket { psn, why });
+    pub(in crate::channel) fn block(&mut self, psn: Psn, mut why: BlockReason) {
+        self.blocked.naks += u32::from(why.nak_due().is_some());
+        self.blocked.packets.push(BlockedAck { psn, why });
     }
 
     /// Is the payload of a packet being put in place?
     pub(in crate::channel) fn is_placing(&self, psn: Psn) -> bool {
-        self.withheld.placing(psn).is_some()
+        self.blocked.placing(psn).is_some()
     }
 
     /// Is a part of the answer to this message of ours being put in place?
     pub(in crate::channel) fn is_placing_answer(&self, question: Index<Message>) -> bool {
-        self.withheld.packets.iter().any(|entry| entry.why == Why::PlacingAnswer { question })
+        self.blocked
+            .packets
+            .iter()
+            .any(|entry| entry.why == BlockReason::PlacingAnswer { question })
     }
 
     /// The payload of a packet is in place, which may be acknowledged then. False if none was being
     /// placed.
     #[inline]
     pub(in crate::channel) fn placed(&mut self, psn: Psn) -> bool {
-        let found = self.withheld.placing(psn);
+        let found = self.blocked.placing(psn);
         if let Some(at) = found {
-            self.withheld.packets.swap_remove(at);
+            self.blocked.packets.swap_remove(at);
         }
         found.is_some()
     }
@@ -154,48 +158,51 @@ impl AckState {
         message: Msn,
         reason: Refusal,
     ) -> bool {
-        let Some(at) = self.withheld.placing(psn) else { return false };
-        self.withheld.packets[at].why = Why::Refused { message, reason, nak_due: true };
-        self.withheld.naks += 1;
+        let Some(at) = self.blocked.placing(psn) else { return false };
+        self.blocked.packets[at].why = BlockReason::Refused { message, reason, nak_due: true };
+        self.blocked.naks += 1;
         true
     }
 
     /// Is `psn` withheld because it was refused?
     pub(in crate::channel) fn is_refused(&self, psn: Psn) -> bool {
-        self.withheld.packets.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
+        self.blocked.packets.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
     }
 
     /// A refused packet came again: its NAKs are due again. True if any was not due already.
     pub(in crate::channel) fn repeat_naks(&mut self, psn: Psn) -> bool {
         let mut naks = 0;
-        for entry in self.withheld.packets.iter_mut().filter(|entry| entry.psn == psn) {
+        for entry in self.blocked.packets.iter_mut().filter(|entry| entry.psn == psn) {
             if let Some(nak_due) = entry.why.nak_due() {
                 naks += u32::from(!core::mem::replace(nak_due, true));
             }
         }
-        self.withheld.naks += naks;
+        self.blocked.naks += naks;
         naks > 0
     }
 
     /// Injects a bug: forgets that a packet was refused because its receiver was not ready. False
     /// if it was not.
     pub(in crate::channel) fn revive_not_ready(&mut self, psn: Psn) -> bool {
-        let is_it = |entry: &WithheldPacket| {
+        let is_it = |entry: &BlockedAck| {
             entry.psn == psn
-                && matches!(entry.why, Why::Refused { reason: Refusal::ReceiverNotReady, .. })
+                && matches!(
+                    entry.why,
+                    BlockReason::Refused { reason: Refusal::ReceiverNotReady, .. }
+                )
         };
-        let Some(at) = self.withheld.packets.iter().position(is_it) else { return false };
-        self.withheld.packets.swap_remove(at);
+        let Some(at) = self.blocked.packets.iter().position(is_it) else { return false };
+        self.blocked.packets.swap_remove(at);
         true
     }
 
     /// The next NAK to be sent: a packet, the message that is refused, and why.
     pub(in crate::channel) fn take_nak(&mut self) -> Option<(Psn, Msn, Refusal)> {
-        if self.withheld.naks == 0 {
+        if self.blocked.naks == 0 {
             return None;
         }
-        self.withheld.naks -= 1;
-        for entry in &mut self.withheld.packets {
+        self.blocked.naks -= 1;
+        for entry in &mut self.blocked.packets {
             if let Some((message, reason)) = entry.why.refused()
                 && entry.why.nak_due().is_some_and(core::mem::take)
             {
@@ -206,16 +213,16 @@ impl AckState {
     }
 
     /// The sender knows of the refusal of a message by a packet, which may be acknowledged then.
-    /// Why it was withheld; `None` if it was not.
-    pub(in crate::channel) fn confirm_refusal(&mut self, void: &Void) -> Option<Why> {
-        let is_it = |entry: &WithheldPacket| {
+    /// BlockReason it was withheld; `None` if it was not.
+    pub(in crate::channel) fn confirm_refusal(&mut self, void: &Void) -> Option<BlockReason> {
+        let is_it = |entry: &BlockedAck| {
             entry.psn == void.psn
                 && entry.why.refused().is_some_and(|(message, _)| message == void.message)
         };
-        let at = self.withheld.packets.iter().position(is_it)?;
-        let mut entry = self.withheld.packets.swap_remove(at);
+        let at = self.blocked.packets.iter().position(is_it)?;
+        let mut entry = self.blocked.packets.swap_remove(at);
         if entry.why.nak_due().is_some_and(core::mem::take) {
-            self.withheld.naks -= 1;
+            self.blocked.naks -= 1;
         }
         Some(entry.why)
     }

@@ -19,13 +19,13 @@ use fairway_wire::{Duration, Instant};
 /// Probes before it is the retransmission timer's turn.
 const PROBES: u8 = 2;
 /// The wait is doubled at most so often.
-const PATIENCE_MAX: u8 = 6;
+const BACKOFF_MAX: u8 = 6;
 /// A probe does not look for the newest packet farther back.
 const LOOK_BACK: u32 = 64;
 
 /// What is remembered of a quiet spell.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tail {
+pub(super) struct TailLossProbe {
     /// When something was sent, or something new acknowledged.
     quiet_since: Instant,
     /// Probes since something new was acknowledged.
@@ -34,21 +34,21 @@ pub(super) struct Tail {
     is_answered: bool,
     /// How often the wait was doubled, because something was sent again for nothing. A packet that
     /// was sent twice tells no round trip, so too short a wait would never be found out.
-    patience: u8,
+    backoff: u8,
     /// Something was, since others were found lost.
-    hasty: bool,
+    spurious: bool,
     /// A probe is due that needs no room in the window (RFC 8985 §7.3).
     probe_due: bool,
 }
 
-impl Tail {
-    pub(super) fn new(now: Instant) -> Tail {
-        Tail {
+impl TailLossProbe {
+    pub(super) fn new(now: Instant) -> TailLossProbe {
+        TailLossProbe {
             quiet_since: now,
             probes: 0,
             is_answered: false,
-            patience: 0,
-            hasty: false,
+            backoff: 0,
+            spurious: false,
             probe_due: false,
         }
     }
@@ -63,7 +63,7 @@ impl Recovery {
     /// A round trip, or what counts as one for a peer that is a process.
     fn tail_round(&self, profile: &Profile) -> Duration {
         let floor = profile.timeout_min.divided_by(8).max(profile.acknowledge_delay);
-        self.smoothed().max(floor).times(1 << self.tail.patience)
+        self.smoothed().max(floor).times(1 << self.tail.backoff)
     }
 
     /// How long nothing has to happen; `None` before the first round trip, or if the time-out is no
@@ -76,45 +76,50 @@ impl Recovery {
 
     /// Something was sent again for nothing.
     pub(in crate::channel) fn note_hasty(&mut self) {
-        self.tail.patience = (self.tail.patience + 1).min(PATIENCE_MAX);
-        self.tail.hasty = true;
+        self.tail.backoff = (self.tail.backoff + 1).min(BACKOFF_MAX);
+        self.tail.spurious = true;
     }
 
     /// A time-out has found what this did not.
     pub(in crate::channel) fn note_late(&mut self) {
-        self.tail.patience = 0;
+        self.tail.backoff = 0;
     }
 }
 
 impl Channel {
     /// Something was sent.
     #[inline]
-    pub(crate) fn tail_grew(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
+    pub(crate) fn note_tail_sent(
+        &mut self,
+        config: &Config,
+        schedule: &mut Schedule,
+        now: Instant,
+    ) {
         self.recovery.tail.quiet_since = now;
-        if !self.timers.is_armed(Timer::Tail)
+        if !self.timers.is_armed(Timer::TailLossProbe)
             && !config.is_injected(InjectedBug::ForgetTimer)
             && let Some(delay) = self.recovery.tail_delay(config.profile())
         {
-            self.arm(schedule, Timer::Tail, now + delay);
+            self.arm(schedule, Timer::TailLossProbe, now + delay);
         }
     }
 
     /// Something new was acknowledged.
     #[inline]
-    pub(crate) fn tail_shrank(&mut self, schedule: &mut Schedule, now: Instant) {
+    pub(crate) fn note_tail_acknowledged(&mut self, schedule: &mut Schedule, now: Instant) {
         self.recovery.tail.quiet_since = now;
         self.recovery.tail.probe_due = false;
         let probed = core::mem::take(&mut self.recovery.tail.probes) > 0;
         if self.tp.is_idle() {
-            self.timers.disarm(Timer::Tail);
+            self.timers.disarm(Timer::TailLossProbe);
         } else if probed {
             // The probe came through: look at once what it proves lost.
             self.recovery.tail.is_answered = true;
-            self.arm(schedule, Timer::Tail, now);
+            self.arm(schedule, Timer::TailLossProbe, now);
         }
     }
 
-    pub(crate) fn tail_timer(&mut self, shared: &mut Shared, now: Instant) {
+    pub(crate) fn handle_tail_timer(&mut self, shared: &mut Shared, now: Instant) {
         if self.tp.is_idle() {
             return;
         }
@@ -123,15 +128,15 @@ impl Channel {
         let lull =
             self.recovery.tail.quiet_since + self.recovery.tail_round(shared.config.profile());
         if now.is_before(lull) && !self.recovery.tail.is_answered {
-            return self.arm(&mut shared.schedule, Timer::Tail, lull);
+            return self.arm(&mut shared.schedule, Timer::TailLossProbe, lull);
         }
         self.recovery.tail.is_answered = false;
         let quiet = self.recovery.tail.quiet_since + delay;
         let (any, next) = self.expire_overtaken(shared, now);
         let mut at = now + delay;
         if any {
-            if !core::mem::take(&mut self.recovery.tail.hasty) {
-                self.recovery.tail.patience = self.recovery.tail.patience.saturating_sub(1);
+            if !core::mem::take(&mut self.recovery.tail.spurious) {
+                self.recovery.tail.backoff = self.recovery.tail.backoff.saturating_sub(1);
             }
             self.mark_ready(&mut shared.schedule);
         } else if now.is_before(quiet) {
@@ -142,7 +147,7 @@ impl Channel {
         } else if next.is_none() {
             return;
         }
-        self.arm(&mut shared.schedule, Timer::Tail, next.map_or(at, |next| next.min(at)));
+        self.arm(&mut shared.schedule, Timer::TailLossProbe, next.map_or(at, |next| next.min(at)));
     }
 
     /// Declares lost what was sent before something that has been acknowledged, and is later than
