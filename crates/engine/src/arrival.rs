@@ -36,7 +36,7 @@ pub(crate) struct Arrival {
     /// It was refused: its packets count as arrived and go nowhere.
     pub(crate) refused: bool,
     /// Why its next packet is refused, because no refusal has been sent yet.
-    pub(crate) untold: Option<Refusal>,
+    pub(crate) unreported_losses: Option<Refusal>,
     /// It came in an unreliable packet.
     pub(crate) is_datagram: bool,
     /// Its channel; `None` once the record is free.
@@ -97,7 +97,7 @@ impl Arrival {
             slot: data.slot,
             has_slot: false,
             refused: true,
-            untold: None,
+            unreported_losses: None,
             is_datagram: false,
             channel: Some(channel),
             order: data.order,
@@ -134,23 +134,23 @@ impl Arrival {
 
 /// A receive whose message is complete, and whose turn to be reported has not come.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parked {
+pub(crate) struct UnreportedReceive {
     pub(crate) completion: Completion,
     pub(crate) receive: Index<Receive>,
     pub(crate) sequence: u16,
     /// It also waits until everything before this number has been executed.
     pub(crate) after: Option<u16>,
     /// The next one of the same tracker.
-    pub(crate) next: Option<Index<Parked>>,
+    pub(crate) next: Option<Index<UnreportedReceive>>,
 }
 
-impl Parked {
+impl UnreportedReceive {
     /// Those of a list.
     pub(crate) fn list(
-        pool: &Pool<Parked>,
-        first: Option<Index<Parked>>,
-    ) -> impl Iterator<Item = &Parked> {
-        let record = |index: Option<Index<Parked>>| index.map(|index| &pool[index]);
-        core::iter::successors(record(first), move |parked| record(parked.next))
+        pool: &Pool<UnreportedReceive>,
+        first: Option<Index<UnreportedReceive>>,
+    ) -> impl Iterator<Item = &UnreportedReceive> {
+        let record = |index: Option<Index<UnreportedReceive>>| index.map(|index| &pool[index]);
+        core::iter::successors(record(first), move |unreported| record(unreported.next))
     }
 }

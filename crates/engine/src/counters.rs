@@ -27,7 +27,7 @@ pub struct Counters {
     /// Credits of peers that exceeded what had been requested. The excess had no effect.
     pub credits_unasked: u64,
     /// Requests for credit that came.
-    pub demands_received: u64,
+    pub credit_requests_received: u64,
     /// Probes of paths that were given up, and keep-alives, sent.
     pub probes_sent: u64,
     /// Probes of round trips sent.
@@ -42,9 +42,9 @@ pub struct Counters {
     pub acks_received: u64,
     /// Of those, such as congestion controls were told of: they acknowledged something new, told a
     /// round trip, or marks.
-    pub acks_told: u64,
+    pub acks_reported: u64,
     /// Of those told of, those whose sender asks to slow down.
-    pub pressure_heard: u64,
+    pub pressure_received: u64,
     /// Data packets sent without an address, because the receiver knew it.
     pub continuation_packets_sent: u64,
     /// Header bytes those did without.
@@ -78,14 +78,14 @@ pub struct Counters {
     /// Messages refused that had been acknowledged, because their memory was missing at their turn.
     pub refused_late: u64,
     /// Completions that waited for those of earlier operations.
-    pub completions_parked: u64,
+    pub completions_awaiting_order: u64,
     /// Completions of receives that waited for those of earlier ones.
-    pub receives_parked: u64,
+    pub receives_awaiting_order: u64,
     /// Transaction acknowledgements (TAACK) sent: modes ROI and ROT.
     pub transaction_acks_sent: u64,
     /// Atomics executed here.
     pub atomics_executed: u64,
-    /// Puts that are whole in a mailbox here.
+    /// PutStreams that are whole in a mailbox here.
     pub puts_received: u64,
     /// Epochs of mailboxes that were done.
     pub epochs_done: u64,

@@ -66,7 +66,7 @@ pub(crate) struct Flow {
     pub(crate) queued: u32,
     /// The one whose turn it is.
     pub(crate) current: Option<Index<Message>>,
-    pub(crate) parked: List<Index<Message>>,
+    pub(crate) waiting: List<Index<Message>>,
     pub(crate) place: FlowPlace,
     pace: Pace,
     /// The dequeue rate at which `pace` was last charged.
@@ -202,7 +202,7 @@ impl Flows {
             share: share.unwrap_or_default(),
             queued: 0,
             current: None,
-            parked: List::default(),
+            waiting: List::default(),
             place: FlowPlace::Open,
             pace: Pace::new(self.now),
             rate: RateRegisters::UNLIMITED,
@@ -232,7 +232,7 @@ impl Flows {
         let flow = &self.records[index];
         let wish = self.wishes.get(flow.jetty.value() as usize).copied().unwrap_or(0);
         if wish != 0 && !flow.answers {
-            self.tell_hint(index, wish);
+            self.send_hint(index, wish);
         }
     }
 
@@ -389,12 +389,12 @@ impl Flows {
         for index in self.records.all() {
             let flow = &self.records[index];
             if flow.jetty == jetty && !flow.answers {
-                self.tell_hint(index, hint);
+                self.send_hint(index, hint);
             }
         }
     }
 
-    fn tell_hint(&mut self, index: FlowIndex, hint: u64) {
+    fn send_hint(&mut self, index: FlowIndex, hint: u64) {
         self.tell(index, Kind::Hint, hint);
         self.trace_flow(index, |flow| TraceEntry::Hint { flow, value: hint });
     }

@@ -51,7 +51,7 @@ mod nic;
 mod order;
 mod pace;
 mod placement;
-mod puts;
+mod put_streams;
 mod receive_window;
 mod send_window;
 pub mod setup;

@@ -86,7 +86,7 @@ pub(crate) enum MessagePlace {
     /// Waiting for its turn to send.
     Sending,
     /// With its flow: others of it go first, or it must not send now.
-    Parked,
+    WithFlow,
     /// Waiting for a message slot.
     AwaitingSlot,
     /// Waiting for a read slot.
@@ -294,7 +294,7 @@ impl Message {
     }
 
     /// Does it tell the receiver up to which put all are over?
-    pub(crate) fn tells_puts_over(&self) -> bool {
+    pub(crate) fn ends_puts(&self) -> bool {
         matches!(self.notice, Some(Notice::PutsOver { .. }))
     }
 

@@ -16,7 +16,7 @@ use crate::names::ChannelIndex;
 use crate::order::{Initiator, Trackers};
 use crate::placement::{Execution, PlacementToken, Verdict};
 use crate::pool::Pool;
-use crate::puts::Puts;
+use crate::put_streams::PutStreams;
 use crate::random::Random;
 use crate::receive_window::BLOCKS_MAX;
 use crate::segment::Segments;
@@ -94,7 +94,7 @@ impl Nic {
             trackers: Trackers::new(limits.order_records, limits.receives),
             initiator: Initiator::new(limits.jetties, limits.order_records),
             mailboxes: Mailboxes::new(limits),
-            puts: Puts::new(limits.put_streams),
+            puts: PutStreams::new(limits.put_streams),
             send_blocks: Pool::new(limits.send_blocks),
             bitmap_blocks: Pool::new(limits.bitmap_blocks.min(BLOCKS_MAX)),
             events: VecDeque::with_capacity(256),
@@ -173,7 +173,7 @@ impl Nic {
         if !channel.is_open() {
             return shared.counters.drop(DropReason::NoChannel);
         }
-        channel.note_heard(now);
+        channel.note_packet_received(now);
         if matches!(received.packet, Packet::Data(_) | Packet::Datagram(_) | Packet::Bypass(_)) {
             channel.note_used(now);
         }
@@ -189,7 +189,9 @@ impl Nic {
             Packet::Void(void) => channel.handle_void(shared, now, void, route.path),
             Packet::Datagram(datagram) => channel.handle_datagram(shared, datagram, received),
             Packet::Bypass(bypass) => channel.handle_bypass(shared, now, bypass, received),
-            Packet::Demand(demand) => channel.handle_demand(shared, now, demand, route.path),
+            Packet::CreditRequest(demand) => {
+                channel.handle_credit_request(shared, now, demand, route.path)
+            }
             Packet::Credit(credit) => channel.handle_credit(shared, now, credit),
             Packet::Probe(probe) => channel.handle_probe(shared, now, probe, route.path),
             Packet::Close(_) => Verdict::Done,

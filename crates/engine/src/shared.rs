@@ -17,7 +17,7 @@ pub(crate) use backpressure::Backpressure;
 pub(crate) use completion_queues::CompletionQueues;
 pub(crate) use config::Config;
 pub(crate) use deferred_packets::DeferredPackets;
-pub(crate) use jetties::{Chosen, Jetties};
+pub(crate) use jetties::{Jetties, MatchedReceive};
 pub(crate) use schedule::Schedule;
 
 use crate::answer::Answer;
@@ -31,7 +31,7 @@ use crate::mailbox::Mailboxes;
 use crate::message::{Body, Message};
 use crate::order::{Incomplete, Initiator, Key, Trackers};
 use crate::pool::{Index, Pool};
-use crate::puts::Puts;
+use crate::put_streams::PutStreams;
 use crate::random::Random;
 use crate::segment::Segments;
 use crate::send_window::SendBlocks;
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     pub(crate) initiator: Initiator,
     pub(crate) mailboxes: Mailboxes,
     /// Our own puts, by channel, Jetty and mailbox.
-    pub(crate) puts: Puts,
+    pub(crate) puts: PutStreams,
     pub(crate) send_blocks: SendBlocks,
     pub(crate) bitmap_blocks: Pool<u16>,
     pub(crate) events: VecDeque<Event>,
@@ -123,21 +123,21 @@ impl Shared {
             && !self.initiator.is_first(&self.messages, index)
             && !self.is_injected(InjectedBug::CompleteAtOnce)
         {
-            self.messages[index].report.park(status);
-            self.counters.completions_parked += 1;
+            self.messages[index].report.add_unreported(status);
+            self.counters.completions_awaiting_order += 1;
             return;
         }
         let jetty = message.jetty.value() as usize;
         self.report_message(index, status);
-        self.report_parked(jetty);
+        self.report_next(jetty);
     }
 
     /// An operation is aborted: it no longer waits for those before it, which are aborted as well.
     /// True if only that was left of it.
-    pub(crate) fn abort_parked(&mut self, index: Index<Message>) -> bool {
+    pub(crate) fn abort_unreported(&mut self, index: Index<Message>) -> bool {
         let message = &mut self.messages[index];
         message.order.complete_at_once();
-        let Some(parked) = message.report.unpark() else { return false };
+        let Some(parked) = message.report.take_unreported_next() else { return false };
         self.report_message(index, Status::Flushed);
         if parked.is_released {
             self.free_message(index);
@@ -146,14 +146,14 @@ impl Shared {
     }
 
     /// Reports the operations of a Jetty that had to wait for one before them.
-    fn report_parked(&mut self, jetty: usize) {
+    fn report_next(&mut self, jetty: usize) {
         loop {
             let Some(next) = self.initiator.incomplete[jetty].head() else { return };
             // One that has been reported is there because it bars.
             if self.messages[next].report.is_reported() {
                 return;
             }
-            let Some(parked) = self.messages[next].report.unpark() else { return };
+            let Some(parked) = self.messages[next].report.take_unreported_next() else { return };
             self.report_message(next, parked.status);
             if parked.is_released {
                 self.free_message(next);
@@ -173,7 +173,7 @@ impl Shared {
             let mut incomplete = self.initiator.incomplete[jetty];
             incomplete.unlink(&mut Incomplete(&mut self.messages), index);
             self.initiator.incomplete[jetty] = incomplete;
-            self.report_parked(jetty);
+            self.report_next(jetty);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::api::Completion;
-use crate::arrival::{Arrival, Parked};
+use crate::arrival::{Arrival, UnreportedReceive};
 use crate::channel::{BypassState, Channel, Datagrams, Path, TpChannel};
 use crate::deferred::Deferred;
 use crate::flow::Flows;
@@ -13,7 +13,7 @@ use crate::mailbox::{BUFFER_BYTES, GAP_BYTES, MAILBOX_BYTES, STREAM_BYTES};
 use crate::message::Message;
 use crate::nic::Nic;
 use crate::order::{JettyOrder, Keyed, Sequences, Tracker};
-use crate::puts::PUTS_BYTES;
+use crate::put_streams::PUTS_BYTES;
 use crate::receive_window::BLOCK_PSNS;
 use crate::segment::Segment;
 use crate::send_window::{BLOCK_RECORDS, Sent};
@@ -39,7 +39,7 @@ pub struct Usage {
     /// Jetties that have asked for order, and pairs of a Jetty and a node between which there is.
     pub order_records: u32,
     /// Receives that are complete and wait for earlier ones.
-    pub parked: u32,
+    pub unreported: u32,
     /// Packets that wait to be executed.
     pub deferred: u32,
     /// Answers to loads and stores that are to be sent.
@@ -123,7 +123,7 @@ impl Limits {
                 u64::from(self.bypass_answers),
                 true,
             ),
-            line("parked receive", size_of::<Parked>(), u64::from(self.receives), true),
+            line("parked receive", size_of::<UnreportedReceive>(), u64::from(self.receives), true),
             line("held packet", size_of::<Deferred>(), u64::from(self.deferred), true),
             line("Jetty group", size_of::<Group>(), u64::from(self.groups), true),
             line("mailbox", MAILBOX_BYTES, u64::from(self.mailboxes), true),
@@ -152,7 +152,7 @@ impl Nic {
             order_records: shared.initiator.records_in_use()
                 + shared.initiator.sequences.in_use()
                 + shared.trackers.in_use(),
-            parked: shared.trackers.parked_in_use(),
+            unreported: shared.trackers.unreported_in_use(),
             deferred: shared.deferred.in_use(),
             bypass_answers: shared.answers.in_use(),
             groups: shared.jetties.groups_in_use(),

@@ -8,8 +8,8 @@ use crate::world::World;
 use fairway_device::random::Random;
 use fairway_engine::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, Bypass, BypassOperation, CREDIT_MAX, Close, Cna,
-    Credit, Data, Datagram, Demand, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet,
-    Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
+    Credit, CreditRequest, Data, Datagram, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order,
+    Packet, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
 /// Sends one such packet to a node.
@@ -303,7 +303,7 @@ fn any_packet(random: &mut Random) -> Packet {
         0 => Packet::Ack(any_ack(random)),
         1 => Packet::Nak(Nak { psn, message, reason: any_reason(random), retry_after_us: 0 }),
         2 => Packet::Void(Void { psn, message, ack_request: true }),
-        3 if random.chance(300) => Packet::Demand(Demand {
+        3 if random.chance(300) => Packet::CreditRequest(CreditRequest {
             total_bytes: random.number() & CREDIT_MAX,
             resend: random.chance(500),
             blocked: random.chance(500),

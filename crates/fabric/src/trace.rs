@@ -61,7 +61,7 @@ pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
             format!("NAK psn {} msg {} {:?}", nak.psn.value(), nak.message.value(), nak.reason)
         }
         Packet::Void(void) => format!("VOID psn {}", void.psn.value()),
-        Packet::Demand(demand) => format!("DEMAND {}", demand.total_bytes),
+        Packet::CreditRequest(demand) => format!("DEMAND {}", demand.total_bytes),
         Packet::Credit(credit) => format!("CREDIT {}", credit.total_bytes),
         Packet::Probe(probe) => match probe.turn_ns {
             Some(turn_ns) => format!("PROBE {} answered after {turn_ns} ns", probe.number),

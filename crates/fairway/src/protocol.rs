@@ -240,7 +240,7 @@ impl Protocol for Core {
     }
 
     fn acknowledged(&self) -> u64 {
-        self.nic.counters().acks_told
+        self.nic.counters().acks_reported
     }
 
     fn sending_begins(&mut self, io: &mut Io) -> bool {

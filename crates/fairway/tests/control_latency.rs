@@ -37,7 +37,7 @@ fn measured(pair: &Pair, is_enough: impl Fn(u64, u64) -> bool) -> ([ControlLaten
     let start = Instant::now();
     exercise(pair);
     let client = taken(&pair.client.context, |found| {
-        is_enough(found.decisions.len() as u64, pair.client.context.counters().engine.acks_told)
+        is_enough(found.decisions.len() as u64, pair.client.context.counters().engine.acks_reported)
     });
     let server = taken(&pair.server.context, |found| found.turn_rounds.len() as u64 >= WRITES);
     ([client, server], start.elapsed().as_nanos() as u64)
@@ -59,7 +59,7 @@ fn inline_controllers_decide_about_every_acknowledgement() {
     let every = |decided, told| decided > 0 && decided == told;
     let ([client, server], took) = measured(&pair, every);
     let counters = pair.client.context.counters().engine;
-    assert!(counters.acks_told <= counters.acks_received);
+    assert!(counters.acks_reported <= counters.acks_received);
     check(&client.decisions, took);
     // One for each run of packets, at least one for each WRITE, and no more than packets.
     let runs = server.turn_rounds.len() as u64;
@@ -76,7 +76,7 @@ fn laws_on_their_own_thread_decide_about_them_later() {
     let both = || builder().measure_control_latency(ROOM).control_thread(true);
     let pair = Pair::of(both(), both());
     let ([client, server], took) = measured(&pair, |decided, _| decided > 0);
-    let told = pair.client.context.counters().engine.acks_told;
+    let told = pair.client.context.counters().engine.acks_reported;
     let decided = client.decisions.len() as u64;
     assert!(decided <= told, "{decided} of {told}");
     check(&client.decisions, took);

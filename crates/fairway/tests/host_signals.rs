@@ -120,7 +120,7 @@ fn full_receive_queue_is_reported_to_peers() {
             let segment = |rights| server.register(Memory::zeroed(4096).unwrap(), rights).unwrap();
             let to = segment(Rights::READ_WRITE);
             let from = client.register(Memory::zeroed(4096).unwrap(), Rights::NONE).unwrap();
-            let heard = || client.counters().engine.pressure_heard;
+            let heard = || client.counters().engine.pressure_received;
             let write = || {
                 jetty.write(&peer, &from, to.key(), 1).unwrap();
                 assert_eq!(jetty.wait(TIMEOUT).unwrap().status, Status::Success);

@@ -166,7 +166,7 @@ impl ByHand {
                 initial_psn: Psn::new(0),
                 ports: wire::Ports::new(&[self.socket.local_addr().unwrap().port()]).unwrap(),
             },
-            wish: wire::Parameters {
+            requested: wire::Parameters {
                 mtu_bytes: 1024,
                 paths: 4,
                 window_packets: 1024,
@@ -269,8 +269,8 @@ impl ByHand {
         let joins = Some(wire::Joins { leader: Tpn::new(leader), number });
         let hello = self.hello();
         let client = wire::Endpoint { tpn: Tpn::new(100 + nonce as u32), ..hello.client };
-        let wish = wire::Parameters { channels: 3, ..hello.wish };
-        wire::Hello { nonce, client, wish, joins, ..hello }
+        let requested = wire::Parameters { channels: 3, ..hello.requested };
+        wire::Hello { nonce, client, requested, joins, ..hello }
     }
 }
 
@@ -294,8 +294,8 @@ fn channels_join_only_the_group_of_their_client() {
     let other = ByHand { source: Cna::new(0x654321), ..ByHand::new(address) };
     assert!(refused(other.ask(other.joining(4, 1, 1))));
     let joining = client.joining(5, 1, 1);
-    let fewer = wire::Parameters { paths: 2, ..joining.wish };
-    assert!(refused(client.ask(wire::Hello { wish: fewer, ..joining })));
+    let fewer = wire::Parameters { paths: 2, ..joining.requested };
+    assert!(refused(client.ask(wire::Hello { requested: fewer, ..joining })));
     assert!(refused(client.ask(client.joining(6, 2, 1))), "it has no channel 2");
     assert!(refused(client.ask(client.joining(7, 1, 3))), "three were agreed on");
     assert_eq!(server.usage().channels, 1);

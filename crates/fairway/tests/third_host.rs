@@ -521,7 +521,7 @@ fn question(nonce: u64) -> [u8; SETUP_LEN] {
             initial_psn: Psn::new(0),
             ports: Ports::new(&[PORT]).unwrap(),
         },
-        wish: Parameters {
+        requested: Parameters {
             mtu_bytes: 1024,
             paths: 4,
             window_packets: 1024,

@@ -50,7 +50,7 @@ struct Stage {
     now: Instant,
     listener: Listener,
     attempt: Attempt,
-    wish: Parameters,
+    requested: Parameters,
     /// From which of three addresses messages reach the listener.
     from: u8,
     /// Questions that left the attempt at once, and are yet to be looked at.
@@ -113,7 +113,7 @@ impl Stage {
             now: START,
             listener: Listener::new(identity(0x5e_12e1, offer), [7; 32]),
             attempt: Attempt::new(START, &identity(0xc1_1e17, limits), question),
-            wish: Parameters { mtu_bytes, ..limits },
+            requested: Parameters { mtu_bytes, ..limits },
             from: 0,
             leaving: Vec::new(),
             asked: None,
@@ -234,7 +234,11 @@ impl Stage {
             assert_eq!(outcome, self.ended, "it ends once");
         }
         if let Some(Outcome::Open { accept, .. }) = &outcome {
-            assert_eq!(accept.agreed.agree(&self.wish), accept.agreed, "more than it asked for");
+            assert_eq!(
+                accept.agreed.agree(&self.requested),
+                accept.agreed,
+                "more than it asked for"
+            );
         }
         assert_eq!(outcome.is_some(), self.attempt.poll_timeout().is_none());
         self.ended = outcome;

@@ -1,14 +1,14 @@
 //! What the engine asks of a receiver that decides when its senders may send.
 //!
-//! A sender says how much it wants to send ([`CongestionControl::demand`]), the receiver grants
-//! credit, and the sender spends it ([`CongestionControl::allowance_bytes`]). Both numbers are
-//! *running totals* on the wire: a packet of either kind that is lost is made good by the next one,
-//! and none is counted twice. A receiver's NIC has one [`CreditPolicy`] for all its senders.
+//! A sender says how much it wants to send ([`CongestionControl::credit_request`]), the receiver
+//! grants credit, and the sender spends it ([`CongestionControl::allowance_bytes`]). Both numbers
+//! are *running totals* on the wire: a packet of either kind that is lost is made good by the next
+//! one, and none is counted twice. A receiver's NIC has one [`CreditPolicy`] for all its senders.
 //!
-//! [`CongestionControl::demand`]: crate::CongestionControl::demand
+//! [`CongestionControl::credit_request`]: crate::CongestionControl::demand
 //! [`CongestionControl::allowance_bytes`]: crate::CongestionControl::allowance_bytes
 
-pub use fairway_wire::Demand;
+pub use fairway_wire::CreditRequest;
 use fairway_wire::{Duration, Instant};
 
 mod account;
@@ -53,7 +53,7 @@ pub trait CreditPolicy: Send {
     /// The name under which it is chosen.
     fn name(&self) -> &'static str;
     /// A sender has said what it wants.
-    fn announced(&mut self, now: Instant, source: SourceId, demand: &Demand);
+    fn announced(&mut self, now: Instant, source: SourceId, credit_request: &CreditRequest);
     /// Data has arrived, `bytes` with headers, on credit or not.
     fn on_data(&mut self, now: Instant, source: SourceId, bytes: u32);
     /// A channel has closed.

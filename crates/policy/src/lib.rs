@@ -49,8 +49,8 @@ mod traits;
 pub use backpressure::{Backpressure, BackpressureParameters};
 pub use caqm::{Caqm, CaqmParameters};
 pub use credit::{
-    Credit, CreditPolicy, CreditSender, CreditSenderParameters, Demand, Eqds, EqdsParameters, Homa,
-    HomaParameters, SourceId,
+    Credit, CreditPolicy, CreditRequest, CreditSender, CreditSenderParameters, Eqds,
+    EqdsParameters, Homa, HomaParameters, SourceId,
 };
 pub use cubic::{Cubic, CubicParameters};
 pub use dcqcn::{Dcqcn, DcqcnParameters};

@@ -2,17 +2,16 @@
 //!
 //! The hooks are those of UCCL's interface (paper appendix A): chunk size
 //! ([`CongestionControl::chunk_bytes`]), pacing ([`CongestionControl::pacing_bytes_per_second`] and
-//! [`CongestionControl::pacing_burst_bytes`]),
-//! path choice ([`PathChoice::choose`]), retransmit permission
-//! ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the receiver
-//! ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]), credit
-//! ([`CongestionControl::on_credit`], with [`CongestionControl::on_sent`],
-//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::demand`] for laws that spend
-//! it).
+//! [`CongestionControl::pacing_burst_bytes`]), path choice ([`PathChoice::choose`]), retransmit
+//! permission ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the
+//! receiver ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]),
+//! credit ([`CongestionControl::on_credit`], with [`CongestionControl::on_sent`],
+//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::credit_request`] for laws that
+//! spend it).
 
 use fairway_wire::{Duration, Instant};
 
-use crate::Demand;
+use crate::CreditRequest;
 
 /// What one acknowledgement taught the sender about a whole channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,8 +104,8 @@ pub trait CongestionControl: Send {
     /// The receiver granted `bytes` of credit. On the wire credit is a running total: `bytes` is by
     /// how much the highest that has been seen grew.
     fn on_credit(&mut self, _now: Instant, _bytes: u32) {}
-    /// Credit in bytes that is taken although it was not requested ([`Self::demand`]), because the
-    /// receiver may grant it in advance. What exceeds this and the requests is ignored.
+    /// Credit in bytes that is taken although it was not requested ([`Self::credit_request`]),
+    /// because the receiver may grant it in advance. What exceeds this and the requests is ignored.
     fn credit_ahead_bytes(&self) -> u64 {
         0
     }
@@ -120,12 +119,12 @@ pub trait CongestionControl: Send {
         u64::MAX
     }
     /// Is a request to send (RTS) due, with `backlog_bytes` waiting? Asked when work was posted,
-    /// when something was sent, granted, acknowledged or lost, and at [`Self::demand_at`].
-    fn demand(&mut self, _now: Instant, _backlog_bytes: u64) -> Option<Demand> {
+    /// when something was sent, granted, acknowledged or lost, and at [`Self::credit_request_at`].
+    fn credit_request(&mut self, _now: Instant, _backlog_bytes: u64) -> Option<CreditRequest> {
         None
     }
-    /// When [`Self::demand`] must be asked again even if nothing happens.
-    fn demand_at(&self) -> Option<Instant> {
+    /// When [`Self::credit_request`] must be asked again even if nothing happens.
+    fn credit_request_at(&self) -> Option<Instant> {
         None
     }
 }

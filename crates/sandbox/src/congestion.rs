@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairway_policy::{AckSample, CongestionControl, Demand, LossSample};
+use fairway_policy::{AckSample, CongestionControl, CreditRequest, LossSample};
 use fairway_wire::Instant;
 
 use crate::Fault;
@@ -187,17 +187,17 @@ impl CongestionControl for UserCongestion {
         }
     }
 
-    fn demand(&mut self, now: Instant, backlog_bytes: u64) -> Option<Demand> {
+    fn credit_request(&mut self, now: Instant, backlog_bytes: u64) -> Option<CreditRequest> {
         match self.guest {
             Some(_) => None,
-            None => self.fallback.demand(now, backlog_bytes),
+            None => self.fallback.credit_request(now, backlog_bytes),
         }
     }
 
-    fn demand_at(&self) -> Option<Instant> {
+    fn credit_request_at(&self) -> Option<Instant> {
         match self.guest {
             Some(_) => None,
-            None => self.fallback.demand_at(),
+            None => self.fallback.credit_request_at(),
         }
     }
 }

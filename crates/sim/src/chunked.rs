@@ -1,6 +1,6 @@
 //! A congestion control with chunks of a given size.
 
-use fairway_engine::policy::{AckSample, CongestionControl, Demand, LossSample};
+use fairway_engine::policy::{AckSample, CongestionControl, CreditRequest, LossSample};
 use fairway_engine::wire::Instant;
 
 /// Does all that another one does, but cuts chunks of `bytes`.
@@ -61,10 +61,10 @@ impl CongestionControl for Chunked {
     fn allowance_bytes(&self) -> u64 {
         self.inner.allowance_bytes()
     }
-    fn demand(&mut self, now: Instant, backlog_bytes: u64) -> Option<Demand> {
-        self.inner.demand(now, backlog_bytes)
+    fn credit_request(&mut self, now: Instant, backlog_bytes: u64) -> Option<CreditRequest> {
+        self.inner.credit_request(now, backlog_bytes)
     }
-    fn demand_at(&self) -> Option<Instant> {
-        self.inner.demand_at()
+    fn credit_request_at(&self) -> Option<Instant> {
+        self.inner.credit_request_at()
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 
-mod news;
+mod credit_request;
 
-pub use news::{CREDIT_MAX, Credit, Demand, Probe};
+pub use credit_request::{CREDIT_MAX, Credit, CreditRequest, Probe};
 
 /// Source, destination and path of a packet: the NTH and the channel numbers of RTPH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Packet {
     /// The sender is gone for good (ours, 0x11).
     Close(Close),
     /// The sender wants to send more than it was granted (ours, 0x12).
-    Demand(Demand),
+    CreditRequest(CreditRequest),
     /// The receiver grants (ours, 0x13).
     Credit(Credit),
     /// Measures a round trip (ours, 0x14).

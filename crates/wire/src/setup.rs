@@ -79,7 +79,7 @@ pub struct Hello {
     /// The client's end of the channel.
     pub client: Endpoint,
     /// The most the client could do.
-    pub wish: Parameters,
+    pub requested: Parameters,
     /// The group that the channel joins; `None` if it is the first of one.
     pub joins: Option<Joins>,
 }

@@ -239,7 +239,9 @@ pub fn packet() -> impl Strategy<Value = Packet> {
     let void = (psn(), msn(), any::<bool>())
         .prop_map(|(psn, message, ack_request)| Packet::Void(Void { psn, message, ack_request }));
     let demand = (0..=CREDIT_MAX, any::<bool>(), any::<bool>()).prop_map(
-        |(total_bytes, resend, blocked)| Packet::Demand(Demand { total_bytes, resend, blocked }),
+        |(total_bytes, resend, blocked)| {
+            Packet::CreditRequest(CreditRequest { total_bytes, resend, blocked })
+        },
     );
     let credit = (0..=CREDIT_MAX).prop_map(|total_bytes| Packet::Credit(Credit { total_bytes }));
     let turn_ns = proptest::option::of(any::<u32>());
@@ -294,7 +296,13 @@ fn hello() -> impl Strategy<Value = Hello> {
     let joins = (any::<u32>(), 1..GROUP_MAX as u8)
         .prop_map(|(leader, number)| Joins { leader: Tpn::new(leader), number });
     (versions(), any::<u64>(), endpoint(), parameters(), proptest::option::of(joins)).prop_map(
-        |(versions, nonce, client, wish, joins)| Hello { versions, nonce, client, wish, joins },
+        |(versions, nonce, client, requested, joins)| Hello {
+            versions,
+            nonce,
+            client,
+            requested,
+            joins,
+        },
     )
 }
 

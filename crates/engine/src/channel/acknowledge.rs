@@ -102,7 +102,7 @@ impl Channel {
         if gain.packets > 0 {
             self.progressed(&shared.config, &mut shared.schedule, now);
         }
-        self.tell_policy(shared, now, ack, path, round_trip, &gain);
+        self.report_to_policy(shared, now, ack, path, round_trip, &gain);
         // An acknowledgement that was overtaken says what was missing then, not now.
         if selective && ack.cumulative.next() == self.tp.oldest() {
             self.detect_losses(shared, now, ack, gain.paths);
@@ -245,7 +245,7 @@ impl Channel {
         }
     }
 
-    fn tell_policy(
+    fn report_to_policy(
         &mut self,
         shared: &mut Shared,
         now: Instant,
@@ -274,7 +274,7 @@ impl Channel {
             self.paths.tell(path, &ready);
         }
         let asks_to_slow_down = ack.flags.contains(AckFlags::PRESSURE);
-        shared.counters.pressure_heard += u64::from(asks_to_slow_down);
+        shared.counters.pressure_received += u64::from(asks_to_slow_down);
         let sample = AckSample {
             now,
             acked_bytes: gain.bytes,
@@ -291,7 +291,7 @@ impl Channel {
             ..AckSample::default()
         };
         self.congestion.controller_mut().on_ack(&sample);
-        shared.counters.acks_told += 1;
+        shared.counters.acks_reported += 1;
         self.trace_ack(&mut shared.flows, &sample);
         self.ask_for_credit(&mut shared.schedule, now);
     }

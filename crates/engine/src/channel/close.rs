@@ -106,14 +106,14 @@ impl Channel {
         }
         self.flush(shared, Status::Flushed);
         self.life.repeats = CLOSES;
-        self.say_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now);
+        self.send_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now);
         if let Some(last_word) = &self.life.last_word {
             // Behind it, if the path keeps order.
             self.acks.reply_by(last_word.1);
         }
     }
 
-    fn say_close(
+    fn send_close(
         &mut self,
         flows: &mut Flows,
         random: &mut Random,
@@ -132,7 +132,7 @@ impl Channel {
     pub(crate) fn close_timer(&mut self, shared: &mut Shared, now: Instant) {
         match self.life.state {
             State::Closing if self.life.repeats > 0 => {
-                self.say_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now)
+                self.send_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now)
             }
             State::Closing => self.closed(&mut shared.channels, &mut shared.events),
             State::Lingering => self.life.state = State::Gone,
@@ -226,7 +226,7 @@ impl Channel {
             let ours = message.channel.is_some() && message.group() == self.group();
             let ordered = message.order.tag() == Tag::Mo && !message.is_answer();
             if ours && ordered {
-                message.report.fail_parked(status);
+                message.report.fail_unreported(status);
             }
         }
         for index in shared.messages.ever_taken() {

@@ -5,7 +5,7 @@ use super::Channel;
 use super::receive::Judgement;
 use super::respond::is_question;
 use crate::api::{ChannelId, Completion, DropReason, LocalRange, Rights, Status, is_numbered};
-use crate::arrival::{Arrival, Parked};
+use crate::arrival::{Arrival, UnreportedReceive};
 use crate::deferred::{Deferred, DeferredState};
 use crate::injected_bug::InjectedBug;
 use crate::jetty::Receive;
@@ -152,7 +152,7 @@ impl Channel {
         if shared.trackers[tracker].mark(sequence) {
             shared.release_deferred(tracker);
             shared.release_waiting(tracker, self.mtu);
-            shared.unpark(tracker);
+            shared.take_unreported_next(tracker);
         }
     }
 
@@ -299,13 +299,13 @@ impl Channel {
         tracker: KeyedIndex<Tracker>,
         sequence: u16,
     ) {
-        if shared.trackers.is_parked(tracker, sequence)
+        if shared.trackers.is_unreported(tracker, sequence)
             && !shared.is_injected(InjectedBug::SkipParked)
         {
             return;
         }
         shared.trackers[tracker].skip_receive(sequence);
-        shared.unpark(tracker);
+        shared.take_unreported_next(tracker);
     }
 
     /// Reports a receive, in its turn if it asked for that.
@@ -332,11 +332,11 @@ impl Channel {
         if shared.trackers[tracker].may_receive(sequence, after) {
             shared.trackers[tracker].receive_done();
             shared.complete_receive(receive, completion);
-            return shared.unpark(tracker);
+            return shared.take_unreported_next(tracker);
         }
-        let parked = Parked { completion, receive, sequence, after, next: None };
-        if shared.trackers.park(tracker, parked) {
-            shared.counters.receives_parked += 1;
+        let unreported = UnreportedReceive { completion, receive, sequence, after, next: None };
+        if shared.trackers.add_unreported(tracker, unreported) {
+            shared.counters.receives_awaiting_order += 1;
         }
     }
 
@@ -397,27 +397,27 @@ impl Shared {
     }
 
     /// Completes the parked receives whose turn has come.
-    fn unpark(&mut self, tracker: KeyedIndex<Tracker>) {
-        while let Some(parked) = self.trackers.unpark(tracker) {
-            self.complete_receive(parked.receive, parked.completion);
+    fn take_unreported_next(&mut self, tracker: KeyedIndex<Tracker>) {
+        while let Some(unreported) = self.trackers.take_unreported_next(tracker) {
+            self.complete_receive(unreported.receive, unreported.completion);
         }
         self.jetties.return_passed(&mut self.trackers, tracker);
     }
 
     /// A Jetty has ended: receives of it that are complete and wait for their turn are flushed.
-    pub(crate) fn flush_parked(&mut self, id: JettyId) {
-        if self.trackers.parked_in_use() == 0 {
+    pub(crate) fn flush_unreported(&mut self, id: JettyId) {
+        if self.trackers.unreported_in_use() == 0 {
             return;
         }
-        let is_it = |_: &Tracker, parked: &Parked| parked.completion.jetty == id;
+        let is_it = |_: &Tracker, unreported: &UnreportedReceive| unreported.completion.jetty == id;
         for tracker in self.trackers.all() {
-            while let Some(parked) = self.trackers.take_parked(tracker, is_it) {
+            while let Some(unreported) = self.trackers.take_unreported(tracker, is_it) {
                 let completion =
-                    Completion { status: Status::Flushed, bytes: 0, ..parked.completion };
-                self.complete_receive(parked.receive, completion);
-                self.trackers[tracker].skip_receive(parked.sequence);
+                    Completion { status: Status::Flushed, bytes: 0, ..unreported.completion };
+                self.complete_receive(unreported.receive, completion);
+                self.trackers[tracker].skip_receive(unreported.sequence);
             }
-            self.unpark(tracker);
+            self.take_unreported_next(tracker);
         }
     }
 
@@ -428,20 +428,20 @@ impl Shared {
         for tracker in self.trackers.of_channel(group) {
             self.jetties.return_reserved(&mut self.trackers, tracker);
             // What a Jetty in sequence has not heard in its turn it has not heard.
-            while let Some(parked) = self.trackers.take_parked(tracker, |_, parked| {
-                self.jetties.is_in_sequence(parked.completion.jetty)
+            while let Some(unreported) = self.trackers.take_unreported(tracker, |_, unreported| {
+                self.jetties.is_in_sequence(unreported.completion.jetty)
             }) {
-                self.jetties.return_receive(parked.completion.jetty, parked.receive);
+                self.jetties.return_receive(unreported.completion.jetty, unreported.receive);
             }
-            let mut steps = self.trackers.parked_in_use();
-            while self.trackers.has_parked(tracker) && steps > 0 {
+            let mut steps = self.trackers.unreported_in_use();
+            while self.trackers.has_unreported(tracker) && steps > 0 {
                 steps -= 1;
-                let next = self.trackers.first_parked(tracker);
+                let next = self.trackers.first_unreported(tracker);
                 match self.is_injected(InjectedBug::KeepSkipped) {
                     true => self.trackers[tracker].jump_to_receive(next),
                     false => self.trackers[tracker].give_up_receives_before(next),
                 }
-                self.unpark(tracker);
+                self.take_unreported_next(tracker);
             }
         }
         self.trackers.forget_channel(group);

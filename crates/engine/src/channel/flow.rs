@@ -92,10 +92,10 @@ impl Channel {
                 let message = &mut shared.messages[index];
                 let flow = shared.flows.get_mut(flow);
                 if flow.current.is_some() || flow.place != FlowPlace::Open {
-                    message.place = MessagePlace::Parked;
+                    message.place = MessagePlace::WithFlow;
                     return match is_oldest {
-                        true => flow.parked.push_front(&mut shared.messages, index),
-                        false => flow.parked.push_back(&mut shared.messages, index),
+                        true => flow.waiting.push_front(&mut shared.messages, index),
+                        false => flow.waiting.push_back(&mut shared.messages, index),
                     };
                 }
                 flow.current = Some(index);
@@ -116,10 +116,10 @@ impl Channel {
         self.note_delisted(shared, index);
         let message = &mut shared.messages[index];
         let flow = message.flow.take();
-        let parked = message.place == MessagePlace::Parked;
+        let waiting = message.place == MessagePlace::WithFlow;
         message.place = MessagePlace::Unlisted;
-        match flow.filter(|_| parked) {
-            Some(flow) => shared.flows.get_mut(flow).parked.unlink(&mut shared.messages, index),
+        match flow.filter(|_| waiting) {
+            Some(flow) => shared.flows.get_mut(flow).waiting.unlink(&mut shared.messages, index),
             None => self.line.sending.unlink(&mut shared.messages, index),
         }
         let Some(flow) = flow else { return };
@@ -138,7 +138,7 @@ impl Channel {
     /// The next message of a flow takes its turn, if there is one.
     fn call_next(&mut self, shared: &mut Shared, flow: FlowIndex) {
         let record = shared.flows.get_mut(flow);
-        if let Some(next) = record.parked.pop_front(&mut shared.messages) {
+        if let Some(next) = record.waiting.pop_front(&mut shared.messages) {
             record.current = Some(next);
             self.stand_in_line(shared, next);
         }
@@ -158,9 +158,9 @@ impl Channel {
             return true;
         }
         self.line.sending.unlink(&mut shared.messages, index);
-        shared.messages[index].place = MessagePlace::Parked;
+        shared.messages[index].place = MessagePlace::WithFlow;
         let record = shared.flows.get_mut(flow);
-        record.parked.push_front(&mut shared.messages, index);
+        record.waiting.push_front(&mut shared.messages, index);
         if record.current == Some(index) {
             record.current = None;
         }
@@ -235,7 +235,7 @@ impl Channel {
     /// All messages of a flow are in the channel's queue: there is no scheduler any more.
     pub(crate) fn unpark_all(&mut self, shared: &mut Shared, flow: FlowIndex) {
         self.release_flow(shared, flow);
-        while let Some(next) = shared.flows.get_mut(flow).parked.pop_front(&mut shared.messages) {
+        while let Some(next) = shared.flows.get_mut(flow).waiting.pop_front(&mut shared.messages) {
             self.stand_in_line(shared, next);
         }
         shared.flows.get_mut(flow).current = None;

@@ -120,7 +120,7 @@ impl Channel {
         let arrival = &mut arrivals[deferred.arrival.filter(|_| deferred.given_up)?];
         let is_it =
             arrival.channel == Some(self.index()) && arrival.message == deferred.data.message;
-        if is_it { arrival.untold.take() } else { None }
+        if is_it { arrival.unreported_losses.take() } else { None }
     }
 
     // ---- the initiator ----
@@ -165,8 +165,8 @@ impl Channel {
         };
         let Some(index) = shared.messages.ever_taken().find(is_it) else { return };
         let message = &mut shared.messages[index];
-        let was_parked = message.report.fail_parked(status_of(nak.reason));
-        if !was_parked && message.report.is_pending() && message.attempts.is_open() {
+        let was_unreported = message.report.fail_unreported(status_of(nak.reason));
+        if !was_unreported && message.report.is_pending() && message.attempts.is_open() {
             self.give_up(shared, index, nak.reason, now);
             if !shared.messages[index].progress.has_outstanding() {
                 self.settle(shared, index);

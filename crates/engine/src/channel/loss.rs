@@ -37,7 +37,7 @@ impl Channel {
         for (path, &bytes) in lost.iter().enumerate().take(self.paths.count()) {
             if bytes > 0 {
                 let bytes = bytes + self.expire_silent_path(shared, now, path as u8);
-                self.tell_loss(
+                self.report_loss(
                     &mut shared.flows,
                     &mut shared.schedule,
                     now,
@@ -177,7 +177,7 @@ impl Channel {
         self.tp.land(u32::from(sent.bytes));
     }
 
-    pub(crate) fn tell_loss(
+    pub(crate) fn report_loss(
         &mut self,
         flows: &mut Flows,
         schedule: &mut Schedule,
@@ -188,7 +188,7 @@ impl Channel {
         let smoothed_rtt = self.recovery.smoothed();
         let sample = LossSample { now, lost_bytes, path, smoothed_rtt, by_timeout };
         self.congestion.controller_mut().on_loss(&sample);
-        self.paths.tell_loss(path, &sample);
+        self.paths.report_loss(path, &sample);
         self.trace_loss(flows, &sample);
         self.suspect(schedule, flows.now, path, None);
         self.ask_for_credit(schedule, now);
@@ -211,7 +211,7 @@ impl Channel {
             let lost = self.expire_path(shared, now, path as u8);
             fired |= lost > 0;
             if lost > 0 {
-                self.tell_loss(
+                self.report_loss(
                     &mut shared.flows,
                     &mut shared.schedule,
                     now,

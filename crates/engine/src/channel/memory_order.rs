@@ -71,8 +71,8 @@ impl Channel {
         }
     }
 
-    /// Puts a packet's payload into the staging memory. Without room there, its message is sent
-    /// back.
+    /// PutStreams a packet's payload into the staging memory. Without room there, its message is
+    /// sent back.
     pub(crate) fn set_aside(
         &mut self,
         shared: &mut Shared,

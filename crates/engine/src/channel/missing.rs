@@ -165,7 +165,7 @@ impl Channel {
             self.acknowledge_transaction(shared, response, Some(refusal));
         } else if arrival.has_slot && arrival.placed + arrival.aside < arrival.length {
             let refusal = self.break_off(shared, index);
-            shared.arrivals[index].untold = Some(refusal);
+            shared.arrivals[index].unreported_losses = Some(refusal);
         } else if shared.is_injected(InjectedBug::ForgetLate) {
             self.break_off(shared, index);
         } else {
@@ -197,7 +197,7 @@ impl Channel {
             shared.messages[sent.message()].own_answer().reply =
                 Reply::Bytes { refused_next: true };
         }
-        if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
+        if matches!(message.place, MessagePlace::Sending | MessagePlace::WithFlow) {
             self.delist(shared, sent.message());
         }
         // The packets on their way become void when they are lost, as if the operation had been

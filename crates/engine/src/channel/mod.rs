@@ -22,7 +22,7 @@ mod flow;
 mod inbound;
 mod late_refusal;
 mod loss;
-mod mail;
+mod mailbox;
 mod memory_order;
 mod missing;
 mod path_set;
@@ -189,8 +189,8 @@ impl Channel {
 
     /// A packet of the peer has arrived.
     #[inline]
-    pub(crate) fn note_heard(&mut self, now: Instant) {
-        self.life.note_heard(now);
+    pub(crate) fn note_packet_received(&mut self, now: Instant) {
+        self.life.note_packet_received(now);
     }
 
     /// An operation was posted to the channel, or a packet of one of the peer's has arrived.

@@ -32,7 +32,7 @@ pub(crate) struct Path {
     /// Time-outs since something on it was acknowledged.
     timeouts: u32,
     /// When something on it was acknowledged, or that did not happen for too long.
-    heard_at: Instant,
+    last_received_at: Instant,
     /// A probe has been asked for.
     probe_due: bool,
     /// A probe is out and its answer has not come.
@@ -48,7 +48,7 @@ impl Path {
             sequence: 0,
             acknowledged: 0,
             timeouts: 0,
-            heard_at: now,
+            last_received_at: now,
             probe_due: false,
             probed: false,
             suspect_since: now,
@@ -109,11 +109,11 @@ impl Paths {
         let count = self.views.len();
         let usable = |path: &usize| self.views[*path].usable;
         let from_choice = (0..count).map(|step| (choice + step) % count);
-        let chosen = from_choice
+        let matched = from_choice
             .clone()
             .find(|path| usable(path) && Some(*path as u8) != avoid)
             .or_else(|| from_choice.clone().find(usable));
-        chosen.unwrap_or(choice % count) as u8
+        matched.unwrap_or(choice % count) as u8
     }
 
     /// Has the policy a path on which one more packet may be in flight?
@@ -184,7 +184,7 @@ impl Paths {
     pub(super) fn note_alive(&mut self, path: u8, now: Instant) {
         let path = &mut self.paths[usize::from(path)];
         path.timeouts = 0;
-        path.heard_at = now;
+        path.last_received_at = now;
     }
 
     /// How many packets were sent on a path since the one with the highest sequence that was
@@ -260,16 +260,16 @@ impl Paths {
     }
 
     /// Tells the policy of losses on a path.
-    pub(super) fn tell_loss(&mut self, path: u8, sample: &LossSample) {
+    pub(super) fn report_loss(&mut self, path: u8, sample: &LossSample) {
         self.choice.on_loss(usize::from(path), sample);
     }
 
     /// Was nothing acknowledged on a path for `silence`? True once for each such time.
     pub(super) fn take_silence(&mut self, path: u8, now: Instant, silence: Duration) -> bool {
         let path = &mut self.paths[usize::from(path)];
-        let is_silent = now.elapsed_since(path.heard_at) >= silence;
+        let is_silent = now.elapsed_since(path.last_received_at) >= silence;
         if is_silent {
-            path.heard_at = now;
+            path.last_received_at = now;
         }
         is_silent
     }

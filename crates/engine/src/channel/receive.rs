@@ -13,7 +13,7 @@ use crate::order::{Key, KeyedIndex, SequenceStatus, Tracker, Trackers};
 use crate::placement::{Placement, PlacementToken, Purpose, Verdict};
 use crate::pool::{Index, Pool};
 use crate::receive_window::Unrecorded;
-use crate::shared::{Chosen, Config, Jetties, Shared};
+use crate::shared::{Config, Jetties, MatchedReceive, Shared};
 use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, Void};
 
 /// What is to become of a data packet whose PSN is new.
@@ -354,22 +354,22 @@ impl Channel {
         let sequence = data.order.receive_sequence;
         let tracker =
             self.sequenced(&shared.config, &shared.jetties, &shared.trackers, data, target);
-        let (jetty, chosen) = match tracker {
+        let (jetty, matched) = match tracker {
             Some(tracker) => {
                 shared.jetties.addressed(target)?;
                 let takes_last = shared.is_injected(InjectedBug::TakeLast);
                 let jetty = target.jetty;
                 let (jetties, trackers) = (&mut shared.jetties, &mut shared.trackers);
-                (jetty, jetties.choose_receive(trackers, tracker, jetty, sequence, takes_last)?)
+                (jetty, jetties.match_receive(trackers, tracker, jetty, sequence, takes_last)?)
             }
             None => {
                 let early = self.is_early_receive(&shared.config, &shared.trackers, data);
                 let (jetty, next) = shared.jetties.receiver(target, early)?;
-                (jetty, Chosen::First(next))
+                (jetty, MatchedReceive::First(next))
             }
         };
         if arrival.kind != ArrivalKind::WriteImmediate {
-            let receive = *shared.jetties.receive(chosen.index());
+            let receive = *shared.jetties.receive(matched.index());
             if arrival.length > receive.length {
                 return Err(Refusal::Length);
             }
@@ -379,7 +379,7 @@ impl Channel {
         arrival.jetty = jetty;
         let taken = match tracker {
             Some(tracker) => {
-                shared.jetties.take_chosen(&mut shared.trackers, tracker, jetty, sequence, chosen)
+                shared.jetties.take_matched(&mut shared.trackers, tracker, jetty, sequence, matched)
             }
             None => shared.jetties.take_receive(jetty),
         };
@@ -426,7 +426,7 @@ impl Channel {
     ) -> Judgement {
         let arrival = &mut shared.arrivals[index];
         if arrival.refused {
-            return match core::mem::take(&mut arrival.untold) {
+            return match core::mem::take(&mut arrival.unreported_losses) {
                 Some(refusal) => Judgement::Refuse(refusal),
                 None => Judgement::Accept { purpose: Purpose::Plain },
             };

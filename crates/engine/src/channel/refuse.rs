@@ -268,7 +268,7 @@ impl Channel {
         } else {
             message.attempts.fail(status);
         }
-        if matches!(shared.messages[index].place, MessagePlace::Sending | MessagePlace::Parked) {
+        if matches!(shared.messages[index].place, MessagePlace::Sending | MessagePlace::WithFlow) {
             self.delist(shared, index);
         }
     }

@@ -20,7 +20,7 @@ impl Rings {
         Rings { channel, engine, in_ready: false, in_urgent: false, is_blocked_on_pool: false }
     }
 
-    /// Puts the channel behind the others that may have data to send.
+    /// PutStreams the channel behind the others that may have data to send.
     #[inline]
     pub(super) fn enter_ready(&mut self, schedule: &mut Schedule) {
         if !self.in_ready {
@@ -29,7 +29,7 @@ impl Rings {
         }
     }
 
-    /// Puts the channel behind the others that have to send something that goes before data.
+    /// PutStreams the channel behind the others that have to send something that goes before data.
     #[inline]
     pub(super) fn enter_urgent(&mut self, schedule: &mut Schedule) {
         if !self.in_urgent {
@@ -38,7 +38,7 @@ impl Rings {
         }
     }
 
-    /// Puts the channel behind the others that lack a send-window block.
+    /// PutStreams the channel behind the others that lack a send-window block.
     pub(super) fn enter_blocked(&mut self, schedule: &mut Schedule) {
         if !self.is_blocked_on_pool {
             self.is_blocked_on_pool = true;

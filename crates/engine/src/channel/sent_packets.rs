@@ -61,7 +61,7 @@ impl SentPackets {
 
     // ---- those that wait to be resent ----
 
-    /// Puts a packet that is in no list behind those to be resent.
+    /// PutStreams a packet that is in no list behind those to be resent.
     pub(super) fn await_resend(&mut self, psn: Psn, bytes: u16, pool: &mut SendBlocks) {
         let mut links = SentLinks { window: &self.window, pool };
         self.lost.push_back(&mut links, Sent::at(psn));

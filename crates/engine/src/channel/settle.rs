@@ -21,12 +21,12 @@ impl Channel {
             Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
             Outcome::Open => {
                 let (jetty, sequence) = (message.jetty, message.order.sequence());
-                let is_untold = message.report.is_pending();
+                let is_unreported_loss = message.report.is_pending();
                 if shared.messages[index].take_marks() {
                     // The answer to an ordered read has arrived: what follows it may go on.
                     self.mark_executed(shared, jetty, sequence);
                 }
-                if is_untold {
+                if is_unreported_loss {
                     shared.complete_message(index, Status::Success);
                 }
                 self.release(shared, index);
@@ -50,15 +50,15 @@ impl Channel {
             shared.complete_message(index, status);
         }
         // The target refused it for good and goes on; what it never heard of it has to be told.
-        let untold = matches!(status, Status::ReceiverNotReady | Status::Flushed);
+        let unreported_losses = matches!(status, Status::ReceiverNotReady | Status::Flushed);
         if let Some(put) = shared.messages[index].open_put() {
-            put.is_unnoted =
-                untold || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
+            put.is_unnoted = unreported_losses
+                || matches!(status, Status::RemoteNoMailbox | Status::RemoteResources);
         }
         let is_cut_short = message.attempts.outcome() == Outcome::Failed(Status::Flushed)
             && message.is_cut_short();
         shared.messages[index].progress.set_keeps_number(is_cut_short);
-        if (untold && message.order.is_awaited() || is_cut_short) && self.is_open() {
+        if (unreported_losses && message.order.is_awaited() || is_cut_short) && self.is_open() {
             self.abandon(shared, index);
         } else {
             self.release(shared, index);
@@ -78,7 +78,7 @@ impl Channel {
             return;
         }
         match message.place {
-            MessagePlace::Sending | MessagePlace::Parked => {
+            MessagePlace::Sending | MessagePlace::WithFlow => {
                 self.delist(shared, index);
                 if !shared.is_injected(InjectedBug::LoseFlushed) {
                     self.end(shared, index, Status::Flushed);
@@ -115,7 +115,7 @@ impl Channel {
     }
 
     /// Tells the receiver, by the record of a put that is over, up to which number all are.
-    fn tell_over(&mut self, shared: &mut Shared, index: Index<Message>, through: u32) {
+    fn report_over(&mut self, shared: &mut Shared, index: Index<Message>, through: u32) {
         let message = &mut shared.messages[index];
         message.give_notice(Notice::PutsOver { through });
         message.order.clear_request();
@@ -166,17 +166,17 @@ impl Channel {
             }
         } else if let Body::Put(put) = &message.body {
             let unnoted = put.is_unnoted;
-            let is_told = message.tells_puts_over();
-            if !is_told && !unnoted && !shared.is_injected(InjectedBug::ForgetNoted) {
+            let is_reported = message.ends_puts();
+            if !is_reported && !unnoted && !shared.is_injected(InjectedBug::ForgetNoted) {
                 shared.puts.note(&shared.messages, index);
             }
-            let number = match is_told {
+            let number = match is_reported {
                 true => shared.puts.told(&shared.messages, index),
                 false => shared.puts.over(&mut shared.messages, index, unnoted),
             };
             self.call_puts(shared, index);
             if let Some(number) = number.filter(|_| self.is_open()) {
-                return self.tell_over(shared, index, number);
+                return self.report_over(shared, index, number);
             }
         }
         shared.lift_bar(index);

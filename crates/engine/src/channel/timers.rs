@@ -27,7 +27,7 @@ pub(crate) enum Timer {
     /// A load or store was not answered.
     Bypass,
     /// A sender on credit may want to say again what it wants.
-    Demand,
+    CreditRequest,
     /// It is a path's turn to be probed.
     Probe,
     /// Nothing was sent or acknowledged for some round trips.
@@ -45,7 +45,7 @@ impl Timer {
         Timer::Pace,
         Timer::Close,
         Timer::Bypass,
-        Timer::Demand,
+        Timer::CreditRequest,
         Timer::Probe,
         Timer::TailLossProbe,
     ];
@@ -143,8 +143,8 @@ impl Channel {
             Timer::Pace => self.mark_ready(&mut shared.schedule),
             Timer::TailLossProbe => self.handle_tail_timer(shared, now),
             Timer::Bypass => self.bypass_timer(shared, now),
-            Timer::Demand if shared.is_injected(InjectedBug::AskOnce) => {}
-            Timer::Demand => {
+            Timer::CreditRequest if shared.is_injected(InjectedBug::AskOnce) => {}
+            Timer::CreditRequest => {
                 self.ask_for_credit(&mut shared.schedule, now);
                 // Credit may have come of what the policy was told before.
                 self.mark_ready(&mut shared.schedule);

@@ -73,7 +73,7 @@ impl Channel {
             return;
         }
         self.declare_lost(shared, psn, &sent);
-        self.tell_loss(
+        self.report_loss(
             &mut shared.flows,
             &mut shared.schedule,
             now,

@@ -58,7 +58,7 @@ pub(crate) struct OwnAtomic {
     pub(crate) old: u64,
 }
 
-/// A put of our own; [`crate::puts`] numbers it.
+/// A put of our own; [`crate::put_streams`] numbers it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPut {
     pub(crate) mailbox: RemoteMailbox,

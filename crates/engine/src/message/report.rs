@@ -8,14 +8,14 @@ enum State {
     /// The operation has not ended.
     Pending,
     /// The operation has ended. Its completion waits for those of earlier operations.
-    Parked(Parked),
+    Unreported(Unreported),
     /// The completion has been reported, or there is none.
     Reported,
 }
 
 /// A completion that waits for those of earlier operations.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parked {
+pub(crate) struct Unreported {
     pub(crate) status: Status,
     /// The transport does not need the record any more.
     pub(crate) is_released: bool,
@@ -77,25 +77,25 @@ impl Report {
 
     /// Does the record only wait for its completion to be reported?
     pub(crate) fn is_released(&self) -> bool {
-        matches!(self.state, State::Parked(Parked { is_released: true, .. }))
+        matches!(self.state, State::Unreported(Unreported { is_released: true, .. }))
     }
 
     /// The completion begins to wait for those of earlier operations.
-    pub(crate) fn park(&mut self, status: Status) {
-        self.state = State::Parked(Parked { status, is_released: false });
+    pub(crate) fn add_unreported(&mut self, status: Status) {
+        self.state = State::Unreported(Unreported { status, is_released: false });
     }
 
     /// Ends the wait of a completion, which is to be reported at once. `None` if it does not wait.
-    pub(crate) fn unpark(&mut self) -> Option<Parked> {
-        let State::Parked(parked) = self.state else { return None };
+    pub(crate) fn take_unreported_next(&mut self) -> Option<Unreported> {
+        let State::Unreported(parked) = self.state else { return None };
         self.state = State::Reported;
         Some(parked)
     }
 
     /// An operation whose success waits to be reported has failed after all. False if none waits.
-    pub(crate) fn fail_parked(&mut self, failure: Status) -> bool {
+    pub(crate) fn fail_unreported(&mut self, failure: Status) -> bool {
         match &mut self.state {
-            State::Parked(Parked { status, .. }) if *status == Status::Success => {
+            State::Unreported(Unreported { status, .. }) if *status == Status::Success => {
                 *status = failure;
                 true
             }
@@ -113,7 +113,7 @@ impl Report {
     pub(crate) fn release(&mut self) -> bool {
         match &mut self.state {
             State::Pending => unreachable!("a message was released before it had ended"),
-            State::Parked(parked) => parked.is_released = true,
+            State::Unreported(parked) => parked.is_released = true,
             State::Reported => {}
         }
         self.is_reported()

@@ -63,12 +63,12 @@ fn share_that_was_taken_stays_so_while_the_gate_opens() {
 #[test]
 fn record_is_free_only_when_it_is_both_released_and_reported() {
     let mut report = Report::new(1, ChannelId(0), true);
-    report.park(Status::Success);
+    report.add_unreported(Status::Success);
     assert!(!report.release() && report.is_released());
-    assert!(report.fail_parked(Status::PeerDead) && !report.fail_parked(Status::Flushed));
-    let parked = report.unpark().expect("its completion waits");
-    assert_eq!((parked.status, parked.is_released), (Status::PeerDead, true));
-    assert!(report.is_reported() && report.unpark().is_none() && report.release());
+    assert!(report.fail_unreported(Status::PeerDead) && !report.fail_unreported(Status::Flushed));
+    let unreported = report.take_unreported_next().expect("its completion waits");
+    assert_eq!((unreported.status, unreported.is_released), (Status::PeerDead, true));
+    assert!(report.is_reported() && report.take_unreported_next().is_none() && report.release());
 }
 
 #[test]

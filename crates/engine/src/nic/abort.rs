@@ -30,7 +30,7 @@ impl Nic {
         }
         // The last one first: what waits for an earlier one is not to be let go meanwhile.
         for index in all.into_iter().rev() {
-            if self.shared.abort_parked(index) {
+            if self.shared.abort_unreported(index) {
                 continue;
             }
             let channel = self.shared.messages[index].channel;
@@ -39,7 +39,7 @@ impl Nic {
                 channel.cancel_sent(&mut self.shared, index);
             }
         }
-        self.shared.flush_parked(id);
+        self.shared.flush_unreported(id);
         for index in self.shared.arrivals.ever_taken() {
             let arrival = &self.shared.arrivals[index];
             if arrival.channel.is_none() || arrival.receive.is_none() || arrival.jetty != id {
@@ -103,7 +103,7 @@ impl crate::channel::Channel {
         if ended || !message.progress.has_begun() || message.bypasses() {
             return;
         }
-        if matches!(message.place, MessagePlace::Sending | MessagePlace::Parked) {
+        if matches!(message.place, MessagePlace::Sending | MessagePlace::WithFlow) {
             self.delist(shared, index);
         }
         shared.messages[index].attempts.fail(Status::Flushed);

@@ -34,7 +34,7 @@ impl Nic {
     pub fn destroy_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
         let jetty = *self.shared.jetties.get(id).ok_or(SetupError::Missing)?;
         let arrivals = &self.shared.arrivals;
-        let waiting = self.shared.trackers.has_parked_of(id);
+        let waiting = self.shared.trackers.has_unreported_of(id);
         let arriving = arrivals.ever_taken().any(|index| {
             let arrival = &arrivals[index];
             arrival.channel.is_some() && arrival.receive.is_some() && arrival.jetty == id

@@ -15,7 +15,7 @@ use fairway_wire::{Duration, Ecn, JettyId, Msn, Operation, Psn, ServiceMode, Tar
 mod channel_groups;
 mod controllers;
 mod late_refusal;
-mod mail;
+mod mailbox;
 mod memory_order;
 mod missing;
 mod pacing;
@@ -464,5 +464,5 @@ mod defects;
 mod failing;
 mod flows;
 mod guarding;
-mod in_sequence;
+mod receive_matching;
 mod sharing;

@@ -1,7 +1,7 @@
 //! The target's tracker: what one Jetty of one node has had executed here.
 
 use super::reserved::Reserved;
-use crate::arrival::{Arrival, Parked};
+use crate::arrival::{Arrival, UnreportedReceive};
 use crate::deferred::Deferred;
 use crate::list::List;
 use crate::message::Message;
@@ -25,7 +25,7 @@ pub(crate) struct Tracker {
     /// Transactions that wait to be executed: a list through the held records.
     pub(crate) deferred: Option<Index<Deferred>>,
     /// In-order receives that wait to complete: a list through the parked ones.
-    pub(super) parked: Option<Index<Parked>>,
+    pub(super) unreported: Option<Index<UnreportedReceive>>,
     /// Receives that are set aside for messages to come.
     pub(crate) reserved: Reserved,
     /// Messages in memory order that wait for their turn: a list through the arrivals.
@@ -54,7 +54,7 @@ impl Tracker {
         skipped: 0,
         next_receive: 0,
         deferred: None,
-        parked: None,
+        unreported: None,
         reserved: Reserved::NEW,
         waiting: None,
         reading: List::EMPTY,
@@ -122,7 +122,7 @@ impl Tracker {
         }
     }
 
-    /// Puts `next_receive` forward, and leaves behind what was skipped
+    /// PutStreams `next_receive` forward, and leaves behind what was skipped
     /// ([`InjectedBug::KeepSkipped`](crate::InjectedBug::KeepSkipped)).
     pub(crate) fn jump_to_receive(&mut self, sequence: u16) {
         self.next_receive = sequence;

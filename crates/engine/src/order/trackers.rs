@@ -2,7 +2,7 @@
 
 use super::keyed::{Key, Keyed, KeyedIndex};
 use super::target::Tracker;
-use crate::arrival::Parked;
+use crate::arrival::UnreportedReceive;
 use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use fairway_wire::JettyId;
@@ -12,12 +12,12 @@ pub(crate) struct Trackers {
     trackers: Keyed<Tracker>,
     /// In-order receives that wait to complete, listed by their trackers. There is room for as many
     /// as there are receives.
-    parked: Pool<Parked>,
+    unreported: Pool<UnreportedReceive>,
 }
 
 impl Trackers {
     pub(crate) fn new(capacity: u32, receives: u32) -> Trackers {
-        Trackers { trackers: Keyed::new(capacity), parked: Pool::new(receives) }
+        Trackers { trackers: Keyed::new(capacity), unreported: Pool::new(receives) }
     }
 
     #[inline]
@@ -56,77 +56,89 @@ impl Trackers {
 
     /// Receives that are complete and wait for earlier ones.
     #[inline]
-    pub(crate) fn parked_in_use(&self) -> u32 {
-        self.parked.in_use()
+    pub(crate) fn unreported_in_use(&self) -> u32 {
+        self.unreported.in_use()
     }
 
     /// Adds a receive to those of a tracker that wait for earlier ones. False if there is no record
     /// for it, which cannot be: there are as many as receives.
-    pub(crate) fn park(&mut self, tracker: KeyedIndex<Tracker>, mut parked: Parked) -> bool {
-        parked.next = self.trackers[tracker].parked;
-        let Some(index) = self.parked.add(parked) else { return false };
-        self.trackers[tracker].parked = Some(index);
+    pub(crate) fn add_unreported(
+        &mut self,
+        tracker: KeyedIndex<Tracker>,
+        mut unreported: UnreportedReceive,
+    ) -> bool {
+        unreported.next = self.trackers[tracker].unreported;
+        let Some(index) = self.unreported.add(unreported) else { return false };
+        self.trackers[tracker].unreported = Some(index);
         true
     }
 
     /// Takes the first parked receive of a tracker that is due, as completed.
     #[inline]
-    pub(crate) fn unpark(&mut self, tracker: KeyedIndex<Tracker>) -> Option<Parked> {
-        let parked = self.take_parked(tracker, |tracker, parked| {
-            tracker.may_receive(parked.sequence, parked.after)
+    pub(crate) fn take_unreported_next(
+        &mut self,
+        tracker: KeyedIndex<Tracker>,
+    ) -> Option<UnreportedReceive> {
+        let unreported = self.take_unreported(tracker, |tracker, unreported| {
+            tracker.may_receive(unreported.sequence, unreported.after)
         })?;
         self.trackers[tracker].receive_done();
-        Some(parked)
+        Some(unreported)
     }
 
     /// Takes the first parked receive of a tracker for which `is_it` returns true.
-    pub(crate) fn take_parked(
+    pub(crate) fn take_unreported(
         &mut self,
         tracker: KeyedIndex<Tracker>,
-        is_it: impl Fn(&Tracker, &Parked) -> bool,
-    ) -> Option<Parked> {
-        let (mut previous, mut at) = (None::<Index<Parked>>, self.trackers[tracker].parked);
+        is_it: impl Fn(&Tracker, &UnreportedReceive) -> bool,
+    ) -> Option<UnreportedReceive> {
+        let (mut previous, mut at) =
+            (None::<Index<UnreportedReceive>>, self.trackers[tracker].unreported);
         while let Some(index) = at {
-            let parked = self.parked[index];
-            if is_it(&self.trackers[tracker], &parked) {
+            let unreported = self.unreported[index];
+            if is_it(&self.trackers[tracker], &unreported) {
                 match previous {
-                    None => self.trackers[tracker].parked = parked.next,
-                    Some(previous) => self.parked[previous].next = parked.next,
+                    None => self.trackers[tracker].unreported = unreported.next,
+                    Some(previous) => self.unreported[previous].next = unreported.next,
                 }
-                self.parked.remove(index);
-                return Some(parked);
+                self.unreported.remove(index);
+                return Some(unreported);
             }
-            (previous, at) = (at, parked.next);
+            (previous, at) = (at, unreported.next);
         }
         None
     }
 
     /// The parked receives of a tracker, the newest first.
-    fn parked_of(&self, tracker: KeyedIndex<Tracker>) -> impl Iterator<Item = &Parked> {
-        Parked::list(&self.parked, self.trackers[tracker].parked)
+    fn unreported_of(
+        &self,
+        tracker: KeyedIndex<Tracker>,
+    ) -> impl Iterator<Item = &UnreportedReceive> {
+        UnreportedReceive::list(&self.unreported, self.trackers[tracker].unreported)
     }
 
-    pub(crate) fn has_parked(&self, tracker: KeyedIndex<Tracker>) -> bool {
-        self.trackers[tracker].parked.is_some()
+    pub(crate) fn has_unreported(&self, tracker: KeyedIndex<Tracker>) -> bool {
+        self.trackers[tracker].unreported.is_some()
     }
 
     /// True if a receive of a Jetty is parked.
-    pub(crate) fn has_parked_of(&self, jetty: JettyId) -> bool {
+    pub(crate) fn has_unreported_of(&self, jetty: JettyId) -> bool {
         self.trackers.any(|tracker| {
-            let mut parked = Parked::list(&self.parked, tracker.parked);
-            parked.any(|parked| parked.completion.jetty == jetty)
+            let mut unreported = UnreportedReceive::list(&self.unreported, tracker.unreported);
+            unreported.any(|unreported| unreported.completion.jetty == jetty)
         })
     }
 
     /// True if the receive with this number is parked.
-    pub(crate) fn is_parked(&self, tracker: KeyedIndex<Tracker>, sequence: u16) -> bool {
-        self.parked_of(tracker).any(|parked| parked.sequence == sequence)
+    pub(crate) fn is_unreported(&self, tracker: KeyedIndex<Tracker>, sequence: u16) -> bool {
+        self.unreported_of(tracker).any(|unreported| unreported.sequence == sequence)
     }
 
     /// The lowest receive sequence number that is parked.
-    pub(crate) fn first_parked(&self, tracker: KeyedIndex<Tracker>) -> u16 {
+    pub(crate) fn first_unreported(&self, tracker: KeyedIndex<Tracker>) -> u16 {
         let from = self.trackers[tracker].next_receive();
-        let ahead = self.parked_of(tracker).map(|parked| parked.sequence.wrapping_sub(from));
+        let ahead =
+            self.unreported_of(tracker).map(|unreported| unreported.sequence.wrapping_sub(from));
         from.wrapping_add(ahead.min().unwrap_or(u16::MAX))
     }
 }

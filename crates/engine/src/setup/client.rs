@@ -114,7 +114,7 @@ impl Attempt {
                 initial_psn: question.first_psn,
                 ports: identity.ports_for(question.joins),
             },
-            wish: Parameters { mtu_bytes, ..limits },
+            requested: Parameters { mtu_bytes, ..limits },
             joins: question.joins,
         };
         Attempt {
@@ -230,7 +230,7 @@ impl Attempt {
         match &self.state {
             State::Asking if !self.searches => vec![self.question(Asked::Short)],
             State::Asking => {
-                let long = self.question(Asked::Long(self.hello.wish.mtu_bytes));
+                let long = self.question(Asked::Long(self.hello.requested.mtu_bytes));
                 let short = (self.asked > 1).then(|| self.question(Asked::Short));
                 [long].into_iter().chain(short).collect()
             }
@@ -255,11 +255,11 @@ impl Attempt {
 
     fn hello_of(&self, asked: Asked) -> Hello {
         let (bit, mtu_bytes) = match asked {
-            Asked::Short => (SHORT, self.hello.wish.mtu_bytes),
+            Asked::Short => (SHORT, self.hello.requested.mtu_bytes),
             Asked::Long(mtu) => (0, mtu),
         };
         let nonce = self.hello.nonce ^ bit ^ u64::from(mtu_bytes);
-        Hello { nonce, wish: Parameters { mtu_bytes, ..self.hello.wish }, ..self.hello }
+        Hello { nonce, requested: Parameters { mtu_bytes, ..self.hello.requested }, ..self.hello }
     }
 
     fn confirmation(&self, offer: &Offer) -> Padded {
@@ -356,9 +356,9 @@ impl Attempt {
         let asked = if mixed & SHORT == 0 { Asked::Long(long) } else { Asked::Short };
         let hello = self.hello_of(asked);
         let accepts = hello.nonce == welcome.nonce
-            && long <= self.hello.wish.mtu_bytes
+            && long <= self.hello.requested.mtu_bytes
             && versions().agree(hello.versions) == Some(welcome.version)
-            && welcome.offer.agree(&hello.wish) == welcome.offer;
+            && welcome.offer.agree(&hello.requested) == welcome.offer;
         accepts.then_some(asked)
     }
 

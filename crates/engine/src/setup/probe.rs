@@ -65,7 +65,7 @@ impl LengthProbe {
             versions: versions(),
             nonce,
             client,
-            wish: Parameters { mtu_bytes: agreed.mtu_bytes, ..identity.limits },
+            requested: Parameters { mtu_bytes: agreed.mtu_bytes, ..identity.limits },
             joins: None,
         });
         let setup = Setup { source: identity.cna, destination: Cna::default(), message };

@@ -163,7 +163,7 @@ impl Listener {
         let Some(version) = versions().agree(hello.versions) else {
             return self.reject(client, hello.nonce, RejectReason::Version);
         };
-        let offer = limits.agree(&hello.wish);
+        let offer = limits.agree(&hello.requested);
         if offer.fault().is_some() {
             return self.reject(client, hello.nonce, RejectReason::Parameters);
         }

@@ -1,10 +1,10 @@
 //! The Jetties and Jetty groups of a NIC, and the receives that are posted to them.
 
-mod in_sequence;
+mod receive_matching;
 mod receives;
 
-pub(crate) use in_sequence::Chosen;
-use in_sequence::Sequencing;
+pub(crate) use receive_matching::MatchedReceive;
+use receive_matching::ReceiveMatching;
 
 use crate::api::{
     ExceptionMode, GroupConfig, JettyConfig, JettyState, PostError, SetupError, Status,
@@ -34,7 +34,7 @@ pub(crate) struct Jetties {
     /// By Jetty: where its receives come from.
     sources: Vec<ReceiveSource>,
     /// Receives that are matched by sequence.
-    sequencing: Sequencing,
+    matching: ReceiveMatching,
 }
 
 impl Jetties {
@@ -48,7 +48,7 @@ impl Jetties {
             receives: Pool::new(limits.receives),
             taken: alloc::vec![0; count],
             sources: ReceiveSource::own(limits.jetties),
-            sequencing: Sequencing::new(limits.jetties),
+            matching: ReceiveMatching::new(limits.jetties),
         }
     }
 
@@ -67,7 +67,7 @@ impl Jetties {
         self.not_ready_retries[index] = None;
         let id = JettyId::new(index as u32);
         self.sources[index] = ReceiveSource::Jetty(id);
-        self.sequencing.set(id, config.in_sequence);
+        self.matching.set(id, config.in_sequence);
         Ok(id)
     }
 

@@ -37,7 +37,7 @@ impl Core {
         let Some(channel) = self.channels.by_number(number) else { return };
         match received.packet {
             Packet::Data(_) => meter.data(channel.id.index()),
-            Packet::Ack(_) if self.nic.counters().acks_told != reported => {
+            Packet::Ack(_) if self.nic.counters().acks_reported != reported => {
                 meter.note_handled(channel.id.index());
             }
             _ => {}

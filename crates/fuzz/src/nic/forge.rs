@@ -2,9 +2,9 @@
 
 use fairway_engine::Received;
 use fairway_engine::wire::{
-    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, Data, Decoded, Demand, Ecn,
-    Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet, Probe, Psn,
-    Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
+    self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, CreditRequest, Data, Decoded,
+    Ecn, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet, Probe,
+    Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,
 };
 
 use super::side::{MAILBOX, MTU, SECRET, TOKEN, address};
@@ -289,7 +289,7 @@ pub(super) fn news(pair: &mut Pair<'_>) -> Option<Received> {
             let message = Msn::new(script.number());
             Packet::Void(Void { psn, message, ack_request: script.flag() })
         }
-        5 => Packet::Demand(Demand {
+        5 => Packet::CreditRequest(CreditRequest {
             total_bytes: script.long() & CREDIT_MAX,
             resend: script.flag(),
             blocked: script.flag(),

@@ -1,6 +1,6 @@
 //! What a receiver knows about the credit of one sender, shared by the credit policies.
 
-use super::Demand;
+use super::CreditRequest;
 
 /// Running totals of a sender.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,19 +19,19 @@ pub(super) struct Account {
 impl Account {
     /// The sender has said what it wants. Totals never shrink, so an old word does no harm. One
     /// that had nothing to send until now sends `speculative_bytes` without credit.
-    pub(super) fn announced(&mut self, demand: &Demand, speculative_bytes: u64) {
-        let grown = demand.total_bytes.saturating_sub(self.wanted);
-        if grown > 0 && self.remaining() == 0 && !demand.resend {
+    pub(super) fn announced(&mut self, credit_request: &CreditRequest, speculative_bytes: u64) {
+        let grown = credit_request.total_bytes.saturating_sub(self.wanted);
+        if grown > 0 && self.remaining() == 0 && !credit_request.resend {
             self.speculative = speculative_bytes;
         }
         self.wanted += grown;
-        if demand.resend {
+        if credit_request.resend {
             // What it wants again will not arrive the first time.
             let speculative = self.speculative.min(grown);
             self.speculative -= speculative;
             self.outstanding = self.outstanding.saturating_sub(grown - speculative);
         }
-        if demand.blocked {
+        if credit_request.blocked {
             // Whatever was granted has been spent, or was lost on the way, or is on it: then it
             // counts twice, a window at most.
             self.outstanding = 0;

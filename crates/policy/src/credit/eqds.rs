@@ -35,7 +35,7 @@ use fairway_wire::{Duration, Instant};
 
 use super::account::Account;
 use super::lists::Lists;
-use super::{Credit, CreditPolicy, CreditSenderParameters, Demand, SourceId, time_of};
+use super::{Credit, CreditPolicy, CreditRequest, CreditSenderParameters, SourceId, time_of};
 use crate::chunk::CHUNK_BYTES;
 
 const RESEND: usize = 0;
@@ -203,13 +203,13 @@ impl CreditPolicy for Eqds {
         Self::NAME
     }
 
-    fn announced(&mut self, now: Instant, source: SourceId, demand: &Demand) {
+    fn announced(&mut self, now: Instant, source: SourceId, credit_request: &CreditRequest) {
         let was_empty = self.is_empty();
         let Some(account) = self.accounts.get_mut(source.index()) else { return };
         let had_none = account.remaining() == 0;
-        account.announced(demand, self.parameters.window_bytes);
+        account.announced(credit_request, self.parameters.window_bytes);
         self.loops[source.index()].is_new |= had_none && account.remaining() > 0;
-        self.sort(source, demand.resend);
+        self.sort(source, credit_request.resend);
         if was_empty {
             // No time is made up for in which no sender wanted credit.
             self.next_at = Some(self.free_at(now));

@@ -22,7 +22,7 @@ use fairway_wire::{Duration, Instant};
 
 use super::account::Account;
 use super::lists::Lists;
-use super::{Credit, CreditPolicy, CreditSenderParameters, Demand, SourceId};
+use super::{Credit, CreditPolicy, CreditRequest, CreditSenderParameters, SourceId};
 
 /// The list of senders that want more.
 const WANTING: usize = 0;
@@ -144,9 +144,9 @@ impl CreditPolicy for Homa {
         Self::NAME
     }
 
-    fn announced(&mut self, _now: Instant, source: SourceId, demand: &Demand) {
+    fn announced(&mut self, _now: Instant, source: SourceId, credit_request: &CreditRequest) {
         if let Some(account) = self.accounts.get_mut(source.index()) {
-            account.announced(demand, self.parameters.window_bytes);
+            account.announced(credit_request, self.parameters.window_bytes);
             self.sort(source);
         }
     }

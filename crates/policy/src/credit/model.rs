@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_wire::{Duration, Instant};
 
-use super::{CreditPolicy, Demand, SourceId};
+use super::{CreditPolicy, CreditRequest, SourceId};
 use crate::{AckSample, CongestionControl, LossSample};
 
 pub(super) const PACKET: u32 = 4096;
@@ -43,7 +43,7 @@ enum News {
     Data(usize),
     Ack(usize),
     Lost(usize),
-    Demand(usize, Demand),
+    CreditRequest(usize, CreditRequest),
     Credit(usize, u64),
 }
 
@@ -149,7 +149,7 @@ impl Model {
         }
         for sender in 0..self.senders.len() {
             self.send(sender);
-            let due = self.senders[sender].control.demand_at();
+            let due = self.senders[sender].control.credit_request_at();
             if due.is_some_and(|at| self.now().is_at_or_after(at)) {
                 self.ask(sender);
             }
@@ -189,8 +189,8 @@ impl Model {
                     self.loss_reports.push_back((self.slot + LOST_AFTER, News::Lost(sender)));
                 }
             }
-            News::Demand(sender, demand) => {
-                self.receiver.announced(now, SourceId(sender as u32), &demand);
+            News::CreditRequest(sender, credit_request) => {
+                self.receiver.announced(now, SourceId(sender as u32), &credit_request);
                 self.grant();
             }
             News::Ack(index) => {
@@ -233,10 +233,10 @@ impl Model {
         if sender.uncontrolled {
             return;
         }
-        if let Some(demand) = sender.control.demand(now, sender.backlog)
+        if let Some(credit_request) = sender.control.credit_request(now, sender.backlog)
             && !self.chance(self.lose[0])
         {
-            self.put(News::Demand(index, demand));
+            self.put(News::CreditRequest(index, credit_request));
         }
     }
 

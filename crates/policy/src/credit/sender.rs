@@ -40,7 +40,7 @@
 
 use fairway_wire::{Duration, Instant};
 
-use super::{Demand, Eqds, Homa};
+use super::{CreditRequest, Eqds, Homa};
 use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::{AckSample, CongestionControl, Cubic, LossSample};
 
@@ -226,7 +226,7 @@ impl CongestionControl for CreditSender {
         self.limit.on_spurious(now, packets);
     }
 
-    fn demand(&mut self, now: Instant, backlog_bytes: u64) -> Option<Demand> {
+    fn credit_request(&mut self, now: Instant, backlog_bytes: u64) -> Option<CreditRequest> {
         self.backlog = backlog_bytes;
         let total_bytes = self.wanted();
         let grown = total_bytes.saturating_sub(self.announced);
@@ -247,10 +247,10 @@ impl CongestionControl for CreditSender {
         self.announced = total_bytes;
         self.heard = now;
         let resend = core::mem::take(&mut self.resend);
-        Some(Demand { total_bytes, resend, blocked: self.allowance_bytes() == 0 })
+        Some(CreditRequest { total_bytes, resend, blocked: self.allowance_bytes() == 0 })
     }
 
-    fn demand_at(&self) -> Option<Instant> {
+    fn credit_request_at(&self) -> Option<Instant> {
         self.is_waiting().then(|| self.heard + self.timeout())
     }
 

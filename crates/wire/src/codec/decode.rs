@@ -12,8 +12,8 @@ use super::{
     next_header as following, next_layer, refusal, setup, status, tp_opcode as tp,
 };
 use crate::{
-    Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, Demand, Msn, Nak, Packet, Probe, Psn,
-    Route, Sack, Setup, Tpn, Void,
+    Ack, AckFlags, CREDIT_MAX, CheckKey, Close, Cna, Credit, CreditRequest, Msn, Nak, Packet,
+    Probe, Psn, Route, Sack, Setup, Tpn, Void,
 };
 
 pub(super) mod transaction;
@@ -220,7 +220,7 @@ fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeEr
             ack_request: ack_request(first),
         })),
         tp::CLOSE => Ok(Packet::Close(Close { next: psn(first), answer: first[28] & 1 != 0 })),
-        tp::DEMAND => Ok(Packet::Demand(Demand {
+        tp::DEMAND => Ok(Packet::CreditRequest(CreditRequest {
             total_bytes: total(first),
             resend: first[24] & 0x80 != 0,
             blocked: first[24] & 0x40 != 0,

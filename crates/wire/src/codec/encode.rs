@@ -29,7 +29,7 @@ pub fn header_len(packet: &Packet) -> usize {
         Packet::Ack(_) => TRANSPORT_LEN + 12,
         Packet::Nak(_) => TRANSPORT_LEN + 4,
         Packet::Void(_) | Packet::Close(_) => TRANSPORT_LEN,
-        Packet::Demand(_) | Packet::Credit(_) | Packet::Probe(_) => TRANSPORT_LEN,
+        Packet::CreditRequest(_) | Packet::Credit(_) | Packet::Probe(_) => TRANSPORT_LEN,
         Packet::Datagram(datagram) => {
             TRANSACTION_LEN + transaction::operation_len(&datagram.operation)
         }
@@ -77,7 +77,7 @@ pub fn encode_keyed(
             let sequence = [close.next.value(), flag(close.answer, 24)];
             put_transport(route, bare(tp_opcode::CLOSE), sequence, out);
         }
-        Packet::Demand(demand) => {
+        Packet::CreditRequest(demand) => {
             let [high, low] = halves(demand.total_bytes);
             let flags = flag(demand.resend, 31) | flag(demand.blocked, 30);
             put_transport(route, bare(tp_opcode::DEMAND), [flags | high, low], out);
@@ -118,7 +118,7 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
             BypassOperation::Store { .. } | BypassOperation::LoadResponse { refusal: None }
         ),
         Packet::Ack(_) | Packet::Nak(_) | Packet::Void(_) | Packet::Close(_) => false,
-        Packet::Demand(_) | Packet::Credit(_) | Packet::Probe(_) => false,
+        Packet::CreditRequest(_) | Packet::Credit(_) | Packet::Probe(_) => false,
     }
 }
 

@@ -92,7 +92,7 @@ fn put_hello(kind: u8, hello: &Hello, out: &mut Header) {
     put_kind(kind, Some(hello.versions), out);
     put_long(out, at::NONCE, hello.nonce);
     put_endpoint(0, &hello.client, out);
-    put_parameters(at::PARAMETERS, &hello.wish, out);
+    put_parameters(at::PARAMETERS, &hello.requested, out);
     if let Some(Joins { leader, number }) = hello.joins {
         put(out, at::JOINS, u32::from(number) << 24 | leader.value());
     }
@@ -195,7 +195,7 @@ fn hello(message: &Header) -> Result<Hello, DecodeError> {
         versions: versions(message)?,
         nonce: long(message, at::NONCE),
         client: endpoint(message)?,
-        wish: parameters(message, at::PARAMETERS)?,
+        requested: parameters(message, at::PARAMETERS)?,
         joins: joins(message)?,
     })
 }

@@ -8,7 +8,7 @@ use fairway_wire::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Liveness {
     /// When the last packet of the peer arrived.
-    heard_at: Instant,
+    last_received_at: Instant,
     /// Keep-alives sent since.
     probes: u32,
     /// A keep-alive is to be sent.
@@ -30,15 +30,15 @@ pub(in crate::channel) enum Silence {
 
 impl Liveness {
     pub(super) fn new(now: Instant) -> Liveness {
-        Liveness { heard_at: now, probes: 0, is_probe_due: false, used_at: now }
+        Liveness { last_received_at: now, probes: 0, is_probe_due: false, used_at: now }
     }
 }
 
 impl Lifecycle {
     /// A packet of the peer has arrived.
     #[inline]
-    pub(in crate::channel) fn note_heard(&mut self, now: Instant) {
-        (self.liveness.heard_at, self.liveness.probes) = (now, 0);
+    pub(in crate::channel) fn note_packet_received(&mut self, now: Instant) {
+        (self.liveness.last_received_at, self.liveness.probes) = (now, 0);
     }
 
     /// An operation was posted to the channel, or a packet of one of the peer's has arrived.
@@ -55,7 +55,7 @@ impl Lifecycle {
     /// while (a debugger, a paused virtual machine), packets of the peer may still wait to be read.
     /// So enough keep-alives must have been left unanswered, too.
     pub(in crate::channel) fn silence(&self, now: Instant, profile: &Profile) -> Silence {
-        let silence = now.elapsed_since(self.liveness.heard_at);
+        let silence = now.elapsed_since(self.liveness.last_received_at);
         let probes_needed =
             (profile.peer_dead.as_ps() / profile.keep_alive.as_ps().max(1)).clamp(2, 16) - 1;
         if silence >= profile.peer_dead && u64::from(self.liveness.probes) >= probes_needed {
@@ -81,7 +81,7 @@ impl Lifecycle {
 
     /// When the silence is to be looked at again.
     pub(in crate::channel) fn look_at(&self, now: Instant, profile: &Profile) -> Instant {
-        let at = (now + profile.keep_alive).min(self.liveness.heard_at + profile.peer_dead);
+        let at = (now + profile.keep_alive).min(self.liveness.last_received_at + profile.peer_dead);
         // A deadline that has passed must still lie ahead, or the timer would spin.
         if now.is_before(at) { at } else { now + profile.keep_alive }
     }

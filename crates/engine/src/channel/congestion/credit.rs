@@ -1,6 +1,6 @@
 //! Sending on credit, as EQDS and Homa do: what a sender says it wants, what a receiver grants.
 //!
-//! The decisions are the policies' ([`fairway_policy::CongestionControl::demand`],
+//! The decisions are the policies' ([`fairway_policy::CongestionControl::credit_request`],
 //! [`fairway_policy::CreditPolicy`]); here are the running totals and the packets that carry them.
 //! Both kinds of packet may be lost. A receiver without a policy of its own grants whatever is
 //! asked for.
@@ -17,7 +17,7 @@ use crate::placement::Verdict;
 use crate::pool::Index;
 use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{Credit as Grant, SourceId};
-use fairway_wire::{CREDIT_MAX, Credit, Demand, Instant, Packet};
+use fairway_wire::{CREDIT_MAX, Credit, CreditRequest, Instant, Packet};
 
 /// Credit of a channel, in both directions.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct CreditState {
     /// What messages in line still have to send, headers included.
     backlog: u64,
     /// A wish that has not been said.
-    wish: Option<Demand>,
+    request: Option<CreditRequest>,
     /// The highest total that was requested.
     asked: u64,
     /// The highest total that may be taken: requested, or expected without a request.
@@ -46,9 +46,9 @@ impl CreditState {
     }
 
     /// Credit is requested.
-    fn ask(&mut self, wish: Demand) {
-        self.asked = self.asked.max(wish.total_bytes);
-        self.wish = Some(wish);
+    fn ask(&mut self, request: CreditRequest) {
+        self.asked = self.asked.max(request.total_bytes);
+        self.request = Some(request);
     }
 
     /// Bytes of a message in line leave, or do not leave any more.
@@ -73,8 +73,8 @@ impl CreditState {
     /// The next packet about credit, if one is owed.
     #[inline]
     fn take_packet(&mut self) -> Option<Packet> {
-        if let Some(demand) = self.wish.take() {
-            return Some(Packet::Demand(demand));
+        if let Some(credit_request) = self.request.take() {
+            return Some(Packet::CreditRequest(credit_request));
         }
         let total_bytes = self.granted;
         let is_due = core::mem::take(&mut self.is_due);
@@ -128,8 +128,8 @@ impl Congestion {
 impl Channel {
     /// Requests credit, as if the policy had.
     #[cfg(test)]
-    pub(crate) fn request_credit(&mut self, wish: Demand) {
-        self.congestion.credit.ask(wish);
+    pub(crate) fn request_credit(&mut self, request: CreditRequest) {
+        self.congestion.credit.ask(request);
     }
 
     /// What a message still has to send.
@@ -170,13 +170,13 @@ impl Channel {
             return;
         }
         let waiting = self.waiting_bytes();
-        if let Some(wish) = self.congestion.controller_mut().demand(now, waiting) {
-            self.congestion.credit.ask(wish);
+        if let Some(request) = self.congestion.controller_mut().credit_request(now, waiting) {
+            self.congestion.credit.ask(request);
             self.mark_urgent(schedule);
         }
-        match self.congestion.controller().demand_at() {
-            Some(at) => self.arm(schedule, Timer::Demand, at),
-            None => self.timers.disarm(Timer::Demand),
+        match self.congestion.controller().credit_request_at() {
+            Some(at) => self.arm(schedule, Timer::CreditRequest, at),
+            None => self.timers.disarm(Timer::CreditRequest),
         }
     }
 
@@ -186,19 +186,19 @@ impl Channel {
         Some(self.bare(config, self.acks.path(), packet))
     }
 
-    pub(crate) fn handle_demand(
+    pub(crate) fn handle_credit_request(
         &mut self,
         shared: &mut Shared,
         now: Instant,
-        demand: &Demand,
+        credit_request: &CreditRequest,
         path: u8,
     ) -> Verdict {
         self.acks.reply_by(path);
-        shared.counters.demands_received += 1;
+        shared.counters.credit_requests_received += 1;
         match shared.backpressure.credit_mut() {
-            Some(policy) => policy.announced(now, SourceId(self.index().number()), demand),
+            Some(policy) => policy.announced(now, SourceId(self.index().number()), credit_request),
             None => {
-                self.congestion.credit.grant_total(demand.total_bytes);
+                self.congestion.credit.grant_total(credit_request.total_bytes);
                 self.mark_urgent(&mut shared.schedule);
             }
         }

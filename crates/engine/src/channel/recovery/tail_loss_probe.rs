@@ -160,7 +160,13 @@ impl Channel {
             let (bytes, due) = self.expire_on_path(shared, now, path, newest, late);
             if bytes > 0 {
                 any = true;
-                self.tell_loss(&mut shared.flows, &mut shared.schedule, now, (bytes, path), false);
+                self.report_loss(
+                    &mut shared.flows,
+                    &mut shared.schedule,
+                    now,
+                    (bytes, path),
+                    false,
+                );
             }
             next = next.into_iter().chain(due).reduce(Instant::min);
         }

@@ -5,7 +5,7 @@ use super::controller_state::{ControllerState, Taken};
 use crate::control::ready_queue::ReadyQueue;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
-use fairway_policy::{AckSample, CongestionControl, Demand, FlowId, LossSample};
+use fairway_policy::{AckSample, CongestionControl, CreditRequest, FlowId, LossSample};
 use fairway_wire::{Duration, Instant};
 
 /// A sender on credit that waits for its controller looks again after this long.
@@ -77,7 +77,7 @@ impl ControllerProxy {
         // Once for each time: a controller may want to be asked although the time has passed.
         let is_due = || {
             self.asked_at.is_before(now)
-                && self.state.demand_at().is_some_and(|at| now.is_at_or_after(at))
+                && self.state.credit_request_at().is_some_and(|at| now.is_at_or_after(at))
         };
         self.asked != Some((self.told, backlog_bytes)) || (self.is_answered() && is_due())
     }
@@ -190,7 +190,7 @@ impl CongestionControl for ControllerProxy {
         self.state.allowance(self.sent)
     }
 
-    fn demand(&mut self, now: Instant, backlog_bytes: u64) -> Option<Demand> {
+    fn credit_request(&mut self, now: Instant, backlog_bytes: u64) -> Option<CreditRequest> {
         if self.has_question(now, backlog_bytes) {
             self.state.asked_at.store(now.as_ps(), Ordering::Relaxed);
             self.state.slot(CongestionKind::Wish).keep_latest(backlog_bytes);
@@ -199,11 +199,11 @@ impl CongestionControl for ControllerProxy {
             self.asked_at = now;
         }
         self.looked_at = now;
-        self.state.take_demand(&mut self.taken)
+        self.state.take_request(&mut self.taken)
     }
 
-    fn demand_at(&self) -> Option<Instant> {
-        let controller = self.state.demand_at();
+    fn credit_request_at(&self) -> Option<Instant> {
+        let controller = self.state.credit_request_at();
         if self.is_answered() {
             // A time at which the controller has been asked is its own business. One that came
             // while it was busy is not: it has only been asked as of earlier.

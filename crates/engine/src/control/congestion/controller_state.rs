@@ -3,7 +3,7 @@
 use super::CongestionKind;
 use crate::control::slot::Slot;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use fairway_policy::{CongestionControl, Demand};
+use fairway_policy::{CongestionControl, CreditRequest};
 use fairway_wire::Instant;
 
 /// No pacing rate.
@@ -56,11 +56,11 @@ struct Registers {
     spent: AtomicU64,
     permits: AtomicBool,
     /// The last demand, and how many there have been; how many of them resend.
-    demand: AtomicU64,
+    credit_request: AtomicU64,
     demands: AtomicU32,
     resends: AtomicU32,
-    demand_at: AtomicU64,
-    has_demand_at: AtomicBool,
+    credit_request_at: AtomicU64,
+    has_credit_request_at: AtomicBool,
     /// Events that it has dealt with, wrapping.
     handled: AtomicU32,
 }
@@ -81,9 +81,9 @@ impl ControllerState {
         registers.burst.store(controller.pacing_burst_bytes(), Ordering::Relaxed);
         registers.chunk.store(controller.chunk_bytes(u64::from(u32::MAX)), Ordering::Relaxed);
         registers.permits.store(permits, Ordering::Relaxed);
-        let at = controller.demand_at();
-        registers.demand_at.store(at.map_or(0, Instant::as_ps), Ordering::Relaxed);
-        registers.has_demand_at.store(at.is_some(), Ordering::Relaxed);
+        let at = controller.credit_request_at();
+        registers.credit_request_at.store(at.map_or(0, Instant::as_ps), Ordering::Relaxed);
+        registers.has_credit_request_at.store(at.is_some(), Ordering::Relaxed);
         registers.allowance.store(controller.allowance_bytes(), Ordering::Relaxed);
     }
 
@@ -99,15 +99,17 @@ impl ControllerState {
         self.registers.handled.store(handled.wrapping_add(events), Ordering::Release);
     }
 
-    pub(super) fn publish_demand(&self, demand: &Demand) {
+    pub(super) fn publish_request(&self, credit_request: &CreditRequest) {
         let registers = &self.registers;
-        let blocked = if demand.blocked { BLOCKED } else { 0 };
-        registers.demand.store(demand.total_bytes & !BLOCKED | blocked, Ordering::Relaxed);
+        let blocked = if credit_request.blocked { BLOCKED } else { 0 };
+        registers
+            .credit_request
+            .store(credit_request.total_bytes & !BLOCKED | blocked, Ordering::Relaxed);
         let add = |counter: &AtomicU32| {
             let count = counter.load(Ordering::Relaxed);
             counter.store(count.wrapping_add(1), Ordering::Release);
         };
-        if demand.resend {
+        if credit_request.resend {
             add(&registers.resends);
         }
         add(&registers.demands);
@@ -146,9 +148,9 @@ impl ControllerState {
         }
     }
 
-    pub(super) fn demand_at(&self) -> Option<Instant> {
-        let has = self.registers.has_demand_at.load(Ordering::Relaxed);
-        has.then(|| Instant::from_ps(self.registers.demand_at.load(Ordering::Relaxed)))
+    pub(super) fn credit_request_at(&self) -> Option<Instant> {
+        let has = self.registers.has_credit_request_at.load(Ordering::Relaxed);
+        has.then(|| Instant::from_ps(self.registers.credit_request_at.load(Ordering::Relaxed)))
     }
 
     pub(super) fn handled(&self) -> u32 {
@@ -157,17 +159,17 @@ impl ControllerState {
 
     /// The last demand, if there has been one since `taken` says; that it resends, if any since
     /// then did.
-    pub(super) fn take_demand(&self, taken: &mut Taken) -> Option<Demand> {
+    pub(super) fn take_request(&self, taken: &mut Taken) -> Option<CreditRequest> {
         let demands = self.registers.demands.load(Ordering::Acquire);
         if demands == taken.demands {
             return None;
         }
         let resends = self.registers.resends.load(Ordering::Relaxed);
-        let demand = self.registers.demand.load(Ordering::Relaxed);
+        let credit_request = self.registers.credit_request.load(Ordering::Relaxed);
         let resend = resends != taken.resends;
         *taken = Taken { demands, resends };
-        let blocked = demand & BLOCKED != 0;
-        Some(Demand { total_bytes: demand & !BLOCKED, resend, blocked })
+        let blocked = credit_request & BLOCKED != 0;
+        Some(CreditRequest { total_bytes: credit_request & !BLOCKED, resend, blocked })
     }
 }
 

@@ -184,8 +184,8 @@ impl Known {
             }
             CongestionKind::Wish => {
                 let now = self.at(self.state.asked_at.load(Ordering::Relaxed));
-                if let Some(demand) = self.controller.demand(now, seen.value) {
-                    self.state.publish_demand(&demand);
+                if let Some(credit_request) = self.controller.credit_request(now, seen.value) {
+                    self.state.publish_request(&credit_request);
                 }
             }
             CongestionKind::End => {}

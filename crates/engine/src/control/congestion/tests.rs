@@ -1,6 +1,6 @@
 use super::{CongestionKind, CongestionProcessor, ControllerProxy, controller_proxy};
 use crate::control::ReadyQueue;
-use fairway_policy::{AckSample, CongestionControl, Demand, FlowId, LossSample, PolicySpec};
+use fairway_policy::{AckSample, CongestionControl, CreditRequest, FlowId, LossSample, PolicySpec};
 use fairway_wire::{Duration, Instant};
 use std::boxed::Box;
 use std::format;
@@ -138,15 +138,19 @@ fn algorithm_decides_the_same_by_events_as_by_packets() {
                 other.step(&mut controller_proxy, what);
                 while processor.run_one().is_some() {}
                 // The engine asks after every event, and again when the controller has run.
-                let wish = direct.demand(one.now, one.backlog);
-                let first = controller_proxy.demand(other.now, other.backlog);
+                let request = direct.credit_request(one.now, one.backlog);
+                let first = controller_proxy.credit_request(other.now, other.backlog);
                 while processor.run_one().is_some() {}
-                let answer = first.or_else(|| controller_proxy.demand(other.now, other.backlog));
-                assert_eq!(answer, wish, "{name}, seed {seed}, step {step}");
+                let answer =
+                    first.or_else(|| controller_proxy.credit_request(other.now, other.backlog));
+                assert_eq!(answer, request, "{name}, seed {seed}, step {step}");
                 let same = decision(&*direct) == decision(&controller_proxy);
                 let both = (decision(&*direct), decision(&controller_proxy));
                 assert!(same, "{name}, seed {seed}, step {step}, event {what}: {both:?}");
-                assert_eq!(direct.demand_at().is_some(), controller_proxy.demand_at().is_some());
+                assert_eq!(
+                    direct.credit_request_at().is_some(),
+                    controller_proxy.credit_request_at().is_some()
+                );
             }
             assert!(processor.stats().handled >= 400, "{:?}", processor.stats());
         }
@@ -165,7 +169,7 @@ fn laws_cope_with_much_at_once() {
                 life.now = life.now + Duration::from_us(3);
                 let what = life.chance.below(17);
                 life.step(&mut controller_proxy, what);
-                controller_proxy.demand(life.now, life.backlog);
+                controller_proxy.credit_request(life.now, life.backlog);
             }
             while processor.run_one().is_some() {}
             let window = controller_proxy.window_bytes();
@@ -236,9 +240,9 @@ impl CongestionControl for Scribe {
         10_000
     }
 
-    fn demand(&mut self, _: Instant, backlog: u64) -> Option<Demand> {
+    fn credit_request(&mut self, _: Instant, backlog: u64) -> Option<CreditRequest> {
         let total_bytes = backlog + 1;
-        Some(Demand { total_bytes, resend: backlog == 1, blocked: backlog == 2 })
+        Some(CreditRequest { total_bytes, resend: backlog == 1, blocked: backlog == 2 })
     }
 }
 
@@ -300,21 +304,21 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
 fn demands_come_together() {
     let (mut controller_proxy, mut processor) = rig(Box::new(Scribe(Log::default())));
     for backlog in [0, 1, 2] {
-        assert_eq!(controller_proxy.demand(START, backlog), None, "the law has not run");
+        assert_eq!(controller_proxy.credit_request(START, backlog), None, "the law has not run");
         controller_proxy.on_credit(START, 1);
-        assert_eq!(controller_proxy.demand_at(), Some(START + Duration::from_us(50)));
+        assert_eq!(controller_proxy.credit_request_at(), Some(START + Duration::from_us(50)));
     }
     // Only the last backlog has come to the controller.
     processor.run(10);
-    let wish = Some(Demand { total_bytes: 3, resend: false, blocked: true });
-    assert_eq!(controller_proxy.demand(START, 2), wish);
+    let request = Some(CreditRequest { total_bytes: 3, resend: false, blocked: true });
+    assert_eq!(controller_proxy.credit_request(START, 2), request);
     for backlog in [1, 5] {
         controller_proxy.state.slot(CongestionKind::Wish).keep_latest(backlog);
         controller_proxy.ready.mark(FlowId(1), CongestionKind::Wish);
         processor.run(10);
     }
-    let wish = Some(Demand { total_bytes: 6, resend: true, blocked: false });
-    assert_eq!(controller_proxy.demand(START, 2), wish);
+    let request = Some(CreditRequest { total_bytes: 6, resend: true, blocked: false });
+    assert_eq!(controller_proxy.credit_request(START, 2), request);
 }
 
 /// The controller was busy when the time came at which it wanted to be asked, and was asked as of
@@ -328,9 +332,9 @@ fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
                    processor: &mut CongestionProcessor,
                    now,
                    backlog| {
-            let early = controller_proxy.demand(now, backlog);
+            let early = controller_proxy.credit_request(now, backlog);
             processor.run(10);
-            early.or_else(|| controller_proxy.demand(now, backlog))
+            early.or_else(|| controller_proxy.credit_request(now, backlog))
         };
         controller_proxy.on_loss(&LossSample {
             now: START,
@@ -340,17 +344,17 @@ fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
             by_timeout: true,
         });
         assert!(ask(&mut controller_proxy, &mut processor, START, BACKLOG).is_some(), "{name}");
-        let due = controller_proxy.demand_at().expect("it waits for credit");
+        let due = controller_proxy.credit_request_at().expect("it waits for credit");
         let before = START + due.since(START).saturating_sub(Duration::from_us(3));
-        assert_eq!(controller_proxy.demand(before, BACKLOG + 1), None);
-        assert_eq!(controller_proxy.demand_at(), Some(due));
-        assert_eq!(controller_proxy.demand(due, BACKLOG + 1), None, "the law has not run");
-        let again = controller_proxy.demand_at().expect("the engine looks again");
+        assert_eq!(controller_proxy.credit_request(before, BACKLOG + 1), None);
+        assert_eq!(controller_proxy.credit_request_at(), Some(due));
+        assert_eq!(controller_proxy.credit_request(due, BACKLOG + 1), None, "the law has not run");
+        let again = controller_proxy.credit_request_at().expect("the engine looks again");
         assert!(due.is_before(again), "{name}");
         processor.run(10);
         // Whatever makes the engine ask now: the controller hears that its time has come.
         assert!(ask(&mut controller_proxy, &mut processor, due, BACKLOG + 1).is_some(), "{name}");
-        assert!(controller_proxy.demand_at().is_some_and(|at| due.is_before(at)), "{name}");
+        assert!(controller_proxy.credit_request_at().is_some_and(|at| due.is_before(at)), "{name}");
     }
 }
 

@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// Puts a message into the model's books, and gives where it goes.
+    /// PutStreams a message into the model's books, and gives where it goes.
     fn take(&mut self, epoch: usize, put: &Put) -> State {
         let record = &mut self.epochs[epoch];
         record.used += u64::from(put.length);

@@ -67,7 +67,7 @@ fn operations_that_complete_in_order_are_aborted_at_once() {
     while let Some(ack) = pair.nics[1].poll_transmit(pair.now) {
         pair.deliver(0, &ack);
     }
-    let parked = pair.nics[0].counters().completions_parked;
+    let parked = pair.nics[0].counters().completions_awaiting_order;
     pair.nics[0].abort_jetty(near).unwrap();
     let ended = pair.completions(0);
     assert_eq!(ended.len(), 6, "{parked} were parked");

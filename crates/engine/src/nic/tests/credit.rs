@@ -1,7 +1,7 @@
 //! Credit: what EQDS and Homa grant, over a network that loses what they say.
 
 use super::*;
-use crate::policy::{Credit as Grant, CreditPolicy, Demand, SourceId};
+use crate::policy::{Credit as Grant, CreditPolicy, CreditRequest, SourceId};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use fairway_wire::{Credit, Route};
@@ -33,7 +33,8 @@ fn everything_completes(policy: &str, grants: bool, lose: u64) {
         let done = pair.completions(0);
         assert_eq!(done.len(), 18, "{policy} seed {seed}");
         assert!(done.iter().all(|completion| completion.status == Status::Success));
-        let demands: u64 = pair.nics.iter().map(|nic| nic.counters().demands_received).sum();
+        let demands: u64 =
+            pair.nics.iter().map(|nic| nic.counters().credit_requests_received).sum();
         assert!(demands > 0, "{policy}: nobody asked for credit");
     }
 }
@@ -118,7 +119,8 @@ fn a_total_that_grows_by_gigabytes_is_granted_whole() {
     let mut pair = pair("cc=eqds", false);
     let before = allowed(&mut pair);
     let total_bytes = 10 << 30;
-    open_channel(&mut pair).request_credit(Demand { total_bytes, ..Demand::default() });
+    open_channel(&mut pair)
+        .request_credit(CreditRequest { total_bytes, ..CreditRequest::default() });
     let credit = credit_of(&pair, total_bytes);
     for _ in 0..4 {
         pair.deliver(0, &credit);
@@ -148,7 +150,8 @@ fn credit_that_was_not_requested_has_no_effect_and_is_counted() {
 fn credit_beyond_what_was_requested_counts_up_to_the_request() {
     let mut pair = pair("cc=eqds", false);
     let before = allowed(&mut pair);
-    open_channel(&mut pair).request_credit(Demand { total_bytes: 10_000, ..Demand::default() });
+    open_channel(&mut pair)
+        .request_credit(CreditRequest { total_bytes: 10_000, ..CreditRequest::default() });
     let credit = credit_of(&pair, 1 << 30);
     pair.deliver(0, &credit);
     assert_eq!(allowed(&mut pair) - before, 10_000);
@@ -176,7 +179,7 @@ impl CreditPolicy for Meter {
         "meter"
     }
 
-    fn announced(&mut self, _: Instant, _: SourceId, _: &Demand) {}
+    fn announced(&mut self, _: Instant, _: SourceId, _: &CreditRequest) {}
 
     fn on_data(&mut self, _: Instant, _: SourceId, bytes: u32) {
         self.0.fetch_add(u64::from(bytes), Ordering::Relaxed);
@@ -240,8 +243,8 @@ fn paced(peer: bool, own_queue: bool) -> Option<u64> {
     pair.post(1, Work::Write { remote }, 2_000_000);
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 1);
-    assert_eq!(pair.nics[0].counters().pressure_heard > 0, peer);
-    assert_eq!(pair.nics[1].counters().pressure_heard, 0);
+    assert_eq!(pair.nics[0].counters().pressure_received > 0, peer);
+    assert_eq!(pair.nics[1].counters().pressure_received, 0);
     let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
         panic!("an open channel");
     };

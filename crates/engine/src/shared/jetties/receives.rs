@@ -99,7 +99,7 @@ impl Jetties {
         Some(receive)
     }
 
-    /// Puts a receive that was taken but not used back in front.
+    /// PutStreams a receive that was taken but not used back in front.
     pub(crate) fn return_receive(&mut self, id: JettyId, receive: Index<Receive>) {
         let taken = &mut self.taken[id.value() as usize];
         *taken = taken.saturating_sub(1);
@@ -147,9 +147,9 @@ impl Jetties {
                     let can = ready && self.receive_for(member, early).is_some();
                     can.then_some(self.taken[number])
                 };
-                let chosen = group.dispatch(target.hint, depth);
+                let matched = group.dispatch(target.hint, depth);
                 self.groups[record] = group;
-                chosen.ok_or(Refusal::ReceiverNotReady)?
+                matched.ok_or(Refusal::ReceiverNotReady)?
             }
             ReceiveSource::Jetty(_) => target.jetty,
         };

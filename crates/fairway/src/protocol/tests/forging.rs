@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairway_engine::wire::{
-    Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Credit, Data, Datagram, Demand,
-    JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, Probe, Psn, Refusal, Route, Sack,
-    Target, TokenId, Tpn, Void, encode,
+    Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Credit, CreditRequest, Data,
+    Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, Probe, Psn, Refusal, Route,
+    Sack, Target, TokenId, Tpn, Void, encode,
 };
 use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 
@@ -89,7 +89,14 @@ fn forgeries(turn: u32, victim: Option<&SegmentKey>) -> Vec<(Packet, &'static [u
         (Packet::Void(Void { psn, message, ack_request: true }), b""),
         (Packet::Ack(ack), b""),
         (Packet::Nak(Nak { psn, message, reason: Refusal::Access, retry_after_us: 0 }), b""),
-        (Packet::Demand(Demand { total_bytes: 1 << 40, resend: false, blocked: false }), b""),
+        (
+            Packet::CreditRequest(CreditRequest {
+                total_bytes: 1 << 40,
+                resend: false,
+                blocked: false,
+            }),
+            b"",
+        ),
         (Packet::Credit(Credit { total_bytes: 0 }), b""),
         (Packet::Probe(Probe { number: turn, turn_ns: None }), b""),
     ];

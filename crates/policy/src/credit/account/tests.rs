@@ -1,13 +1,13 @@
 use super::*;
 
-fn demand(total_bytes: u64, blocked: bool) -> Demand {
-    Demand { total_bytes, blocked, resend: false }
+fn credit_request(total_bytes: u64, blocked: bool) -> CreditRequest {
+    CreditRequest { total_bytes, blocked, resend: false }
 }
 
 #[test]
 fn totals_add_up() {
     let mut account = Account::default();
-    account.announced(&demand(1000, false), 0);
+    account.announced(&credit_request(1000, false), 0);
     account.grant(300);
     assert_eq!((account.owed(), account.outstanding(), account.remaining()), (700, 300, 1000));
     assert_eq!(account.arrived(200), 0);
@@ -16,7 +16,7 @@ fn totals_add_up() {
     assert_eq!(account.arrived(150), 0);
     assert_eq!((account.owed(), account.outstanding()), (700, 0));
     // An old word that comes late changes nothing.
-    account.announced(&demand(900, false), 0);
+    account.announced(&credit_request(900, false), 0);
     assert_eq!(account.owed(), 700);
     account.grant(800);
     assert_eq!((account.owed(), account.ahead()), (0, 100));
@@ -25,38 +25,38 @@ fn totals_add_up() {
 #[test]
 fn waiting_sender_counts_as_having_missed_its_grants() {
     let mut account = Account::default();
-    account.announced(&demand(1000, false), 0);
+    account.announced(&credit_request(1000, false), 0);
     account.grant(1000);
-    account.announced(&demand(1000, false), 0);
+    account.announced(&credit_request(1000, false), 0);
     assert!(!account.has_missed());
-    account.announced(&demand(1000, true), 0);
+    account.announced(&credit_request(1000, true), 0);
     assert_eq!((account.has_missed(), account.outstanding()), (true, 0));
     account.grant(0);
     assert!(!account.has_missed());
     // It waits for what was never granted: nothing was missed for certain.
-    account.announced(&demand(1400, true), 0);
+    account.announced(&credit_request(1400, true), 0);
     assert_eq!((account.has_missed(), account.owed()), (false, 400));
 }
 
 #[test]
 fn lost_credit_does_not_stay_outstanding() {
     let mut account = Account::default();
-    account.announced(&demand(1000, false), 0);
+    account.announced(&credit_request(1000, false), 0);
     account.grant(1000);
     account.arrived(600);
-    account.announced(&Demand { total_bytes: 1100, resend: true, blocked: false }, 0);
+    account.announced(&CreditRequest { total_bytes: 1100, resend: true, blocked: false }, 0);
     assert_eq!((account.outstanding(), account.owed(), account.remaining()), (300, 100, 400));
 }
 
 #[test]
 fn first_bytes_of_a_new_sender_count_as_not_granted() {
     let mut account = Account::default();
-    account.announced(&demand(1000, false), 100);
+    account.announced(&credit_request(1000, false), 100);
     assert_eq!(Account::default().arrived(60), 60, "who never asks has no credit");
     account.grant(300);
     assert_eq!((account.arrived(60), account.arrived(60)), (60, 40));
     assert_eq!(account.outstanding(), 280);
     // It has not been idle since.
-    account.announced(&demand(1200, false), 100);
+    account.announced(&credit_request(1200, false), 100);
     assert_eq!(account.arrived(60), 0);
 }

@@ -25,8 +25,8 @@ fn at_us(us: u64) -> Instant {
     Instant::ZERO + Duration::from_us(us)
 }
 
-fn demand(kib: u64) -> Demand {
-    Demand { total_bytes: kib * KIB, ..Demand::default() }
+fn credit_request(kib: u64) -> CreditRequest {
+    CreditRequest { total_bytes: kib * KIB, ..CreditRequest::default() }
 }
 
 fn granted(eqds: &mut Eqds, us: u64) -> Vec<(u32, u32)> {
@@ -47,9 +47,9 @@ fn senders_have_a_quantum_in_turn_at_the_lines_rate() {
     let mut eqds = Eqds::new(EqdsParameters { line_bits: 8_192_000_000, ..parameters() }, 4);
     let half = Duration::from_ns(500);
     assert_eq!((eqds.poll_at(), granted(&mut eqds, 5)), (None, Vec::new()));
-    eqds.announced(at_us(10), SourceId(2), &demand(40));
+    eqds.announced(at_us(10), SourceId(2), &credit_request(40));
     assert_eq!(eqds.poll_at(), Some(at_us(10)));
-    eqds.announced(at_us(10), SourceId(0), &demand(64));
+    eqds.announced(at_us(10), SourceId(0), &credit_request(64));
     assert_eq!(granted(&mut eqds, 10), [(2, 32)]);
     assert_eq!(eqds.poll_at(), Some(at_us(42) + half));
     assert_eq!(granted(&mut eqds, 42), []);
@@ -58,7 +58,7 @@ fn senders_have_a_quantum_in_turn_at_the_lines_rate() {
     // What is left of 2's is 8 KiB, 8 us, so that both fit when it is asked late.
     assert_eq!(granted(&mut eqds, 90), [(2, 8), (0, 32)]);
     assert_eq!(eqds.poll_at(), None, "nobody wants more");
-    eqds.announced(at_us(400), SourceId(1), &demand(64));
+    eqds.announced(at_us(400), SourceId(1), &credit_request(64));
     assert_eq!(granted(&mut eqds, 400), [(1, 32)], "time that nobody wanted is not made up for");
 }
 
@@ -66,9 +66,9 @@ fn senders_have_a_quantum_in_turn_at_the_lines_rate() {
 fn resends_come_first_and_idle_ones_last() {
     let with_ahead = EqdsParameters { ahead_bytes: 16 * KIB, ..parameters() };
     let mut eqds = Eqds::new(with_ahead, 4);
-    eqds.announced(at_us(0), SourceId(0), &demand(64));
-    eqds.announced(at_us(0), SourceId(1), &demand(64));
-    eqds.announced(at_us(0), SourceId(3), &Demand { resend: true, ..demand(64) });
+    eqds.announced(at_us(0), SourceId(0), &credit_request(64));
+    eqds.announced(at_us(0), SourceId(1), &credit_request(64));
+    eqds.announced(at_us(0), SourceId(3), &CreditRequest { resend: true, ..credit_request(64) });
     eqds.on_data(at_us(0), SourceId(2), 100);
     let all: Vec<(u32, u32)> = (0..20).flat_map(|step| granted(&mut eqds, 27 * step)).collect();
     // 3 first, and after one quantum in turn with the others; then all of them ahead.
@@ -82,9 +82,9 @@ fn resends_come_first_and_idle_ones_last() {
 #[test]
 fn a_total_that_got_lost_is_repeated() {
     let mut eqds = Eqds::new(parameters(), 1);
-    eqds.announced(at_us(0), SourceId(0), &demand(32));
+    eqds.announced(at_us(0), SourceId(0), &credit_request(32));
     assert_eq!(granted(&mut eqds, 0), [(0, 32)]);
-    eqds.announced(at_us(600), SourceId(0), &Demand { blocked: true, ..demand(32) });
+    eqds.announced(at_us(600), SourceId(0), &CreditRequest { blocked: true, ..credit_request(32) });
     assert_eq!(granted(&mut eqds, 600), [(0, 0)]);
     assert_eq!(granted(&mut eqds, 700), []);
 }
@@ -92,7 +92,7 @@ fn a_total_that_got_lost_is_repeated() {
 #[test]
 fn sender_that_does_not_use_its_credit_gets_no_more() {
     let mut eqds = Eqds::new(parameters(), 2);
-    eqds.announced(at_us(0), SourceId(0), &demand(10_000));
+    eqds.announced(at_us(0), SourceId(0), &credit_request(10_000));
     assert_eq!(granted(&mut eqds, 0), [(0, 32)]);
     // What it sends at first has not been granted; it uses credit after that, a short round trip
     // later.
@@ -102,11 +102,15 @@ fn sender_that_does_not_use_its_credit_gets_no_more() {
     assert_eq!(credits, [(0, 32); 8], "two windows");
     eqds.on_data(at_us(2000), SourceId(0), 32 * 1024);
     assert_eq!(granted(&mut eqds, 2000), [(0, 32)]);
-    eqds.announced(at_us(3000), SourceId(0), &Demand { blocked: true, ..demand(10_000) });
+    eqds.announced(
+        at_us(3000),
+        SourceId(0),
+        &CreditRequest { blocked: true, ..credit_request(10_000) },
+    );
     assert_eq!(granted(&mut eqds, 3000)[0], (0, 32));
     eqds.source_gone(at_us(3001), SourceId(0));
     assert_eq!((eqds.poll_at(), granted(&mut eqds, 9000)), (None, Vec::new()));
-    eqds.announced(at_us(9000), SourceId(9), &demand(1));
+    eqds.announced(at_us(9000), SourceId(9), &credit_request(1));
     assert_eq!(granted(&mut eqds, 9100), [], "no such channel");
 }
 
@@ -115,7 +119,7 @@ fn bytes_sent_without_credit_delay_later_grants() {
     // A window may overlap with the first credits; what is beyond it delays them.
     let mut eqds = Eqds::new(EqdsParameters { line_bits: 8_192_000_000, ..parameters() }, 2);
     eqds.on_data(at_us(0), SourceId(1), 128 * 1024);
-    eqds.announced(at_us(10), SourceId(0), &demand(640));
+    eqds.announced(at_us(10), SourceId(0), &credit_request(640));
     assert_eq!(eqds.poll_at(), Some(at_us(10)));
     eqds.on_data(at_us(10), SourceId(1), 64 * 1024);
     assert_eq!(eqds.poll_at(), Some(at_us(75)));
@@ -215,7 +219,7 @@ fn a_flow_with_credit_takes_what_other_traffic_leaves() {
 #[test]
 fn unused_credit_of_a_distant_sender_covers_two_round_trips() {
     let mut eqds = Eqds::new(parameters(), 1);
-    eqds.announced(at_us(0), SourceId(0), &demand(100_000));
+    eqds.announced(at_us(0), SourceId(0), &credit_request(100_000));
     let line_kib = |us: u64| LINE / 8 * us / 1_000_000 / 1024;
     let before: Vec<_> = (0..150).flat_map(|step| granted(&mut eqds, 27 * step)).collect();
     assert_eq!(before, [(0, 32); 8], "two windows, as long as the round trip is not known");

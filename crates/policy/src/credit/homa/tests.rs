@@ -17,12 +17,12 @@ fn model(parameters: HomaParameters, senders: usize) -> Model {
 
 /// A sender wants `kib`; what it sends without credit has arrived.
 fn announce(homa: &mut Homa, source: u32, kib: u64) {
-    homa.announced(Instant::ZERO, SourceId(source), &demand(kib));
+    homa.announced(Instant::ZERO, SourceId(source), &credit_request(kib));
     homa.on_data(Instant::ZERO, SourceId(source), 128 * 1024);
 }
 
-fn demand(kib: u64) -> Demand {
-    Demand { total_bytes: kib * KIB, ..Demand::default() }
+fn credit_request(kib: u64) -> CreditRequest {
+    CreditRequest { total_bytes: kib * KIB, ..CreditRequest::default() }
 }
 
 fn granted(homa: &mut Homa) -> Vec<(u32, u32)> {
@@ -84,7 +84,7 @@ fn a_total_that_got_lost_is_repeated() {
     let mut homa = homa(1);
     announce(&mut homa, 0, 16);
     assert_eq!(granted(&mut homa), [(0, 16)]);
-    let again = Demand { blocked: true, ..demand(16) };
+    let again = CreditRequest { blocked: true, ..credit_request(16) };
     homa.announced(Instant::ZERO, SourceId(0), &again);
     assert_eq!(granted(&mut homa), [(0, 0)]);
     homa.announced(Instant::ZERO, SourceId(99), &again);

@@ -272,7 +272,7 @@ fn hello() -> Setup {
         initial_psn: Psn::new(1000),
         ports: Ports::new(&[4000, 4001]).expect("legal ports"),
     };
-    let wish = Parameters {
+    let requested = Parameters {
         mtu_bytes: 1408,
         paths: 4,
         window_packets: 4096,
@@ -283,7 +283,7 @@ fn hello() -> Setup {
         capabilities: 0,
     };
     let versions = Versions::new(1, 1).expect("a legal range");
-    let message = SetupMessage::Hello(Hello { versions, nonce: 5, client, wish, joins: None });
+    let message = SetupMessage::Hello(Hello { versions, nonce: 5, client, requested, joins: None });
     Setup { source: Cna::new(0xc1), destination: Cna::new(0), message }
 }
 
@@ -318,7 +318,7 @@ fn setup_messages() {
         nonce: 5,
         cookie: [7; 16],
         offer: match hello.message {
-            SetupMessage::Hello(hello) => hello.wish,
+            SetupMessage::Hello(hello) => hello.requested,
             _ => unreachable!("it is a HELLO"),
         },
     });

@@ -168,7 +168,7 @@ fn control_vectors() -> [Vector; 12] {
     let nak = Nak { psn, message, reason: Refusal::ReceiverNotReady, retry_after_us: 250 };
     let early = Nak { reason: Refusal::OutOfOrder, retry_after_us: 0, ..nak };
     let denied = Nak { reason: Refusal::Rights, retry_after_us: 0, ..nak };
-    let demand = Demand { total_bytes: 0x12_3456_789a, resend: false, blocked: true };
+    let demand = CreditRequest { total_bytes: 0x12_3456_789a, resend: false, blocked: true };
     let probe = Probe { number: 0x7654_3210, turn_ns: None };
     let trimmed = Nak { reason: Refusal::Trimmed { retry: true }, retry_after_us: 0, ..nak };
     [
@@ -184,7 +184,7 @@ fn control_vectors() -> [Vector; 12] {
             Packet::Close(Close { next: Psn::new(0x0a0b0c), answer: true }),
             b"",
         ),
-        packet(file!("demand"), Packet::Demand(demand), b""),
+        packet(file!("demand"), Packet::CreditRequest(demand), b""),
         packet(file!("credit"), Packet::Credit(Credit { total_bytes: 0x12_3456_789a }), b""),
         packet(file!("probe"), Packet::Probe(probe), b""),
         packet(file!("probe_answer"), Packet::Probe(Probe { turn_ns: Some(1500), ..probe }), b""),
@@ -199,7 +199,7 @@ fn setup_vectors() -> [Vector; 5] {
         initial_psn: Psn::new(psn),
         ports: Ports::new(ports).expect("legal ports"),
     };
-    let wish = Parameters {
+    let requested = Parameters {
         mtu_bytes: 4096,
         paths: 64,
         window_packets: 4096,
@@ -209,11 +209,12 @@ fn setup_vectors() -> [Vector; 5] {
         channels: 4,
         capabilities: 0x8001,
     };
-    let agreed = Parameters { mtu_bytes: 1408, paths: 8, channels: 2, capabilities: 1, ..wish };
+    let agreed =
+        Parameters { mtu_bytes: 1408, paths: 8, channels: 2, capabilities: 1, ..requested };
     let versions = Versions::new(1, 2).expect("a legal range");
     let client = endpoint(0x102, 0x00ab_cdef, &[40_000, 40_001, 40_002, 40_003]);
     let server = endpoint(0x304, 0x0012_3456, &[4_793, 4_794]);
-    let hello = Hello { versions, nonce, client, wish, joins: None };
+    let hello = Hello { versions, nonce, client, requested, joins: None };
     let joins = Some(Joins { leader: Tpn::new(0x101), number: 1 });
     let key = |first: u8| core::array::from_fn(|i| first + i as u8);
     let confirm =

@@ -1,4 +1,4 @@
-//! Puts and gets: what arrives for a mailbox.
+//! PutStreams and gets: what arrives for a mailbox.
 
 use super::Channel;
 use super::receive::Judgement;

@@ -2,7 +2,7 @@
 
 /// What a sender would like to send on credit (RTS of EQDS). May be lost: it is said again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
+pub struct CreditRequest {
     /// Bytes, headers included: all since the channel opened, those that have been sent and those
     /// that wait. At most [`CREDIT_MAX`].
     pub total_bytes: u64,

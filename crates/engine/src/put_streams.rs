@@ -26,8 +26,8 @@ struct Stream {
     bound: u32,
     issued: u32,
     window: u32,
-    /// Puts before this number were posted when the window was last halved: if more of them are
-    /// sent back, it is for the same reason.
+    /// PutStreams before this number were posted when the window was last halved: if more of them
+    /// are sent back, it is for the same reason.
     halved_at: u32,
     /// How many wait for their turn.
     waiting: u32,
@@ -81,7 +81,7 @@ impl Stream {
 }
 
 /// The puts of all Jetties to all mailboxes.
-pub(crate) struct Puts {
+pub(crate) struct PutStreams {
     streams: Keyed<Stream>,
 }
 
@@ -117,9 +117,9 @@ fn number_of(message: &Message) -> u32 {
     message.put().sequence
 }
 
-impl Puts {
+impl PutStreams {
     pub(crate) fn new(capacity: u32) -> Self {
-        Puts { streams: Keyed::new(capacity) }
+        PutStreams { streams: Keyed::new(capacity) }
     }
 
     fn key(message: &Message) -> Key {
@@ -197,7 +197,7 @@ impl Puts {
             let (first, last) = stream.unnoted.unwrap_or((number, number));
             stream.unnoted = Some((earlier(first, number), later(last, number)));
         }
-        self.next_to_tell(messages, at)
+        self.next_to_report(messages, at)
     }
 
     /// The receiver has taken note of the number of a put: it may keep room for those before it.
@@ -285,10 +285,10 @@ impl Puts {
     pub(crate) fn told(&mut self, messages: &Pool<Message>, index: Index<Message>) -> Option<u32> {
         let at = self.streams.find(&Self::key(&messages[index]))?;
         self.streams[at].telling = false;
-        self.next_to_tell(messages, at)
+        self.next_to_report(messages, at)
     }
 
-    fn next_to_tell(&mut self, messages: &Pool<Message>, at: KeyedIndex<Stream>) -> Option<u32> {
+    fn next_to_report(&mut self, messages: &Pool<Message>, at: KeyedIndex<Stream>) -> Option<u32> {
         let stream = &mut self.streams[at];
         let (first, last) = stream.unnoted.filter(|_| !stream.telling)?;
         let first_open = stream.open.head();

@@ -147,7 +147,7 @@ fn messages_set_aside_or_waiting_are_flushed_with_their_jetty() {
     pair.nics[1].destroy_jetty(JettyId::new(FAR)).unwrap();
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(1), []);
-    assert_eq!(pair.nics[1].usage().parked, 0);
+    assert_eq!(pair.nics[1].usage().unreported, 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Puts and gets between two NICs.
+//! PutStreams and gets between two NICs.
 
 use super::*;
 use crate::api::{

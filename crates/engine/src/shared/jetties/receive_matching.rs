@@ -24,7 +24,7 @@ use fairway_wire::{JettyId, Refusal};
 
 /// Which Jetties are in sequence, by number.
 #[derive(Debug)]
-pub(super) struct Sequencing {
+pub(super) struct ReceiveMatching {
     is_on: Vec<bool>,
     /// The tracker for which receives are set aside, if any are.
     tracker: Vec<Option<KeyedIndex<Tracker>>>,
@@ -32,25 +32,25 @@ pub(super) struct Sequencing {
 
 /// A receive for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chosen {
+pub(crate) enum MatchedReceive {
     /// The one posted first.
     First(Index<Receive>),
     /// One that was set aside for it.
     Reserved(Index<Receive>),
 }
 
-impl Chosen {
+impl MatchedReceive {
     pub(crate) fn index(self) -> Index<Receive> {
         match self {
-            Chosen::First(index) | Chosen::Reserved(index) => index,
+            MatchedReceive::First(index) | MatchedReceive::Reserved(index) => index,
         }
     }
 }
 
-impl Sequencing {
+impl ReceiveMatching {
     pub(super) fn new(jetties: u32) -> Self {
         let jetties = jetties as usize;
-        Sequencing { is_on: alloc::vec![false; jetties], tracker: alloc::vec![None; jetties] }
+        ReceiveMatching { is_on: alloc::vec![false; jetties], tracker: alloc::vec![None; jetties] }
     }
 
     pub(super) fn set(&mut self, jetty: JettyId, is_on: bool) {
@@ -65,20 +65,20 @@ impl Sequencing {
 impl Jetties {
     /// True if a Jetty is in sequence.
     pub(crate) fn is_in_sequence(&self, jetty: JettyId) -> bool {
-        self.sequencing.is_on(jetty)
+        self.matching.is_on(jetty)
     }
 
     /// The receive for message `sequence` of a peer Jetty. It stays where it is; those for messages
     /// before it that have not come are set aside. `takes_last` injects a bug: the last receive is
     /// not left to a message that is next and was deprived of its own.
-    pub(crate) fn choose_receive(
+    pub(crate) fn match_receive(
         &mut self,
         trackers: &mut Trackers,
         tracker: KeyedIndex<Tracker>,
         jetty: JettyId,
         sequence: u16,
         takes_last: bool,
-    ) -> Result<Chosen, Refusal> {
+    ) -> Result<MatchedReceive, Refusal> {
         let this = &trackers[tracker];
         let reserved = this.reserved;
         let next = this.next_receive();
@@ -87,21 +87,21 @@ impl Jetties {
             .receives_of(reserved.first)
             .find(|&at| reserved.jetty == jetty && self.receives[at].sequence == sequence);
         if let Some(found) = found {
-            return Ok(Chosen::Reserved(found));
+            return Ok(MatchedReceive::Reserved(found));
         }
         let (first, open) = (reserved.given, reserved.given != next);
         let is_known = reserved.jetty == jetty || !(open || reserved.first.is_some());
         if !is_known || is_after(first, sequence) {
             // It sends to others, too, or what was chosen for it has gone back.
             let receive = self.receive_for(jetty, early).ok_or(Refusal::ReceiverNotReady)?;
-            return Ok(Chosen::First(receive));
+            return Ok(MatchedReceive::First(receive));
         }
         let missing = (0..sequence.wrapping_sub(first))
             .map(|ahead| first.wrapping_add(ahead))
             .filter(|&other| !trackers[tracker].is_skipped(other))
             .count();
         if missing > 0
-            && self.sequencing.tracker[jetty.value() as usize].is_some_and(|own| own != tracker)
+            && self.matching.tracker[jetty.value() as usize].is_some_and(|own| own != tracker)
         {
             return Err(Refusal::OutOfOrder);
         }
@@ -118,19 +118,19 @@ impl Jetties {
             at = at.wrapping_add(1);
         }
         trackers[tracker].reserved.given = sequence;
-        self.next_receive(jetty).map(Chosen::First).ok_or(Refusal::ReceiverNotReady)
+        self.next_receive(jetty).map(MatchedReceive::First).ok_or(Refusal::ReceiverNotReady)
     }
 
     /// Takes the receive that was chosen for a message.
-    pub(crate) fn take_chosen(
+    pub(crate) fn take_matched(
         &mut self,
         trackers: &mut Trackers,
         tracker: KeyedIndex<Tracker>,
         jetty: JettyId,
         sequence: u16,
-        chosen: Chosen,
+        matched: MatchedReceive,
     ) -> Option<Index<Receive>> {
-        if let Chosen::Reserved(index) = chosen {
+        if let MatchedReceive::Reserved(index) = matched {
             self.unlink_reserved(trackers, tracker, index);
             return Some(index);
         }
@@ -152,7 +152,7 @@ impl Jetties {
         let reserved = &mut trackers[tracker].reserved;
         self.receives[index].sequence = sequence;
         self.receives[index].next = reserved.first.replace(index);
-        self.sequencing.tracker[jetty.value() as usize] = Some(tracker);
+        self.matching.tracker[jetty.value() as usize] = Some(tracker);
     }
 
     /// Keeps the receive of a message that was sent back for it. False if that is not possible.
@@ -163,19 +163,18 @@ impl Jetties {
         arrival: &Arrival,
     ) -> bool {
         let jetty = arrival.jetty;
-        let owner = self.sequencing.tracker[jetty.value() as usize];
+        let owner = self.matching.tracker[jetty.value() as usize];
         let Some(kept) = arrival.receive else { return false };
         let reserved = &mut trackers[tracker].reserved;
         let is_free = reserved.jetty == jetty || reserved.first.is_none();
-        if !self.sequencing.is_on(jetty) || owner.is_some_and(|owner| owner != tracker) || !is_free
-        {
+        if !self.matching.is_on(jetty) || owner.is_some_and(|owner| owner != tracker) || !is_free {
             return false;
         }
         reserved.jetty = jetty;
         let receive = &mut self.receives[kept];
         receive.sequence = arrival.order.receive_sequence;
         receive.next = reserved.first.replace(kept);
-        self.sequencing.tracker[jetty.value() as usize] = Some(tracker);
+        self.matching.tracker[jetty.value() as usize] = Some(tracker);
         true
     }
 
@@ -197,7 +196,7 @@ impl Jetties {
         }
         let reserved = trackers[tracker].reserved;
         if reserved.first.is_none() {
-            self.sequencing.tracker[reserved.jetty.value() as usize] = None;
+            self.matching.tracker[reserved.jetty.value() as usize] = None;
         }
     }
 
@@ -255,7 +254,7 @@ impl Jetties {
 
     /// All that a Jetty has set aside goes back in front.
     pub(crate) fn return_reserved_of(&mut self, trackers: &mut Trackers, jetty: JettyId) {
-        let tracker = self.sequencing.tracker[jetty.value() as usize];
+        let tracker = self.matching.tracker[jetty.value() as usize];
         if let Some(tracker) = tracker {
             self.return_reserved(trackers, tracker);
         }
