@@ -1,22 +1,24 @@
-//! Receiver back-pressure: a rate that halves when the receiver complains and grows otherwise.
+//! Receiver back-pressure: a rate that falls when the receiver signals pressure and grows
+//! otherwise.
 //!
 //! **Control law:**
 //!
 //! ```text
-//! the receiver asks for less:   rate ·= 1 − β        at most once per round trip
-//! a round trip without that:    rate += δ
+//! the receiver signals pressure:    rate ·= 1 − β     at most once per round trip
+//! a round trip without a signal:    rate += δ
 //! ```
 //!
-//! starting at line rate. The receiver's complaint is a flag in its acknowledgements; why it
-//! complains (its memory, its bus, its processors, pools that run short) is its own business. The
-//! network's congestion is not looked at, beyond losses.
+//! The rate starts at line rate. The receiver signals pressure by a flag in its acknowledgements,
+//! whatever the reason (its memory, its bus, its processors, pools that run short). Congestion of
+//! the network is ignored, except for losses.
 //!
 //! **Source:** SCR §A.8 and Fig. 20c, receiver-initiated ECN-like back-pressure: multiplicative
-//! decrease and additive increase. It names no factors: β = 1/2, and δ = 40 Mb/s is DCQCN's R_AI.
+//! decrease and additive increase. The paper gives no factors: β is set to 1/2, and δ = 40 Mb/s is
+//! DCQCN's R_AI.
 //!
-//! **Where this differs:** a time-out, and loss beyond a tolerated share (3 %), count as a
-//! complaint; a fall for a loss that turns out to be reordering is taken back. A window bounds what
-//! is in flight.
+//! **Where this differs:** a time-out, and loss beyond a tolerated share (3 %), count as pressure;
+//! a decrease for a loss that turns out to be reordering is undone. A window limits the bytes in
+//! flight.
 
 use fairway_wire::Instant;
 
@@ -24,10 +26,10 @@ use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
-/// What can be set about [`Backpressure`]. Rates are in bits per second.
+/// Parameters of [`Backpressure`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackpressureParameters {
-    /// The highest rate, which is also the first.
+    /// The highest rate, which is also the initial one.
     pub line_bits: u64,
     /// The lowest rate.
     pub min_bits: u64,
@@ -66,12 +68,12 @@ pub struct Backpressure {
 }
 
 impl Backpressure {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "backpressure";
-    /// No rate is higher: 1 Pb/s, so that no product below overflows.
+    /// Upper limit of all rates: 1 Pb/s, so that no product below overflows.
     const HIGHEST_BITS: u64 = 1_000_000_000_000_000;
 
-    /// With `parameters`, for packets of `mtu_bytes`.
+    /// Creates the control with `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: BackpressureParameters, mtu_bytes: u32) -> Self {
         let min_bits = parameters.min_bits.clamp(8, Self::HIGHEST_BITS);
         let line_bits = parameters.line_bits.clamp(min_bits, Self::HIGHEST_BITS);

@@ -1,17 +1,19 @@
-//! The round trip of a path without queues: the least that was measured lately.
+//! The base round trip of a path, which is the round trip without queues: the shortest one measured
+//! recently.
 //!
-//! "Lately" is the present stretch of ten seconds and the one before it, so that a route that
-//! became longer is believed after twenty seconds at the latest (BBR keeps its least for ten).
+//! "Recently" means the current interval of ten seconds and the one before it. After a change to a
+//! longer route, the longer round trip is used after twenty seconds at the latest (BBR keeps its
+//! minimum for ten).
 
 use fairway_wire::{Duration, Instant};
 
-/// How long one stretch lasts.
+/// Length of one interval.
 const STRETCH: Duration = Duration::from_secs(10);
 
-/// The least round trip of two stretches of time.
+/// The shortest round trip of two intervals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BaseRoundTrip {
-    /// When the present stretch began; `None` before the first sample.
+    /// When the current interval began; `None` before the first sample.
     began: Option<Instant>,
     present: Duration,
     before: Duration,
@@ -29,13 +31,13 @@ impl BaseRoundTrip {
         }
     }
 
-    /// The least of both stretches; zero before the first sample.
+    /// The shortest round trip of both intervals; zero before the first sample.
     pub(crate) fn get(&self) -> Duration {
         self.present.min(self.before)
     }
 
-    /// The part of `round_trip` that is left without queues, in thousandths; `None` if no round
-    /// trip has been measured.
+    /// The part of `round_trip` that would remain without queues, in thousandths; `None` if no
+    /// round trip has been measured.
     pub(crate) fn permille_of(&self, round_trip: Duration) -> Option<u64> {
         self.began?;
         let base = self.get().as_ns();

@@ -1,26 +1,26 @@
-//! C-AQM as OpenURMA runs it: a window in proportion to the share of marked packets.
+//! C-AQM as in OpenURMA: a window in proportion to the share of marked packets.
 //!
-//! **Control law**, for every acknowledged packet, with `r` the share of marked ones among the
+//! **Control law**, for every acknowledged packet, with `r` the share of marked packets among the
 //! last 32:
 //!
 //! ```text
 //! w ← w · (1 − β · r) + a          β = 0.1, a = 4 packets
 //! ```
 //!
-//! so that the window settles where `r = a / (β · w)`, from 40 packets (all marked) upwards.
+//! The window therefore settles where `r = a / (β · w)`, at 40 packets (all marked) or more.
 //!
 //! **Source:** Unified Bus' C-AQM in the form of OpenURMA's two-node model (paper §11.2, Figure 45,
-//! and its published controller): the constants, the history of 32 packets and the first window
+//! and its published controller): the constants, the history of 32 packets and the initial window
 //! of 32 packets are that model's.
 //!
 //! **Where this differs:**
-//! * The specification has switches answer a request for increase with an 8-bit hint, whose
-//!   meaning it leaves to the vendor. Data packets on our wire carry neither, so only marks count.
-//! * The model has a window that never goes unused and a network that loses nothing. Here the
-//!   window grows only while it is what holds the sender back; a time-out, and loss beyond a
-//!   tolerated share of what was sent (3 %), halve it, at most once per round trip.
-//! * Of packets that one acknowledgement covers, the marked ones count as the first.
-//! * A receiver that asks its peers to slow down marks every packet.
+//! * In the specification, switches answer a request for increase with an 8-bit hint, whose meaning
+//!   is up to the vendor. Fairway's data packets carry neither, so only marks count.
+//! * The model has a window that is always fully used and a lossless network. Here the window grows
+//!   only while it limits the sender; a time-out, and loss beyond a tolerated share of the bytes
+//!   sent (3 %), halve it, at most once per round trip.
+//! * Of the packets that one acknowledgement covers, the marked ones are processed first.
+//! * Back-pressure of the receiver counts as a mark on every packet.
 
 use fairway_wire::Instant;
 
@@ -28,14 +28,14 @@ use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
-/// Packets whose marks are remembered, one bit each.
+/// Number of packets whose marks are stored, one bit each.
 const HISTORY: u64 = 32;
-/// The first window, in packets.
+/// Initial window, in packets.
 const INITIAL_PACKETS: u64 = 32;
-/// The packets that one acknowledgement counts for at most.
+/// Most packets that one acknowledgement counts for.
 const PACKETS_MAX: u32 = 4096;
 
-/// What can be set about [`Caqm`].
+/// Parameters of [`Caqm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaqmParameters {
     /// Multiplicative decrease per packet if all are marked (β), in thousandths.
@@ -51,7 +51,7 @@ pub struct CaqmParameters {
 }
 
 impl CaqmParameters {
-    /// No window is larger: 1 TiB, so that no product below overflows.
+    /// Upper limit of all windows: 1 TiB, so that no product below overflows.
     pub const LARGEST_BYTES: u64 = 1 << 40;
 }
 
@@ -73,17 +73,17 @@ pub struct Caqm {
     parameters: CaqmParameters,
     increase_bytes: u64,
     window_bytes: u64,
-    /// The last packets, the newest in the lowest bit: one if it was marked.
+    /// Marks of the last packets, the newest in the lowest bit; 1 for a marked packet.
     history: u32,
     losses: LossReaction,
     window_before_loss: u64,
 }
 
 impl Caqm {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "caqm";
 
-    /// With `parameters`, for packets of `mtu_bytes`.
+    /// Creates the control with `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: CaqmParameters, mtu_bytes: u32) -> Self {
         let packet_bytes = packet_bytes(mtu_bytes);
         let most = CaqmParameters::LARGEST_BYTES;
@@ -101,7 +101,7 @@ impl Caqm {
         }
     }
 
-    /// One packet was acknowledged.
+    /// Processes the acknowledgement of one packet.
     fn step(&mut self, marked: bool, may_grow: bool) {
         self.history = self.history << 1 | u32::from(marked);
         let ones = u64::from(self.history.count_ones());

@@ -1,20 +1,20 @@
 //! Adaptive chunking, shared by the congestion controls.
 //!
-//! A chunk is one burst on one path and, live, one segmentation-offloaded system call, which
-//! carries at most 64 KiB with its headers. Large chunks save system calls; small ones spread a
-//! window over more paths and let it react sooner. So: 62 KiB while the window holds at least
-//! eight of them, otherwise 32 KiB (UCCL's default), and never more than the window.
+//! A chunk is one burst on one path and, in the live runtime, one segmentation-offloaded system
+//! call, which carries at most 64 KiB with its headers. Large chunks save system calls; small ones
+//! spread a window over more paths and react faster. A chunk is therefore 62 KiB while the window
+//! holds at least eight of them, otherwise 32 KiB (UCCL's default), and never more than the window.
 
-/// What fits one segmentation-offloaded send, with room for the headers of its packets.
+/// Payload of one segmentation-offloaded send, with room for the headers of its packets.
 pub(crate) const CHUNK_LARGE_BYTES: u32 = 62 * 1024;
-/// The default chunk of UCCL.
+/// Default chunk size of UCCL.
 pub(crate) const CHUNK_BYTES: u32 = 32 * 1024;
-/// Large chunks need a window of this many.
+/// Number of large chunks that the window has to hold before they are used.
 const CHUNKS_IN_LARGE_WINDOW: u64 = 8;
 
-/// What a packet of `mtu_bytes` counts as, where a window has to hold some: at least the smallest
-/// frame of Ethernet. A window that held two payloads of a byte would be less than one packet with
-/// its headers, and a paced sender would wait dozens of round trips for each.
+/// Bytes that a packet of `mtu_bytes` counts for in the minimum of a window: at least the smallest
+/// frame of Ethernet. A window of two payloads of one byte would be less than one packet with its
+/// headers, and a paced sender would wait dozens of round trips for each.
 pub(crate) fn packet_bytes(mtu_bytes: u32) -> u64 {
     u64::from(mtu_bytes.max(64))
 }
@@ -26,8 +26,8 @@ pub(crate) fn chunk_bytes(window_bytes: u64, remaining: u64) -> u32 {
     u64::from(chunk).min(remaining).min(window_bytes.max(1)) as u32
 }
 
-/// How much may leave at once under a pacing rate: what 100 us let through, at most a large chunk.
-/// A chunk that is cut into single packets would cost a system call each.
+/// Bytes that may leave back to back at a pacing rate: those of 100 us, at most a large chunk.
+/// Splitting a chunk into single packets would cost a system call each.
 pub(crate) fn burst_bytes(bytes_per_second: u64) -> u32 {
     (bytes_per_second / 10_000).min(u64::from(CHUNK_LARGE_BYTES)) as u32
 }

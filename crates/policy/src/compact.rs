@@ -1,11 +1,11 @@
-//! State that stays small: what a control law may keep per flow, per tenant or per NIC.
+//! Compact state that a policy may keep per flow, per tenant or per NIC.
 //!
-//! A processor of events (SCR §4.3.3) that keeps to its cache remembers little and computes
-//! without floating point. Here are a membership filter ([`BloomFilter`]), a table of records
-//! ([`FixedMap`]), a sketch of sums ([`CountMin`]), a counter of distinct things
-//! ([`HyperLogLog`]) and fixed-point numbers ([`Fixed`], [`ewma`], [`log2`]). All take their memory
-//! when they are made and none afterwards; `state_bytes` says how much. They hash without a seed of
-//! chance, so that two machines that see the same keys hold the same state.
+//! An event processor (SCR §4.3.3) whose state fits into its cache stores little and computes
+//! without floating point. This module has a membership filter ([`BloomFilter`]), a table of
+//! records ([`FixedMap`]), a sketch of sums ([`CountMin`]), a counter of distinct keys
+//! ([`HyperLogLog`]) and fixed-point numbers ([`Fixed`], [`ewma`], [`log2`]). All allocate their
+//! memory on creation and none afterwards; `state_bytes` returns its size. They hash without a
+//! random seed, so that two machines that process the same keys hold the same state.
 
 mod bloom;
 mod count_min;

@@ -12,27 +12,29 @@
 //!               w += (clamp(W_cubic(t + rtt), w, 1.5 w) − w) · acked / w
 //! ```
 //!
-//! Below the threshold (slow start) `w += acked`. A congestion mark is congestion like a loss.
-//! A time-out starts again from the smallest window, with the threshold where the window would
-//! have fallen to. Below 500 MB/s what is sent is paced at `1.25 · w / rtt`, in slow start at twice
-//! `w / rtt`.
+//! Below the threshold (slow start) `w += acked`. A congestion mark counts like a loss. A time-out
+//! restarts from the smallest window, with the threshold at the window to which a loss would have
+//! reduced it. Below 500 MB/s, sending is paced at `1.25 · w / rtt`, in slow start at twice `w /
+//! rtt`.
 //!
-//! **Source:** RFC 9438, §4, with C = 0.4 packets/s³ and β = 0.7; the first window is that of
-//! RFC 6928, ten packets. UCCL runs CUBIC on its RDMA testbed (paper §6.1).
+//! **Source:** RFC 9438, §4, with C = 0.4 packets/s³ and β = 0.7; the initial window is that of RFC
+//! 6928, ten packets. UCCL runs CUBIC on its RDMA testbed (paper §6.1).
 //!
 //! **Where this differs:**
-//! * The window has a cap: a path without loss or marks would let it grow for ever.
+//! * The window has a maximum: on a path without loss or marks it would grow for ever.
 //! * While less than half of the window is used, neither it nor `t` grows (§5.8, RFC 7661).
-//! * A loss is congestion if round trips show a queue, of an eighth of the round trip or more;
-//!   without one it is a bad link, as long as no more than a share (3 % by default) is lost. With
-//!   `loss=0` every loss counts and leaves β, as in the RFC.
-//! * The window does not fall below what the path carries without a queue (`b`), as in TCP
+//! * A loss counts as congestion if round trips show a queue of an eighth of the round trip or
+//!   more. Without such a queue it is attributed to a bad link, as long as no more than a share (3
+//!   % by default) is lost. With `loss=0` every loss counts and reduces the window to β, as in the
+//!   RFC.
+//! * The window does not fall below the bandwidth-delay product of the path (`b`), as in TCP
 //!   Westwood (Mascolo et al., MOBICOM 2001): with a queue of a quarter of the bandwidth-delay
 //!   product, β would leave the link idle. With a queue of 0.43 of it or more, `b` is below `β · w`
-//!   and changes nothing, so beside flows that yield it is the RFC's CUBIC.
+//!   and changes nothing, so that beside flows that yield the window is the RFC's CUBIC.
 //! * Beside flows that do not yield (BBR in a short queue), it yields and grows as two or three
-//!   flows would: of `n`, with `1 − (1 − β) / n` for β, `n · C` for C and `n · α` for α (`rivals`).
-//! * A receiver that asks its peers to slow down counts as a mark.
+//!   flows would: as `n` flows, with `1 − (1 − β) / n` for β, `n · C` for C and `n · α` for α
+//!   (`rivals`).
+//! * Back-pressure of the receiver counts as a mark.
 
 mod rivals;
 
@@ -49,33 +51,34 @@ use crate::{AckSample, CongestionControl, LossSample};
 const BETA_PERMILLE: u64 = 700;
 /// C, in tenths of packets per second cubed.
 const C_TENTHS: u128 = 4;
-/// Picoseconds cubed would not fit: microseconds are the unit of time, a second cubed this many.
+/// Cubic microseconds per cubic second. Microseconds are the unit of time, because picoseconds
+/// cubed would not fit.
 const US3_PER_S3: u128 = 1_000_000_000_000_000_000;
 /// α = 3 (1 − β) / (1 + β) = 9 / 17.
 const ALPHA: (u64, u64) = (9, 17);
-/// A queue that is longer than this part of the round trip is congestion, in thousandths.
+/// Share of the round trip, in thousandths, from which on a queue is congestion.
 const CROWDED_PERMILLE: u64 = 125;
-/// A window is spread over its round trip, this much faster (as Linux does): in slow start, and
-/// later.
+/// Pacing rate in percent of the window per round trip, in slow start and later (as in Linux).
 const PACE_START_PERCENT: u64 = 200;
 const PACE_PERCENT: u64 = 125;
-/// A faster sender is not paced: what it lets go at once is no more than 100 us of its rate.
+/// Rate in bytes per second from which on sending is not paced: a burst is then no more than 100 us
+/// of the rate.
 const PACED_BELOW: u64 = 500_000_000;
-/// What has to be lost before a window that is wide falls.
+/// Share of loss, in thousandths, above which a window of [`Cubic::wide`] falls for the first time.
 const FIRST_FALL_PERMILLE: u64 = 10;
-/// The share of losses is taken over at least so many bytes.
+/// Minimum number of bytes over which the share of losses is computed.
 const LOSS_HORIZON_BYTES: u64 = 2 * 1024 * 1024;
-/// The longest time from the plateau, 10,000 s: its cube is far beyond every window.
+/// Largest distance from the plateau, 10,000 s: its cube is far beyond every window.
 const FAR_US: u64 = 10_000_000_000;
 
-/// What can be set about [`Cubic`].
+/// Parameters of [`Cubic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CubicParameters {
     /// The smallest window; never less than two packets.
     pub min_bytes: u64,
     /// The largest window, at most [`CubicParameters::LARGEST_BYTES`].
     pub max_bytes: u64,
-    /// The first window; zero for ten packets.
+    /// The initial window; zero for ten packets.
     pub initial_bytes: u64,
     /// Share of the bytes sent, in thousandths, that may be lost without a reaction while round
     /// trips show no queue.
@@ -83,7 +86,7 @@ pub struct CubicParameters {
 }
 
 impl CubicParameters {
-    /// No window is larger: 1 TiB, so that no product below overflows.
+    /// Upper limit of all windows: 1 TiB, so that no product below overflows.
     pub const LARGEST_BYTES: u64 = 1 << 40;
 }
 
@@ -98,25 +101,25 @@ impl Default for CubicParameters {
     }
 }
 
-/// Where the window stands, and what a wrong reaction to loss is taken back to.
+/// The window's state, which is restored if a reaction to loss proves wrong.
 #[derive(Clone, Copy, Debug)]
 struct State {
     window_bytes: u64,
-    /// The window at which the last congestion struck, W_max: the plateau of the curve.
+    /// The window at the last congestion, W_max: the plateau of the curve.
     plateau_bytes: u64,
     /// The window before the last congestion.
     prior_bytes: u64,
-    /// Slow start ends here.
+    /// The window at which slow start ends.
     threshold_bytes: u64,
 }
 
-/// A stretch of growth without congestion.
+/// A period of growth without congestion.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     began: Instant,
-    /// K: when the curve reaches its plateau.
+    /// K: the time at which the curve reaches its plateau.
     plateau_at_us: u64,
-    /// What a window of additive increase would be, W_est, and its fraction.
+    /// The window that additive increase alone would have, W_est, and its fraction.
     reno_bytes: u64,
     reno_fraction: u64,
 }
@@ -129,11 +132,11 @@ pub struct Cubic {
     state: State,
     epoch: Option<Epoch>,
     before_loss: Option<State>,
-    /// What has been added to the window but is less than a byte yet.
+    /// Growth of the window that has not added up to a byte yet.
     growth: u64,
     last_mark: Option<Instant>,
     last_ack: Option<Instant>,
-    /// Congestion is taken to have struck at what was in flight, if that is less than the window.
+    /// True if the window falls from the bytes in flight, when they are fewer than the window.
     falls_from_flight: bool,
     flight_bytes: u64,
     losses: LossReaction,
@@ -141,15 +144,15 @@ pub struct Cubic {
     base: BaseRoundTrip,
     delivery: DeliveryRate,
     smoothed_rtt: Duration,
-    /// The round trip that was measured last.
+    /// The latest round trip that was measured.
     last_rtt: Duration,
 }
 
 impl Cubic {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "cubic";
 
-    /// With `parameters`, for packets of `mtu_bytes`.
+    /// Creates the control with `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: CubicParameters, mtu_bytes: u32) -> Self {
         let packet_bytes = packet_bytes(mtu_bytes);
         let most = CubicParameters::LARGEST_BYTES;
@@ -185,17 +188,17 @@ impl Cubic {
         }
     }
 
-    /// A window that is `max_bytes` until congestion strikes, for a sender that something else
-    /// holds back as well: it then falls from what was in flight (RFC 9438, §4.6). It begins to
-    /// fall when a hundredth of what was sent is lost: a few packets that meet in a switch are
-    /// fewer.
+    /// Creates a window that is `max_bytes` until congestion, for a sender that something else also
+    /// limits: the window then falls from the bytes that were in flight (RFC 9438, §4.6). It first
+    /// falls when more than a hundredth of the bytes sent is lost; a collision of a few packets in
+    /// a switch is less.
     pub(crate) fn wide(max_bytes: u64, mtu_bytes: u32) -> Self {
         let default = CubicParameters::default();
         let parameters = CubicParameters { max_bytes, initial_bytes: max_bytes, ..default };
         Cubic { falls_from_flight: true, ..Cubic::new(parameters, mtu_bytes) }
     }
 
-    /// The window at which congestion strikes.
+    /// The window at the moment of congestion.
     fn struck_bytes(&self) -> u64 {
         match self.falls_from_flight {
             true => self.state.window_bytes.min(self.flight_bytes),
@@ -203,7 +206,7 @@ impl Cubic {
         }
     }
 
-    /// Congestion struck: the window falls to `kept_permille` of itself, or to the least.
+    /// Reacts to congestion: the window falls to `kept_permille` of itself, or to the minimum.
     fn fall(&mut self, kept_permille: u64, to_least: bool) {
         let window = self.struck_bytes();
         let least = self.parameters.min_bytes;
@@ -239,7 +242,7 @@ impl Cubic {
         C_TENTHS * u128::from(self.packet_bytes) * u128::from(self.rivals.flows())
     }
 
-    /// β of as many flows, of which one falls, in thousandths.
+    /// β for that many flows, of which one yields, in thousandths.
     fn beta_permille(&self) -> u64 {
         1000 - (1000 - BETA_PERMILLE) / self.rivals.flows()
     }
@@ -248,7 +251,7 @@ impl Cubic {
     fn curve(&self, epoch: &Epoch, at_us: u64) -> u64 {
         let distance = u128::from(at_us.abs_diff(epoch.plateau_at_us).min(FAR_US));
         let cube = distance * distance * distance;
-        // Seconds cubed first, with three more digits, so that the product fits.
+        // Dividing by cubic seconds first, with three more digits, keeps the product small enough.
         let milli = cube / (US3_PER_S3 / 1000) * self.curvature() / 10_000;
         let most = u128::from(CubicParameters::LARGEST_BYTES);
         let offset = milli.min(most) as u64;
@@ -259,7 +262,7 @@ impl Cubic {
         }
     }
 
-    /// Congestion avoidance: the larger of the curve and additive increase.
+    /// Congestion avoidance: sets the window to the larger of the curve and additive increase.
     fn avoid_congestion(&mut self, sample: &AckSample) {
         let now = sample.now;
         let mut epoch = match self.epoch {
@@ -290,18 +293,18 @@ impl Cubic {
         self.epoch = Some(epoch);
     }
 
-    /// Is there a queue, as far as round trips tell?
+    /// True if round trips show a queue.
     fn is_crowded(&self, smoothed_rtt: Duration) -> bool {
         self.shows_queue(smoothed_rtt.max(self.last_rtt))
     }
 
-    /// Is this round trip so long that there is a queue?
+    /// True if this round trip is so long that there must be a queue.
     fn shows_queue(&self, round_trip: Duration) -> bool {
         let empty = self.base.permille_of(round_trip);
         empty.is_some_and(|empty| empty < 1000 - CROWDED_PERMILLE)
     }
 
-    /// The part of the window that the path holds without a queue, in thousandths.
+    /// The part of the window that the path carries without a queue, in thousandths.
     fn carried_permille(&self) -> u64 {
         let carried = self.delivery.rate().saturating_mul(self.base.get().as_us()) / 1_000_000;
         carried.saturating_mul(1000) / self.struck_bytes().max(1)
@@ -311,14 +314,14 @@ impl Cubic {
         self.state.window_bytes.max(LOSS_HORIZON_BYTES)
     }
 
-    /// Did the window hold the sender back, or is at least half of it in use (RFC 7661, §4.3)? A
-    /// paced sender seldom meets its window.
+    /// True if the window limited the sender, or at least half of it is in use (RFC 7661, §4.3). A
+    /// paced sender seldom reaches its window.
     fn is_used(&self, sample: &AckSample) -> bool {
         let used = sample.bytes_in_flight + u64::from(sample.acked_bytes);
         sample.window_limited || 2 * used >= self.state.window_bytes
     }
 
-    /// Marks are congestion, once per round trip.
+    /// True if marks count as congestion, which they do once per round trip.
     fn is_marked(&mut self, sample: &AckSample) -> bool {
         let round_trip = sample.smoothed_rtt.max(Duration::from_ps(1));
         let apart = |last| sample.now.elapsed_since(last) >= round_trip;
@@ -375,7 +378,7 @@ impl CongestionControl for Cubic {
             !self.falls_from_flight || has_fallen || self.losses.exceeds(FIRST_FALL_PERMILLE);
         let crowded = may_fall && self.is_crowded(sample.smoothed_rtt);
         if self.losses.counts_if(sample, self.loss_horizon(), crowded) {
-            // Time-outs in a row, of a host that was asleep, are taken back as one.
+            // Consecutive time-outs, as of a host that was suspended, are undone together.
             let climbing = self.state.window_bytes < self.state.threshold_bytes;
             let first = self.before_loss.filter(|_| sample.by_timeout && climbing);
             self.before_loss = Some(first.unwrap_or(self.state));
@@ -386,7 +389,7 @@ impl CongestionControl for Cubic {
                 self.rivals.falls(sample.now, sample.smoothed_rtt, self.base.get());
             }
             self.fall(kept.clamp(self.beta_permille(), 1000), sample.by_timeout);
-            // What it has reacted to is no reason to react again.
+            // Losses that have caused a reaction must not cause another.
             self.losses.forgive();
         }
     }
@@ -407,7 +410,7 @@ impl CongestionControl for Cubic {
         let percent = if slow_start { PACE_START_PERCENT } else { PACE_PERCENT };
         let per_round = state.window_bytes.saturating_mul(percent) / 100;
         let (scaled, rtt_ns) = (per_round.saturating_mul(1_000_000_000), self.smoothed_rtt.as_ns());
-        // Asked for every packet: no division where it is fast.
+        // Called for every packet, so a fast sender takes no division.
         let is_paced = rtt_ns > 0 && scaled < PACED_BELOW.saturating_mul(rtt_ns);
         is_paced.then(|| (scaled / rtt_ns).max(1))
     }

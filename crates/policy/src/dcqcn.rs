@@ -1,18 +1,18 @@
-//! DCQCN: a rate that congestion marks cut and time lets recover.
+//! DCQCN: a rate that congestion marks reduce and that recovers with time.
 //!
-//! **Control law:** that of [`DcqcnRate`], whose notifications are the marks that acknowledgements
-//! echo, at most one in 50 us.
+//! **Control law:** that of [`DcqcnRate`], with at most one notification in 50 us from the marks
+//! that acknowledgements echo.
 //!
 //! **Source:** Zhu et al., *Congestion Control for Large-Scale RDMA Deployments*, SIGCOMM 2015,
 //! §3 and §5.
 //!
 //! **Where this differs:**
-//! * The receiver has no notification packets: acknowledgements echo the marks, so the sender
-//!   does the spacing. A receiver that asks its peers to slow down counts as a mark.
-//! * The timers run when something is heard.
-//! * The paper's network loses nothing. Here a time-out, and loss beyond a tolerated share of
-//!   what was sent (3 %), is a notification, at most once per round trip.
-//! * The byte counter counts what is acknowledged; a window bounds what is in flight.
+//! * The receiver sends no notification packets: acknowledgements echo the marks, so the sender
+//!   limits their rate. Back-pressure of the receiver counts as a mark.
+//! * The timers are evaluated when an event occurs.
+//! * The paper's network is lossless. Here a time-out, and loss beyond a tolerated share of the
+//!   bytes sent (3 %), is a notification, at most once per round trip.
+//! * The byte counter counts acknowledged bytes; a window limits the bytes in flight.
 
 use fairway_wire::{Duration, Instant};
 
@@ -21,10 +21,10 @@ use crate::dcqcn_rate::{DcqcnRate, DcqcnRateParameters};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
-/// What can be set about [`Dcqcn`]. Rates are in bits per second.
+/// Parameters of [`Dcqcn`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DcqcnParameters {
-    /// The highest rate, which is also the first.
+    /// The highest rate, which is also the initial one.
     pub line_bits: u64,
     /// The lowest rate.
     pub min_bits: u64,
@@ -34,11 +34,11 @@ pub struct DcqcnParameters {
     pub hyper_bits: u64,
     /// 1 / g; not zero.
     pub gain: u64,
-    /// The period of the rate's timer (T) and of α's; not zero.
+    /// The period of the rate's timer (T) and of α's timer; not zero.
     pub timer: Duration,
-    /// The bytes that are one step of the byte counter (B); not zero.
+    /// Bytes of one step of the byte counter (B); not zero.
     pub counter_bytes: u64,
-    /// The least time between two notifications.
+    /// Shortest time between two notifications.
     pub spacing: Duration,
     /// Bytes that may be in flight.
     pub window_bytes: u64,
@@ -47,7 +47,7 @@ pub struct DcqcnParameters {
 }
 
 impl DcqcnParameters {
-    /// No rate is higher.
+    /// Upper limit of all rates.
     pub const HIGHEST_BITS: u64 = DcqcnRateParameters::HIGHEST_BITS;
 }
 
@@ -78,10 +78,10 @@ pub struct Dcqcn {
 }
 
 impl Dcqcn {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "dcqcn";
 
-    /// With `parameters`, for packets of `mtu_bytes`.
+    /// Creates the control with `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: DcqcnParameters, mtu_bytes: u32) -> Self {
         let window_bytes = parameters.window_bytes.max(2 * packet_bytes(mtu_bytes));
         let DcqcnParameters { line_bits, min_bits, increase_bits, hyper_bits, .. } = parameters;

@@ -1,5 +1,5 @@
-//! The rate of a flow under DCQCN, whatever notifies it: notification packets for a RoCE queue
-//! pair, or the marks that acknowledgements echo for a channel.
+//! The rate of a flow under DCQCN, for any source of notifications: notification packets for a RoCE
+//! queue pair, or the marks that acknowledgements echo for a channel.
 //!
 //! **Control law**, with the current rate `Rc`, the target rate `Rt` and the share of marks `α`:
 //!
@@ -12,28 +12,28 @@
 //!   min(T, B) > F        hyper increase        Rt += (min(T, B) − F) · R_HAI;  Rc = (Rc + Rt) / 2
 //! ```
 //!
-//! A notification sets T and B, and what has run towards the next of each, to zero. A flow starts
-//! at line rate with α = 1. Time is looked at when something happens; what was missed is caught up
-//! with.
+//! A notification resets T and B, and the time and bytes counted towards the next step of each, to
+//! zero. A flow starts at line rate with α = 1. Timers are evaluated when an event occurs; periods
+//! that have passed since are made up for.
 //!
-//! **Source:** Zhu et al., *Congestion Control for Large-Scale RDMA Deployments*, SIGCOMM 2015,
-//! §3 and §5: g = 1/256, F = 5, R_AI = 40 Mb/s. The paper names no R_HAI; it is ten times R_AI, as
-//! in QCN, from which that phase comes.
+//! **Source:** Zhu et al., *Congestion Control for Large-Scale RDMA Deployments*, SIGCOMM 2015, §3
+//! and §5: g = 1/256, F = 5, R_AI = 40 Mb/s. The paper gives no R_HAI; it is ten times R_AI, as in
+//! QCN, from which that phase comes.
 
 use fairway_wire::{Duration, Instant};
 
-/// F, the steps of fast recovery.
+/// F, the number of steps of fast recovery.
 const FAST_STEPS: u32 = 5;
-/// α = 1.
+/// The value of α = 1.
 pub(crate) const ALPHA_ONE: u64 = 1 << 32;
-/// Periods that are caught up with at most: enough for α to vanish and the rate to be full.
+/// Most periods that are made up for: enough for α to vanish and the rate to be full.
 const CATCH_UP_MAX: u32 = 4096;
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
-/// What can be set about a [`DcqcnRate`]. Rates are in bits per second.
+/// Parameters of a [`DcqcnRate`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DcqcnRateParameters {
-    /// The highest rate, which is also the first.
+    /// The highest rate, which is also the initial one.
     pub line_bits: u64,
     /// The lowest rate.
     pub min_bits: u64,
@@ -43,17 +43,17 @@ pub struct DcqcnRateParameters {
     pub hyper_bits: u64,
     /// 1 / g; not zero.
     pub gain: u64,
-    /// The period of the rate's timer (T) and of α's; not zero.
+    /// The period of the rate's timer (T) and of α's timer; not zero.
     pub timer: Duration,
-    /// The bytes that are one step of the byte counter (B); not zero.
+    /// Bytes of one step of the byte counter (B); not zero.
     pub counter_bytes: u64,
 }
 
 impl DcqcnRateParameters {
-    /// No rate is higher: 1 Pb/s, so that no product below overflows.
+    /// Upper limit of all rates: 1 Pb/s, so that no product below overflows.
     pub const HIGHEST_BITS: u64 = 1_000_000_000_000_000;
 
-    /// The paper's, for a link of this rate.
+    /// The paper's parameters, for a link of this rate.
     pub const fn new(line_bits: u64) -> Self {
         DcqcnRateParameters {
             line_bits,
@@ -66,7 +66,7 @@ impl DcqcnRateParameters {
         }
     }
 
-    /// The nearest that make sense.
+    /// The nearest parameters that are valid.
     fn sound(self) -> Self {
         let min_bits = self.min_bits.clamp(8, Self::HIGHEST_BITS);
         DcqcnRateParameters {
@@ -84,9 +84,9 @@ impl DcqcnRateParameters {
 #[derive(Clone, Debug)]
 pub struct DcqcnRate {
     parameters: DcqcnRateParameters,
-    /// Rc.
+    /// The current rate Rc.
     rate_bits: u64,
-    /// Rt.
+    /// The target rate Rt.
     target_bits: u64,
     /// α, in the fixed point of [`ALPHA_ONE`].
     pub(crate) alpha: u64,
@@ -94,13 +94,13 @@ pub struct DcqcnRate {
     pub(crate) byte_steps: u32,
     /// Bytes towards the next step of the byte counter.
     pub(crate) counted_bytes: u64,
-    /// When the timers last ran out; `None` before anything was heard.
+    /// When the timers last expired; `None` before the first event.
     rate_timer: Option<Instant>,
     alpha_timer: Option<Instant>,
 }
 
 impl DcqcnRate {
-    /// A flow that begins at line rate.
+    /// Creates the rate of a flow, which begins at line rate.
     pub fn new(parameters: &DcqcnRateParameters) -> Self {
         let parameters = parameters.sound();
         DcqcnRate {
@@ -126,7 +126,7 @@ impl DcqcnRate {
         self.target_bits
     }
 
-    /// A notification has come.
+    /// Reacts to a notification.
     pub fn on_notification(&mut self, now: Instant) {
         self.advance(now);
         self.target_bits = self.rate_bits;
@@ -140,8 +140,8 @@ impl DcqcnRate {
         self.alpha_timer = Some(now);
     }
 
-    /// `bytes` leave. How long they keep the flow busy at its rate; nothing at line rate, where the
-    /// link itself sets the pace.
+    /// Accounts for `bytes` that are sent. Returns how long they occupy the flow at its rate; zero
+    /// at line rate, where the link itself sets the pace.
     pub fn on_sent(&mut self, now: Instant, bytes: u32) -> Duration {
         self.advance(now);
         if self.rate_bits >= self.parameters.line_bits {
@@ -174,7 +174,7 @@ impl DcqcnRate {
         }
     }
 
-    /// Counts bytes towards a step.
+    /// Counts bytes towards a step of the byte counter.
     pub(crate) fn count(&mut self, bytes: u32) {
         self.counted_bytes += u64::from(bytes);
         let steps = self.counted_bytes / self.parameters.counter_bytes;
@@ -185,7 +185,8 @@ impl DcqcnRate {
         }
     }
 
-    /// One step of the timer or the byte counter, which has been counted.
+    /// Increases the rate by one step of the timer or the byte counter, which has been counted
+    /// already.
     fn increase(&mut self) {
         let fewer = self.timer_steps.min(self.byte_steps);
         if fewer > FAST_STEPS {
@@ -199,7 +200,8 @@ impl DcqcnRate {
     }
 }
 
-/// The periods of a timer that last ran out at `last`, and when it has now.
+/// The number of expired periods of a timer that last expired at `last`, and the time of the latest
+/// expiry.
 fn elapsed(last: Option<Instant>, now: Instant, period: Duration) -> (Instant, u32) {
     let Some(last) = last else { return (now, 0) };
     let since = now.elapsed_since(last);

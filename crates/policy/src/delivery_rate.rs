@@ -1,11 +1,11 @@
-//! The rate at which data is acknowledged, taken round trip by round trip.
+//! The rate at which data is acknowledged, measured once per round trip.
 
 use fairway_wire::{Duration, Instant};
 
-/// What a path delivers, by what was acknowledged in each of the last two round trips.
+/// Delivery rate of a path, from the bytes acknowledged in each of the last two round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeliveryRate {
-    /// When the present round trip began; `None` before the first acknowledgement.
+    /// When the current round trip began; `None` before the first acknowledgement.
     began: Option<Instant>,
     bytes: u64,
     last: u64,
@@ -13,7 +13,7 @@ pub(crate) struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// `bytes` more were acknowledged, while a round trip takes `round_trip`.
+    /// Counts `bytes` as acknowledged; `round_trip` is the length of a round trip.
     pub(crate) fn add(&mut self, now: Instant, bytes: u32, round_trip: Duration) {
         let Some(began) = self.began else {
             self.began = Some(now);

@@ -1,26 +1,26 @@
 //! A window that never changes.
 //!
-//! **Control law:** `window = constant`. It reacts to nothing, which is right on a link that is
-//! one's own, for a baseline, and to see what everything else costs.
+//! **Control law:** `window = constant`. It reacts to nothing, which is right on a dedicated link,
+//! for a baseline, and to measure the cost of everything else.
 //!
 //! **Source:** UCCL's and RDMA hardware's "no congestion control" setting.
 
 use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::{AckSample, CongestionControl, LossSample};
 
-/// A constant window.
+/// The constant window.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWindow {
     window_bytes: u64,
 }
 
 impl FixedWindow {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "fixed";
-    /// The window if none is given.
+    /// The window if none is specified.
     pub const DEFAULT_BYTES: u64 = 2 * 1024 * 1024;
 
-    /// A window of `window_bytes`, at least one packet.
+    /// Creates a window of `window_bytes`, at least one packet.
     pub fn new(window_bytes: u64, mtu_bytes: u32) -> Self {
         FixedWindow { window_bytes: window_bytes.max(packet_bytes(mtu_bytes)) }
     }

@@ -1,15 +1,15 @@
-//! Fairway's control decisions.
+//! Fairway's policies.
 //!
 //! **What it is.** Congestion control, path choice, loss detection and scheduling, each a small
-//! trait with one algorithm per file; and [`compact`], what they may remember and compute with. A
-//! policy sees samples and answers with numbers. It cannot see a packet, send one, or read a clock;
-//! it does not know whether the engine that calls it runs live, in the simulator or under the NIC
-//! model.
+//! trait with one algorithm per file; and [`compact`], data structures and arithmetic for their
+//! state. A policy receives samples and returns numbers. It cannot access a packet, send one, or
+//! read a clock; it cannot distinguish whether the engine that calls it runs live, in the simulator
+//! or under the NIC model.
 //!
 //! **May import:** `wire` (for instants, durations, ids).
 //!
-//! **Invariants.** Integer arithmetic only, no allocation after construction, any randomness is
-//! handed in. Two machines that see the same samples decide the same.
+//! **Invariants.** Integer arithmetic only; no allocation after construction; random numbers are
+//! arguments. Two machines that receive the same samples decide the same.
 //!
 //! **How to test:** `cargo test -p fairway-policy`.
 #![no_std]

@@ -1,14 +1,14 @@
-//! What losses mean, shared by the congestion controls.
+//! Interpretation of losses, shared by the congestion controls.
 //!
-//! A few packets lost without any other sign of a queue are a bad link, not congestion. So losses
-//! that later acknowledgements prove count only beyond a tolerated share of what was sent lately;
-//! a time-out always counts.
+//! A few packets lost without any other sign of a queue indicate a bad link, not congestion. Losses
+//! detected by later acknowledgements therefore count only beyond a tolerated share of the bytes
+//! sent recently; a time-out always counts.
 
 use fairway_wire::Instant;
 
 use crate::LossSample;
 
-/// Bytes acknowledged and lost lately: both halve when together they exceed two windows.
+/// Bytes acknowledged and lost recently: both are halved when together they exceed two windows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LossShare {
     acked_bytes: u64,
@@ -16,12 +16,12 @@ pub(crate) struct LossShare {
 }
 
 impl LossShare {
-    /// As if `acked_bytes` had been sent without loss.
+    /// Starts as if `acked_bytes` had been sent without loss.
     pub(crate) fn new(acked_bytes: u64) -> Self {
         LossShare { acked_bytes, lost_bytes: 0 }
     }
 
-    /// Adds to what was acknowledged and lost under a window of `window_bytes`.
+    /// Adds bytes acknowledged and lost under a window of `window_bytes`.
     pub(crate) fn remember(&mut self, acked_bytes: u32, lost_bytes: u32, window_bytes: u64) {
         self.acked_bytes += u64::from(acked_bytes);
         self.lost_bytes += u64::from(lost_bytes);
@@ -31,19 +31,20 @@ impl LossShare {
         }
     }
 
-    /// More was lost than `permille` thousandths of what was sent.
+    /// True if more than `permille` thousandths of the bytes sent were lost.
     pub(crate) fn exceeds(&self, permille: u64) -> bool {
         let sent = self.acked_bytes + self.lost_bytes;
         self.lost_bytes.saturating_mul(1000) > sent.saturating_mul(permille)
     }
 
-    /// The losses turned out to be none.
+    /// Removes the losses, which turned out to be reordering or have caused a reaction.
     pub(crate) fn forgive(&mut self) {
         self.lost_bytes = 0;
     }
 }
 
-/// Which losses a control reacts to: those that count, at most once per round trip.
+/// Decides to which losses a congestion control reacts: to those that count, at most once per round
+/// trip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossReaction {
     share: LossShare,
@@ -60,12 +61,13 @@ impl LossReaction {
         self.share.remember(acked_bytes, 0, window_bytes);
     }
 
-    /// Does this loss call for a reaction? If so, the next can only a round trip later.
+    /// True if this loss requires a reaction. The next reaction is then possible a round trip
+    /// later.
     pub(crate) fn counts(&mut self, sample: &LossSample, window_bytes: u64) -> bool {
         self.counts_if(sample, window_bytes, false)
     }
 
-    /// As [`Self::counts`]; with `congested`, the loss counts whatever share was lost.
+    /// The same as [`Self::counts`]; with `congested`, the loss counts whatever share was lost.
     pub(crate) fn counts_if(
         &mut self,
         sample: &LossSample,
@@ -82,12 +84,12 @@ impl LossReaction {
         false
     }
 
-    /// More was lost lately than `permille` thousandths.
+    /// True if more than `permille` thousandths were lost recently.
     pub(crate) fn exceeds(&self, permille: u64) -> bool {
         self.share.exceeds(permille)
     }
 
-    /// More was lost lately than is tolerated.
+    /// True if more was lost recently than is tolerated.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.share.exceeds(self.tolerated_permille)
     }

@@ -1,6 +1,6 @@
 //! MP-RDMA: a congestion window for each path.
 //!
-//! **Control law**, in packets, for the window `w` of the path that an acknowledgement is about:
+//! **Control law**, in packets, for the window `w` of the path of an acknowledgement:
 //!
 //! ```text
 //! a packet arrived unmarked:   w += 1 / w
@@ -9,22 +9,23 @@
 //! ```
 //!
 //! A path has room while fewer packets than its window are in flight on it. A chunk takes the next
-//! path with room, or (`pick=p2c`) the one of two random ones with room that has the lower round
-//! trip; if none has room, nothing leaves. So a congested path carries little, and no other
-//! path shares its state.
+//! path with room, or (`pick=p2c`) of two random paths with room the one with the shorter round
+//! trip; if no path has room, nothing leaves. A congested path therefore carries little, and no
+//! other path shares its state.
 //!
 //! **Source:** Lu et al., *Multi-Path Transport for RDMA in Datacenters* (MP-RDMA), NSDI 2018,
-//! §3.2; UCCL §4.1 has per-path beside global congestion state.
+//! §3.2; UCCL §4.1 has per-path congestion state beside a global one.
 //!
 //! **Where this differs:**
 //! * MP-RDMA keeps one number for all paths and lets each acknowledgement send on its own path,
-//!   which amounts to a window per path while all are busy. Here the windows are there, since the
-//!   engine counts what is in flight per path anyway.
-//! * Acknowledgements tell marks of the whole channel; they count for the path they came on.
-//! * A window is never below one packet: a path that lost all would never be heard of again. (The
-//!   engine takes dead paths out.)
+//!   which is equivalent to a window per path while all are busy. Here each path has a window,
+//!   since the engine counts the packets in flight per path anyway.
+//! * Acknowledgements report marks of the whole channel; they count for the path on which they
+//!   arrived.
+//! * A window is never below one packet, because no acknowledgement would ever arrive for a path
+//!   that may not send. (The engine excludes dead paths.)
 //!
-//! The congestion control of the channel still bounds all paths together; `cc=fixed:8M` leaves the
+//! The congestion control of the channel still limits all paths together; `cc=fixed:8M` leaves the
 //! decision to the paths.
 
 use alloc::boxed::Box;
@@ -35,32 +36,32 @@ use crate::compact::Fixed;
 use crate::power_of_two::PowerOfTwo;
 use crate::{ChunkRequest, PathAck, PathChoice, PathView};
 
-/// Paths that a channel can have.
+/// Most paths of a channel.
 const PATHS: usize = fairway_wire::PATHS_MAX as usize;
 
 /// How a path is chosen among those that have room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
-    /// In turn.
+    /// The paths take turns.
     #[default]
     Turns,
-    /// The better of two random ones.
+    /// The better of two random paths.
     PowerOfTwo,
 }
 
-/// What can be set about [`MultipathWindow`].
+/// Parameters of [`MultipathWindow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultipathParameters {
-    /// The first window of a path in packets; not zero.
+    /// The initial window of a path in packets; not zero.
     pub initial_packets: u64,
-    /// The largest, at most [`MultipathParameters::LARGEST_PACKETS`].
+    /// The largest window of a path, at most [`MultipathParameters::LARGEST_PACKETS`].
     pub max_packets: u64,
     /// How a path is chosen among those that have room.
     pub pick: Pick,
 }
 
 impl MultipathParameters {
-    /// No window is larger.
+    /// Upper limit of all windows, in packets.
     pub const LARGEST_PACKETS: u64 = 16_384;
 }
 
@@ -85,10 +86,10 @@ pub struct MultipathWindow {
 }
 
 impl MultipathWindow {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "mp-rdma";
 
-    /// With `parameters`.
+    /// Creates the path choice with `parameters`.
     pub fn new(parameters: MultipathParameters) -> MultipathWindow {
         let max_packets = parameters.max_packets.clamp(1, MultipathParameters::LARGEST_PACKETS);
         let initial_packets = parameters.initial_packets.clamp(1, max_packets);
@@ -109,7 +110,7 @@ impl MultipathWindow {
         view.usable && view.in_flight < self.window_packets(path)
     }
 
-    /// Changes a window to what `to` makes of it, within the limits.
+    /// Sets a window to `to` of its old value, within the limits.
     fn set(&mut self, path: usize, to: impl FnOnce(Fixed) -> Fixed) {
         let most = Fixed::from_int(self.parameters.max_packets as i32);
         if let Some(window) = self.windows.get_mut(path) {
@@ -144,7 +145,8 @@ impl PathChoice for MultipathWindow {
         }
         let room: [bool; PATHS] =
             core::array::from_fn(|path| path < paths.len() && with_room(path));
-        // Asked although none has room, as for a resend that must go: any that works.
+        // No path has room, but the packet must leave, for example a retransmission: any usable
+        // path will do.
         let found = self.in_turn(paths, |path| room.get(path).is_some_and(|room| *room));
         found.or_else(|| self.in_turn(paths, |path| paths[path].usable)).unwrap_or(0)
     }

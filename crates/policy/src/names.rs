@@ -1,16 +1,16 @@
 //! Policies by name.
 //!
 //! A specification is text such as `cc=swift,path=p2c,loss=path-order,sched=drr`: for each kind the
-//! name of an algorithm, and after colons its parameters, `cc=fixed:4M` or
-//! `cc=swift:target=200us:max=4M`. A kind that is left out has its default, and since no two
-//! algorithms share a name the kind's own name may be left out as well: `swift`, `p2c`.
+//! name of an algorithm, and after colons its parameters, as in `cc=fixed:4M` or
+//! `cc=swift:target=200us:max=4M`. A kind that is left out has its default. Since no two algorithms
+//! share a name, the kind's own name may be left out as well: `swift`, `p2c`.
 //!
 //! Bytes are a number with an optional `K`, `M` or `G` (powers of 1024); times need `ns`, `us`,
 //! `ms` or `s`; rates need `bps`, `Kbps`, `Mbps` or `Gbps` (powers of 1000); shares such as `loss`
 //! are in thousandths.
 //!
-//! To add an algorithm: its file, and here a variant, its line in `LISTS`, and one arm in each
-//! `match`; if it has parameters, their table in `parameters.rs`.
+//! To add an algorithm, add its file and, in this module, a variant, its line in `LISTS`, and one
+//! arm in each `match`; if it has parameters, add their table in `parameters.rs`.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -32,15 +32,15 @@ use crate::{
 };
 use parameters::{BYTE_UNITS, parse_bytes, read, write_quantity};
 
-/// The decisions for one TP channel.
+/// The policies of one TP channel.
 pub struct PolicySet {
-    /// How much may be in flight.
+    /// Decides how much may be in flight.
     pub congestion: Box<dyn CongestionControl>,
-    /// Where the next chunk goes.
+    /// Decides which path the next chunk takes.
     pub path: Box<dyn PathChoice>,
-    /// What is lost.
+    /// Decides which packets are lost.
     pub loss: Box<dyn LossDetector>,
-    /// When round trips are measured out of band.
+    /// When round trips are measured by probes.
     pub probe: ProbeSpec,
 }
 
@@ -51,10 +51,10 @@ impl fmt::Debug for PolicySet {
     }
 }
 
-/// Which policies, with which parameters. Parsed from text and printed as text.
+/// Selected policies with their parameters. Parsed from text and printed as text.
 ///
-/// `Display` gives all kinds (but no probes if there are none), and of the parameters those that
-/// are not the default.
+/// `Display` prints all kinds (but omits probes if there are none), and of the parameters those
+/// that are not the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicySpec {
     /// The congestion control.
@@ -65,7 +65,7 @@ pub struct PolicySpec {
     pub loss: LossSpec,
     /// The scheduler, of which a NIC has one for all its channels.
     pub scheduler: SchedulerSpec,
-    /// When round trips are measured out of band.
+    /// When round trips are measured by probes.
     pub probe: ProbeSpec,
 }
 
@@ -74,7 +74,7 @@ pub struct PolicySpec {
 pub enum CongestionSpec {
     /// [`FixedWindow`].
     Fixed {
-        /// The window.
+        /// The window in bytes.
         window_bytes: u64,
     },
     /// [`Swift`].
@@ -142,7 +142,7 @@ pub enum SchedulerSpec {
 }
 
 impl SchedulerSpec {
-    /// What it makes of hints.
+    /// How the scheduler treats hints.
     fn hints(&self) -> Hints {
         match self {
             SchedulerSpec::Greedy => Hints::Ignore,
@@ -154,8 +154,8 @@ impl SchedulerSpec {
 }
 
 impl PolicySpec {
-    /// The scheduler for a NIC with so many flows, or `None` if it has nothing to decide: `greedy`
-    /// is what a NIC does without one.
+    /// The scheduler for a NIC with this many flows, or `None` for `greedy`, which is the behaviour
+    /// of a NIC without a scheduler.
     pub fn scheduler_of_nic(&self, flows: u32) -> Option<Box<dyn Scheduler>> {
         (self.scheduler != SchedulerSpec::Greedy).then(|| self.build_scheduler(flows))
     }
@@ -176,8 +176,8 @@ impl PolicySpec {
         }
     }
 
-    /// The policy that grants credit at the receiver, for a NIC of so many channels; `None` if the
-    /// congestion control needs none.
+    /// The policy that grants credit at the receiver, for a NIC of this many channels; `None` if
+    /// the congestion control uses no credit.
     pub fn build_credit(&self, sources: u32) -> Option<Box<dyn CreditPolicy>> {
         match self.congestion {
             CongestionSpec::Eqds(parameters) => Some(Box::new(Eqds::new(parameters, sources))),
@@ -186,7 +186,7 @@ impl PolicySpec {
         }
     }
 
-    /// The policies of a channel, for packets of `mtu_bytes`.
+    /// Creates the policies of a channel, for packets of `mtu_bytes`.
     pub fn build(&self, mtu_bytes: u32) -> PolicySet {
         let congestion: Box<dyn CongestionControl> = match self.congestion {
             CongestionSpec::Fixed { window_bytes } => {
@@ -237,7 +237,7 @@ pub enum PolicyKind {
     Probe,
 }
 
-/// What there is to choose from.
+/// The algorithms of each kind.
 const LISTS: [(PolicyKind, &str, &[&str]); 5] = [
     (
         PolicyKind::Congestion,
@@ -268,24 +268,24 @@ const LISTS: [(PolicyKind, &str, &[&str]); 5] = [
     ),
 ];
 
-/// Why a text is no [`PolicySpec`].
+/// Why a text is not a valid [`PolicySpec`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyError {
     /// No algorithm has this name.
     UnknownName(String),
-    /// The algorithm exists, but is of another kind than the text says.
+    /// The algorithm exists, but is of another kind than the text states.
     WrongKind(String),
     /// No kind has this name.
     UnknownKind(String),
     /// The text names this kind twice.
     Twice(PolicyKind),
-    /// The algorithm has no such parameter, or the value is out of range or not readable.
+    /// The algorithm has no such parameter, or its value is out of range or cannot be parsed.
     BadParameter {
         /// The algorithm.
         name: &'static str,
-        /// The parameter as given.
+        /// The parameter as it was specified.
         parameter: String,
-        /// The parameters there are.
+        /// A description of the valid parameters.
         known: &'static str,
     },
 }
@@ -335,7 +335,7 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// Reads `item`, `[kind=]name[:parameter…]`, into `spec`, and says which kind it was.
+/// Reads `item`, `[kind=]name[:parameter…]`, into `spec`, and returns its kind.
 fn apply(spec: &mut PolicySpec, item: &str) -> Result<PolicyKind, PolicyError> {
     let (head, parameters) = item.split_once(':').unwrap_or((item, ""));
     let (label, name) = match head.split_once('=') {
@@ -356,7 +356,7 @@ fn apply(spec: &mut PolicySpec, item: &str) -> Result<PolicyKind, PolicyError> {
     Ok(*kind)
 }
 
-/// Puts the algorithm called `name`, which exists, into `spec`.
+/// Sets the algorithm called `name`, which exists, in `spec`.
 fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), PolicyError> {
     match name {
         FixedWindow::NAME => spec.congestion = fixed(parameters)?,
@@ -394,7 +394,7 @@ fn choose(spec: &mut PolicySpec, name: &str, parameters: &str) -> Result<(), Pol
     Ok(())
 }
 
-/// `value`, if there are no parameters: the algorithm takes none.
+/// `value`, for an algorithm without parameters; an error if any are given.
 fn none<T>(value: T, name: &'static str, parameters: &str) -> Result<T, PolicyError> {
     if parameters.is_empty() {
         return Ok(value);

@@ -1,26 +1,26 @@
-//! Loss by the order of a path.
+//! Loss detection by the order of packets on a path.
 //!
 //! **Rule:** packets of one path do not overtake each other, so a packet is lost when enough
-//! packets sent later *on its path* have been acknowledged. "Enough" is one in a perfect world;
-//! the module [`tolerance`](crate::tolerance) says how many it is in this one, and how that is
-//! learned. Reordering between paths, which spraying causes all the time, is not even noticed.
+//! packets sent later *on its path* have been acknowledged. In an ideal network one is enough; the
+//! module [`tolerance`](crate::tolerance) learns the number from experience. Reordering between
+//! paths, which spraying causes all the time, has no effect.
 //!
 //! **Source:** per-path sequence order as in MP-RDMA (NSDI 2018) and UCCL §4.1.
 
 use crate::tolerance::Tolerance;
 use crate::{Evidence, LossDetector};
 
-/// A packet passed by later packets of its own path is lost.
+/// A loss detector that declares a packet lost if later packets of its own path passed it.
 #[derive(Clone, Debug)]
 pub struct PathOrder {
     tolerance: Tolerance,
 }
 
 impl PathOrder {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "path-order";
 
-    /// Expecting hardly any reordering.
+    /// Creates a detector that expects hardly any reordering.
     pub fn new() -> Self {
         PathOrder { tolerance: Tolerance::new() }
     }
@@ -37,7 +37,7 @@ impl LossDetector for PathOrder {
         Self::NAME
     }
 
-    /// The end of a burst has nothing behind it on its own path.
+    /// True, because the last packets of a burst have nothing behind them on their own path.
     fn looks_across_paths(&self) -> bool {
         true
     }

@@ -1,8 +1,8 @@
-//! PLB: one path, left for another after several congested rounds.
+//! PLB: all chunks use one path, until several congested rounds cause a change.
 //!
 //! **Rule:** a round is one round trip of the path in use. It is congested if at least half of the
-//! packets it delivered were marked. After 3 congested rounds in a row the next idle moment
-//! (nothing in flight), and after 12 any moment, is used to move to another usable path, drawn at
+//! packets it delivered were marked. After 3 congested rounds in a row the channel moves when it is
+//! next idle (nothing in flight), and after 12 at any moment, to another usable path, drawn at
 //! random.
 //!
 //! **Source:** Qureshi et al., *PLB: Congestion Signals are Simple and Effective for Network Load
@@ -10,25 +10,25 @@
 //! (`tcp_plb_*`).
 //!
 //! **Where this differs:**
-//! * A lost packet counts as a marked one, so that there is a signal where nothing marks.
-//! * A round in which nothing was delivered or lost is judged with the next.
-//! * PLB rests for a minute after a time-out, lest it go back to a path that is dead. Here the
-//!   engine knows which paths are, and never uses them.
-//! * Acknowledgements tell marks of the whole channel, which are those of the one path in use
-//!   but for a round trip after a move: that round is not judged.
+//! * A lost packet counts as a marked one, to have a signal where no switch marks.
+//! * A round in which nothing was delivered or lost is merged with the next.
+//! * PLB pauses for a minute after a time-out, so that it does not return to a dead path. Here the
+//!   engine detects dead paths, and never uses them.
+//! * Acknowledgements report marks of the whole channel. They belong to the path in use, except for
+//!   a round trip after a move; that round is not judged.
 
 use fairway_wire::Instant;
 
 use crate::{ChunkRequest, PathChoice, PathView};
 
-/// What can be set about [`Plb`].
+/// Parameters of [`Plb`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlbParameters {
     /// Share of marked packets, in thousandths, from which on a round is congested.
     pub threshold_permille: u64,
     /// Congested rounds in a row after which an idle channel moves.
     pub idle_rounds: u64,
-    /// Congested rounds in a row after which a busy one does.
+    /// Congested rounds in a row after which a busy channel moves.
     pub rounds: u64,
 }
 
@@ -38,14 +38,14 @@ impl Default for PlbParameters {
     }
 }
 
-/// The state of the path in use when a round began.
+/// The counters of the path in use when a round began.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     began: Instant,
     delivered: u64,
     marked: u64,
     lost: u64,
-    /// The first on its path: marks may be about the path before.
+    /// True for the first round on a path: its marks may belong to the path before.
     first: bool,
 }
 
@@ -66,19 +66,19 @@ pub struct Plb {
 }
 
 impl Plb {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "plb";
 
-    /// With `parameters`; the first path is drawn at the first chunk.
+    /// Creates the path choice with `parameters`; the first path is drawn at the first chunk.
     pub fn new(parameters: PlbParameters) -> Self {
         Plb { parameters, path: usize::MAX, round: None, congested_rounds: 0 }
     }
 
-    /// Judges the round, if it is over, by what has happened to the path since.
+    /// Judges the round, if it is over, by the counters of the path since.
     fn judge(&mut self, view: &PathView, now: Instant) {
         let now_round = Round::begin(view, now, false);
         let Some(round) = self.round else { return };
-        // Late acknowledgements of what counted as lost do not make the count go backwards.
+        // Late acknowledgements of packets declared lost must not make the counters negative.
         let delivered = now_round.delivered.saturating_sub(round.delivered);
         let lost = now_round.lost.saturating_sub(round.lost);
         let marked = now_round.marked.saturating_sub(round.marked) + lost;
@@ -103,7 +103,7 @@ impl Plb {
             || self.congested_rounds >= idle_rounds && view.in_flight == 0
     }
 
-    /// Moves to a usable path, drawn at random, and to another one if there is.
+    /// Moves to a usable path, drawn at random, which differs from the old one if possible.
     fn repath(&mut self, paths: &[PathView], request: &ChunkRequest) {
         let old = self.path;
         let usable = || {

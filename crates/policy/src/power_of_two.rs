@@ -1,23 +1,23 @@
 //! The better of two random paths.
 //!
-//! **Rule:** draw two different usable paths and take the one with the lower smoothed round
-//! trip. A path that has not been measured counts as the fastest, so that it soon will be; a tie
-//! goes to the one with fewer packets in flight, then to the first drawn.
+//! **Rule:** draw two different usable paths and take the one with the shorter smoothed round trip.
+//! A path without a measurement counts as the fastest, so that it is soon measured. In a tie, the
+//! path with fewer packets in flight is taken, then the first drawn.
 //!
 //! **Source:** Mitzenmacher, *The Power of Two Choices in Randomized Load Balancing*, 2001; UCCL
 //! §4.1 uses it with round trips over 256 paths.
 
 use crate::{ChunkRequest, PathChoice, PathView};
 
-/// The better of two random usable paths.
+/// The path choice that takes the better of two random usable paths.
 #[derive(Clone, Debug, Default)]
 pub struct PowerOfTwo;
 
 impl PowerOfTwo {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "p2c";
 
-    /// The better of two random paths of those that suit; `None` if there are none.
+    /// The better of two random paths among those that suit; `None` if there are none.
     pub(crate) fn among(
         paths: &[PathView],
         random: u32,

@@ -1,51 +1,52 @@
-//! When a channel measures the round trip of its paths out of band (SCR §4.2.1).
+//! When a channel measures the round trip of its paths by probes (SCR §4.2.1).
 //!
-//! Acknowledgements tell the round trip of data, with what the hosts' queues add to it. A probe is
-//! a small packet of its own, whose answer says how long it was at the peer: what is left is the
-//! fabric's part. It also tells of paths on which nothing is sent.
+//! Acknowledgements show the round trip of data, including the delay of the hosts' queues. A probe
+//! is a small separate packet, whose answer contains the time it spent at the peer; the rest is the
+//! delay of the fabric. Probes also measure paths on which nothing is sent.
 
 use fairway_wire::Duration;
 
-/// When to probe.
+/// When to probe a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProbeSpec {
     /// Never.
     #[default]
     Off,
-    /// Every path once in so long, one after the other, whether it is in use or not.
+    /// Probes every path once per interval, one after the other, whether it is in use or not.
     Periodic {
-        /// The time in which all paths are probed.
+        /// The interval in which all paths are probed.
         interval: Duration,
     },
-    /// A path after so many bytes were sent on it.
+    /// Probes a path each time that this many bytes have been sent on it.
     Sampled {
         /// Bytes, headers included.
         bytes: u64,
     },
-    /// A path that loses something, or whose round trip is several times the least that was seen.
+    /// Probes a path that loses packets, or whose round trip is a multiple of the shortest one
+    /// seen.
     Anomaly {
-        /// How many times.
+        /// The multiple.
         times: u32,
     },
 }
 
 impl ProbeSpec {
-    /// The names under which they are chosen.
+    /// Name of [`Self::Off`] in a specification.
     pub const OFF: &'static str = "off";
-    /// See [`Self::Periodic`].
+    /// Name of [`Self::Periodic`] in a specification.
     pub const PERIODIC: &'static str = "periodic";
-    /// See [`Self::Sampled`].
+    /// Name of [`Self::Sampled`] in a specification.
     pub const SAMPLED: &'static str = "sampled";
-    /// See [`Self::Anomaly`].
+    /// Name of [`Self::Anomaly`] in a specification.
     pub const ANOMALY: &'static str = "anomaly";
-    /// What each takes unless it is told.
+    /// Default interval of [`Self::Periodic`].
     pub const DEFAULT_INTERVAL: Duration = Duration::from_ms(1);
-    /// See [`Self::Sampled`].
+    /// Default number of bytes of [`Self::Sampled`].
     pub const DEFAULT_BYTES: u64 = 1024 * 1024;
-    /// See [`Self::Anomaly`].
+    /// Default multiple of [`Self::Anomaly`].
     pub const DEFAULT_TIMES: u32 = 2;
-    /// No interval is shorter: probes would be most of what is sent.
+    /// Shortest allowed interval; with a shorter one, most packets would be probes.
     pub const SHORTEST: Duration = Duration::from_us(10);
-    /// No path is probed after fewer bytes.
+    /// Smallest allowed number of bytes between probes of a path.
     pub const FEWEST_BYTES: u64 = 4096;
 }

@@ -1,19 +1,19 @@
-//! Loss by the receiver's word.
+//! Loss detection by the receiver's reorder tolerance.
 //!
-//! **Rule:** a packet is lost when the receiver says that the gap it sees is wider than its
-//! out-of-order tolerance distance, and the sender sees a gap wider than its own tolerance
+//! **Rule:** a packet is lost when the receiver reports that a gap is wider than its out-of-order
+//! tolerance distance, and the sender's gap is wider than its own tolerance
 //! ([`Evidence::beyond_tolerance`] is true only if both hold). This detector keeps no state.
 //!
 //! **Source:** ORNIC §3.3 (OTD).
 
 use crate::{Evidence, LossDetector};
 
-/// What the receiver calls lost is lost.
+/// A loss detector that follows the receiver's reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReceiverDistance;
 
 impl ReceiverDistance {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "receiver";
 }
 

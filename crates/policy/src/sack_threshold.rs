@@ -1,26 +1,26 @@
-//! Loss by distance in the channel.
+//! Loss detection by distance in the channel.
 //!
-//! **Rule:** a packet is lost when the highest acknowledged PSN is a threshold or more ahead of
-//! it. On one path this is TCP's duplicate-acknowledgement threshold; with spraying the threshold
-//! has to learn how far the paths are apart ([`tolerance`](crate::tolerance)).
+//! **Rule:** a packet is lost when the highest acknowledged PSN is a threshold or more ahead of it.
+//! On one path this is TCP's duplicate-acknowledgement threshold; with spraying the threshold has
+//! to learn how far the paths differ ([`tolerance`](crate::tolerance)).
 //!
-//! **Source:** RFC 6675 (DupThresh) with the adaptation of RFC 4653; IRN (SIGCOMM 2018) uses the
-//! bare form.
+//! **Source:** RFC 6675 (DupThresh) with the adaptation of RFC 4653; IRN (SIGCOMM 2018) uses a
+//! fixed threshold.
 
 use crate::tolerance::Tolerance;
 use crate::{Evidence, LossDetector};
 
-/// A packet that the channel has left far behind is lost.
+/// A loss detector that declares a packet lost if the channel is far ahead of it.
 #[derive(Clone, Debug)]
 pub struct SackThreshold {
     tolerance: Tolerance,
 }
 
 impl SackThreshold {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "sack";
 
-    /// Expecting hardly any reordering.
+    /// Creates a detector that expects hardly any reordering.
     pub fn new() -> Self {
         SackThreshold { tolerance: Tolerance::new() }
     }

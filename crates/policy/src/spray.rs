@@ -1,9 +1,9 @@
-//! Packet spraying by turns.
+//! Packet spraying in turn.
 //!
-//! **Rule:** each chunk takes the next usable path after the last one's.
+//! **Rule:** each chunk takes the next usable path after that of the last chunk.
 //!
-//! **Source:** packet spraying (Dixit et al., INFOCOM 2013; UCCL §4.1), by turns instead of at
-//! random and at the grain of a chunk.
+//! **Source:** packet spraying (Dixit et al., INFOCOM 2013; UCCL §4.1), in turn instead of at
+//! random and with the granularity of a chunk.
 
 use crate::{ChunkRequest, PathChoice, PathView};
 
@@ -14,10 +14,10 @@ pub struct Spray {
 }
 
 impl Spray {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "spray";
 
-    /// Starting with path 0.
+    /// Creates a path choice that starts with path 0.
     pub fn new() -> Self {
         Spray::default()
     }

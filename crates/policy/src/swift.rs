@@ -1,4 +1,4 @@
-//! Swift: a window steered by delay.
+//! Swift: a window controlled by delay.
 //!
 //! **Control law**, at every acknowledgement with a round trip `delay`:
 //!
@@ -9,13 +9,13 @@
 //! delay ≥ target:   w ·= max(1 − β · (delay − target) / delay, 1 − max_mdf)
 //! ```
 //!
-//! and at loss `w ·= 1 − max_mdf`; after five timeouts in a row `w = min`. The window falls at
-//! most once per round trip. Small windows get a higher target (flow scaling), so that many
-//! flows share a queue fairly: `fs_min` is the smallest window and `fs_max` 1 MiB, unless set.
+//! At a loss `w ·= 1 − max_mdf`; after five time-outs in a row `w = min`. The window falls at most
+//! once per round trip. Small windows get a higher target (flow scaling), so that many flows share
+//! a queue fairly: `fs_min` is the smallest window and `fs_max` 1 MiB, unless set.
 //!
-//! Where the part of the delay that the hosts caused is known, there are two windows: one for the
-//! fabric, steered by what is left of the delay, and one for the endpoints, steered by their part,
-//! smoothed, against a target of its own. The smaller one holds.
+//! If the part of the delay that the hosts caused is known, there are two windows: one for the
+//! fabric, controlled by the rest of the delay, and one for the endpoints, controlled by their
+//! smoothed part with a target of its own. The smaller one applies.
 //!
 //! **Source:** Kumar et al., *Swift: Delay is Simple and Effective for Congestion Control in the
 //! Datacenter*, SIGCOMM 2020, Algorithm 1 and §3.1–§3.6, with β = 0.8 and max_mdf = 0.5. SCR's
@@ -23,15 +23,15 @@
 //! the range.
 //!
 //! **Where this differs**, because hosts here are software and paths are sprayed:
-//! * One window per channel (and one more for its endpoints), in bytes. Where nothing tells the
-//!   endpoints' part, the target is for the whole round trip including both hosts.
-//! * `delay` is the lower of the sample and the smoothed round trip: one late wake-up of a
-//!   thread is no queue.
-//! * The window grows only while it is what holds the sender back.
-//! * Loss found by later acknowledgements counts only beyond a tolerated share of what was
-//!   sent (3 % by default): delay tells of queues, so a little loss without delay is a bad link.
-//!   A fall for a loss that turns out to be reordering is taken back.
-//! * A receiver that asks its peers to slow down counts as a delay of twice the target.
+//! * One window per channel (and one more for its endpoints), in bytes. If the endpoints' part is
+//!   not known, the target is for the whole round trip including both hosts.
+//! * `delay` is the lower of the sample and the smoothed round trip, because one late wake-up of a
+//!   thread is not a queue.
+//! * The window grows only while it limits the sender.
+//! * Loss detected by later acknowledgements counts only beyond a tolerated share of the bytes sent
+//!   (3 % by default): delay indicates queues, so a little loss without delay is a bad link. A
+//!   decrease for a loss that turns out to be reordering is undone.
+//! * Back-pressure of the receiver counts as a delay of twice the target.
 //! * The window never falls below two packets, so the pacing of windows below one is not needed.
 
 use fairway_wire::{Duration, Instant};
@@ -43,29 +43,29 @@ use crate::{AckSample, CongestionControl, LossSample};
 
 /// β, in thousandths.
 const BETA_PERMILLE: u64 = 800;
-/// The most the window may fall at once, in thousandths.
+/// Largest decrease of the window at once, in thousandths.
 const MAX_MDF_PERMILLE: u64 = 500;
-/// A new sample of the endpoints' delay weighs an eighth.
+/// A new sample of the endpoints' delay has a weight of an eighth.
 const ENDPOINT_SHIFT: u32 = 3;
-/// Timeouts in a row after which the window starts again from its least.
+/// Consecutive time-outs after which the window restarts from its minimum.
 const TIMEOUTS_TO_RESET: u32 = 5;
-/// The window from which on flow scaling adds nothing to the target, unless it is set.
+/// Window from which on flow scaling adds nothing to the target, unless it is set.
 const SCALING_MAX_BYTES: u64 = 1024 * 1024;
 
-/// What can be set about [`Swift`].
+/// Parameters of [`Swift`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwiftParameters {
-    /// The delay that is aimed for (base_target); not zero.
+    /// The target delay (base_target); not zero.
     pub target: Duration,
-    /// How much flow scaling adds for the smallest window (fs_range).
+    /// Delay that flow scaling adds for the smallest window (fs_range).
     pub range: Duration,
-    /// How much each hop adds (ħ); zero not to count them.
+    /// Delay that each hop adds (ħ); zero to ignore hops.
     pub hop: Duration,
-    /// The delay that is aimed for in the endpoints; not zero.
+    /// The target delay of the endpoints; not zero.
     pub endpoint: Duration,
-    /// The window at which flow scaling adds most (fs_min); zero for the smallest.
+    /// Window at which flow scaling adds most (fs_min); zero for the smallest.
     pub scaling_min_bytes: u64,
-    /// The window from which on it adds nothing (fs_max).
+    /// Window from which on flow scaling adds nothing (fs_max).
     pub scaling_max_bytes: u64,
     /// Additive increase per round trip in bytes (ai).
     pub increase_bytes: u64,
@@ -73,14 +73,14 @@ pub struct SwiftParameters {
     pub min_bytes: u64,
     /// The largest window, at most [`SwiftParameters::LARGEST_BYTES`].
     pub max_bytes: u64,
-    /// The first window.
+    /// The initial window.
     pub initial_bytes: u64,
     /// Share of the bytes sent, in thousandths, that may be lost without a reaction.
     pub tolerated_loss_permille: u64,
 }
 
 impl SwiftParameters {
-    /// No window is larger: 1 TiB, so that no product below overflows.
+    /// Upper limit of all windows: 1 TiB, so that no product below overflows.
     pub const LARGEST_BYTES: u64 = 1 << 40;
 }
 
@@ -102,11 +102,11 @@ impl Default for SwiftParameters {
     }
 }
 
-/// A window that follows a delay.
+/// A window controlled by a delay.
 #[derive(Clone, Debug)]
 struct Window {
     bytes: u64,
-    /// What has been added to the window but is less than a byte yet: `growth / bytes`.
+    /// Growth of the window that has not added up to a byte yet: `growth / bytes`.
     growth: u64,
     last_decrease: Option<Instant>,
 }
@@ -117,13 +117,13 @@ impl Window {
     }
 
     /// True if a round trip has passed since the window last fell. Before the first round trip is
-    /// known, losses that are found at one instant, on whatever paths, are one loss.
+    /// known, losses detected at one instant, on whatever paths, count as one.
     fn may_decrease(&self, now: Instant, round_trip: Duration) -> bool {
         let apart = round_trip.max(Duration::from_ps(1));
         self.last_decrease.is_none_or(|last| now.elapsed_since(last) >= apart)
     }
 
-    /// Grows by `ai · acked / w`, keeping the fraction for next time.
+    /// Grows by `ai · acked / w`, and keeps the fraction for the next call.
     fn increase(&mut self, acked_bytes: u32, parameters: &SwiftParameters) {
         let step = parameters.increase_bytes.saturating_mul(u64::from(acked_bytes));
         self.growth = self.growth.saturating_add(step);
@@ -140,7 +140,8 @@ impl Window {
         self.last_decrease = Some(now);
     }
 
-    /// Follows `delay`, measured in the round trip that `sample` tells of. True if it fell.
+    /// Adjusts the window to `delay`, measured in the round trip of `sample`. Returns true if it
+    /// fell.
     fn follow(&mut self, delay: &Delay, sample: &AckSample, parameters: &SwiftParameters) -> bool {
         let Delay { measured, target, round_trip } = *delay;
         if measured < target {
@@ -159,7 +160,7 @@ impl Window {
     }
 }
 
-/// A delay beside what it should be.
+/// A measured delay and its target.
 #[derive(Clone, Copy, Debug)]
 struct Delay {
     measured: Duration,
@@ -171,16 +172,16 @@ struct Delay {
 #[derive(Clone, Debug)]
 pub struct Swift {
     parameters: SwiftParameters,
-    /// For the fabric, or for the whole round trip if that is all that is known.
+    /// The window for the fabric, or for the whole round trip if only that is known.
     window: Window,
-    /// For the endpoints, once their part of the delay has been heard of.
+    /// The window for the endpoints, once their part of the delay has been reported.
     endpoint: Option<Window>,
-    /// Their part, smoothed.
+    /// The endpoints' part of the delay, smoothed.
     endpoint_delay: Duration,
-    /// The hops of the last round trip.
+    /// Number of hops of the last round trip.
     hops: u8,
     timeouts_in_row: u32,
-    /// The last one that was counted: paths that fall silent together are one timeout.
+    /// The last time-out that was counted: paths that time out together count once.
     last_timeout: Option<Instant>,
     losses: LossShare,
     /// The window before the last fall for loss, until a fall for delay confirms it.
@@ -188,10 +189,10 @@ pub struct Swift {
 }
 
 impl Swift {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "swift";
 
-    /// With `parameters`, for packets of `mtu_bytes`.
+    /// Creates the control with `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: SwiftParameters, mtu_bytes: u32) -> Self {
         let least = 2 * packet_bytes(mtu_bytes);
         let min_bytes = parameters.min_bytes.clamp(least, SwiftParameters::LARGEST_BYTES);
@@ -210,7 +211,7 @@ impl Swift {
         }
     }
 
-    /// The delay aimed for at the present window.
+    /// The target delay at the current window.
     pub fn target(&self) -> Duration {
         let base = self.parameters.target;
         let base = base.saturating_add(self.parameters.hop.times(u64::from(self.hops)));
@@ -224,12 +225,12 @@ impl Swift {
             return base;
         }
         let above = inverse_root(self.window.bytes).saturating_sub(least).min(span);
-        // Nanoseconds, because picoseconds times a root could pass 2^64.
+        // The unit is nanoseconds, because picoseconds times a root could exceed 2^64.
         let extra_ns = self.parameters.range.as_ns().saturating_mul(above) / span;
         base.saturating_add(Duration::from_ns(extra_ns))
     }
 
-    /// Takes the endpoints' part out of a round trip, and lets their window follow it.
+    /// Subtracts the endpoints' part from a round trip, and adjusts their window to it.
     fn split(&mut self, whole: Duration, sample: &AckSample) -> Duration {
         let Some(part) = sample.endpoint_delay else { return whole };
         let smoothed = match self.endpoint {

@@ -1,4 +1,4 @@
-//! Timely: a rate steered by the gradient of the round trip.
+//! Timely: a rate controlled by the gradient of the round trip.
 //!
 //! **Control law**, at every completion event (a segment acknowledged) with a round trip `rtt`:
 //!
@@ -11,18 +11,18 @@
 //! ```
 //!
 //! **Source:** Mittal et al., *TIMELY: RTT-based Congestion Control for the Datacenter*, SIGCOMM
-//! 2015, Algorithm 1 and §4.3. δ = 10 Mb/s, β = 0.8, T_low = 50 us, T_high = 500 us and segments
-//! of 64 KiB are the paper's; α = 0.875 and min_rtt = 20 us those of Zhu et al., *ECN or Delay*,
+//! 2015, Algorithm 1 and §4.3. δ = 10 Mb/s, β = 0.8, T_low = 50 us, T_high = 500 us and segments of
+//! 64 KiB are the paper's; α = 0.875 and min_rtt = 20 us are those of Zhu et al., *ECN or Delay*,
 //! CoNEXT 2016, which took them from the authors.
 //!
 //! **Where this differs**, because hosts here are software and paths are sprayed:
 //! * `rtt` is the lower of the sample and the smoothed round trip, over all paths of the channel.
 //! * The rate never falls by more than half at once.
-//! * The paper's network loses nothing. Here a time-out, and loss beyond a tolerated share of
-//!   what was sent (3 %), halve the rate, at most once per round trip; a fall for a loss that
-//!   turns out to be reordering is taken back.
-//! * A receiver that asks its peers to slow down counts as a round trip of twice T_high.
-//! * A window bounds what is in flight.
+//! * The paper's network is lossless. Here a time-out, and loss beyond a tolerated share of the
+//!   bytes sent (3 %), halve the rate, at most once per round trip; a decrease for a loss that
+//!   turns out to be reordering is undone.
+//! * Back-pressure of the receiver counts as a round trip of twice T_high.
+//! * A window limits the bytes in flight.
 
 use fairway_wire::{Duration, Instant};
 
@@ -30,23 +30,23 @@ use crate::chunk::{burst_bytes, chunk_bytes, packet_bytes};
 use crate::losses::LossReaction;
 use crate::{AckSample, CongestionControl, LossSample};
 
-/// Events without a rise of the round trip after which the rate grows faster.
+/// Consecutive events without a rise of the round trip after which the rate grows faster.
 const EVENTS_TO_HURRY: u32 = 5;
-/// How much faster.
+/// Factor of the faster growth.
 const HURRY: u64 = 5;
-/// One, in the fixed point of gradients and falls.
+/// The value of one in the fixed-point numbers of gradients and decreases.
 const ONE: u64 = 1_000_000;
-/// The most a rate falls at once.
+/// Largest decrease of the rate at once.
 const FALL_MAX: u64 = ONE / 2;
 
-/// What can be set about [`Timely`]. Rates are in bits per second.
+/// Parameters of [`Timely`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelyParameters {
-    /// Below this round trip the rate grows whatever the gradient (T_low).
+    /// Round trip below which the rate grows whatever the gradient (T_low).
     pub low: Duration,
-    /// Above this one it falls whatever the gradient (T_high); not zero.
+    /// Round trip above which the rate falls whatever the gradient (T_high); not zero.
     pub high: Duration,
-    /// What differences of the round trip are divided by; not zero.
+    /// Divisor of differences of the round trip; not zero.
     pub min_rtt: Duration,
     /// Additive increase per event (δ).
     pub increase_bits: u64,
@@ -54,13 +54,13 @@ pub struct TimelyParameters {
     pub alpha_permille: u64,
     /// Multiplicative decrease (β), in thousandths.
     pub beta_permille: u64,
-    /// Bytes acknowledged that make one completion event.
+    /// Acknowledged bytes of one completion event.
     pub segment_bytes: u64,
     /// The lowest rate.
     pub min_bits: u64,
     /// The highest rate.
     pub max_bits: u64,
-    /// The first rate.
+    /// The initial rate.
     pub initial_bits: u64,
     /// Bytes that may be in flight.
     pub window_bytes: u64,
@@ -95,20 +95,20 @@ pub struct Timely {
     previous_rtt: Option<Duration>,
     /// Smoothed difference of the round trip.
     difference_ns: i64,
-    /// Events in a row at which the round trip did not rise.
+    /// Consecutive events at which the round trip did not rise.
     calm_events: u32,
     /// Bytes acknowledged since the last event.
     acked_bytes: u64,
     losses: LossReaction,
-    /// The rate before the last fall for loss.
+    /// The rate before the last decrease for loss.
     rate_before_loss: u64,
 }
 
 impl Timely {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "timely";
 
-    /// With `parameters`, for packets of `mtu_bytes`.
+    /// Creates the control with `parameters`, for packets of `mtu_bytes`.
     pub fn new(parameters: TimelyParameters, mtu_bytes: u32) -> Self {
         let min_bits = parameters.min_bits.max(8);
         let max_bits = parameters.max_bits.clamp(min_bits, u64::MAX / ONE);
@@ -136,13 +136,13 @@ impl Timely {
         self.rate_bits = self.rate_bits.saturating_add(more).min(self.parameters.max_bits);
     }
 
-    /// Multiplies the rate by `1 − fall`, a fall in the fixed point of [`ONE`].
+    /// Multiplies the rate by `1 − fall`, with `fall` in the fixed-point numbers of [`ONE`].
     fn decrease(&mut self, fall: u64) {
         let kept = ONE - fall.min(FALL_MAX);
         self.rate_bits = (self.rate_bits * kept / ONE).max(self.parameters.min_bits);
     }
 
-    /// One completion event.
+    /// Processes one completion event.
     fn update(&mut self, rtt: Duration) {
         let previous = self.previous_rtt.replace(rtt).unwrap_or(rtt);
         // A day in nanoseconds is 2^47, so that the products fit.

@@ -1,34 +1,34 @@
-//! A distance that may be reordering, learned from experience; shared by the loss detectors.
+//! The reorder tolerance, learned from experience; shared by the loss detectors.
 //!
-//! A packet that is passed by `distance` others is lost if `distance ≥ tolerance`. The tolerance
-//! starts at 3 (TCP's three duplicate acknowledgements, RFC 5681). A packet that turns up after
-//! being passed by `d` raises it to `d + 1`, up to 512. After 32 losses without such a surprise
-//! it falls back by a quarter of what it has learned.
+//! A packet that `distance` others have passed is lost if `distance ≥ tolerance`. The tolerance
+//! starts at 3 (TCP's three duplicate acknowledgements, RFC 5681). A packet that arrives after `d`
+//! others have passed it raises the tolerance to `d + 1`, up to 512. After 32 losses without such a
+//! late arrival the tolerance falls by a quarter of what it has learned.
 //!
-//! A large tolerance must not leave detection to the timer when little is in flight, so a packet
-//! that was passed at all and is `rtts` smoothed round trips old is lost as well (the idea of
-//! RACK, RFC 8985); and so is one that nothing has passed on its own path, if a packet sent that
-//! much later on another has been acknowledged. `rtts` starts at 2 and learns in the same way,
-//! up to 64: a network that delays packets by a fixed time delays them by many round trips once
-//! those are short. With a smaller limit each such packet would be sent twice and slow the sender
-//! down, so that fewer packets follow by which a loss shows.
+//! A large tolerance must not leave detection to the timer when little is in flight. A packet that
+//! was passed at all and is `rtts` smoothed round trips old is therefore lost as well (the idea of
+//! RACK, RFC 8985); and so is a packet that none has passed on its own path, if a packet sent that
+//! much later on another path has been acknowledged. `rtts` starts at 2 and learns in the same way,
+//! up to 64, because a network that delays packets by a fixed time delays them by many round trips
+//! once those are short. With a smaller limit each such packet would be sent twice and slow the
+//! sender down, so that fewer packets follow by which a loss can be detected.
 
 use fairway_wire::Duration;
 
 use crate::Evidence;
 
-/// The tolerance to start with, in packets.
+/// The initial tolerance, in packets.
 pub(crate) const TOLERANCE_MIN: u32 = 3;
-/// The tolerance that no amount of reordering raises further, in packets.
+/// The largest tolerance, in packets.
 pub(crate) const TOLERANCE_MAX: u32 = 512;
-/// The age to start with, in smoothed round trips.
+/// The initial age limit, in smoothed round trips.
 const RTTS_MIN: u32 = 2;
-/// The largest age, in smoothed round trips.
+/// The largest age limit, in smoothed round trips.
 const RTTS_MAX: u32 = 64;
-/// Losses without a surprise after which a quarter of what was learned is forgotten.
+/// Losses without a late arrival after which a quarter of what was learned is forgotten.
 const LOSSES_TO_FORGET: u32 = 32;
 
-/// How much reordering is to be expected.
+/// The expected amount of reordering.
 #[derive(Clone, Debug)]
 pub(crate) struct Tolerance {
     packets: u32,
@@ -41,13 +41,13 @@ impl Tolerance {
         Tolerance { packets: TOLERANCE_MIN, rtts: RTTS_MIN, losses_in_row: 0 }
     }
 
-    /// The present tolerance in packets.
+    /// The current tolerance in packets.
     #[cfg(test)]
     pub(crate) fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// Is a packet lost that `distance` others have passed?
+    /// True if a packet that `distance` others have passed is lost.
     pub(crate) fn is_exceeded(&mut self, distance: u32, evidence: &Evidence) -> bool {
         let limit = evidence.smoothed_rtt.times(u64::from(self.rtts));
         let waited = if distance > 0 { evidence.age } else { evidence.overtaken_by };
@@ -71,12 +71,13 @@ impl Tolerance {
         self.rtts = forget(self.rtts, RTTS_MIN);
     }
 
-    /// A packet turned up after `distance` others; `was_declared_lost` if that was too late.
+    /// Learns from a packet that arrived after `distance` others; `was_declared_lost` is true if it
+    /// had been declared lost.
     pub(crate) fn learn(&mut self, distance: u32, was_declared_lost: bool) {
         self.losses_in_row = 0;
         let packets = self.packets;
         if was_declared_lost && distance < packets {
-            // It was not the distance that condemned it, so it was its age.
+            // Its distance did not cause the declaration, so its age did.
             self.rtts = (self.rtts + 1).min(RTTS_MAX);
         }
         self.packets = packets.max(distance.saturating_add(1)).min(TOLERANCE_MAX);

@@ -1,4 +1,4 @@
-//! What the engine asks of a policy, and what it tells it.
+//! The interfaces between the engine and policies.
 //!
 //! The hooks are those of UCCL's interface (paper appendix A): chunk size
 //! ([`CongestionControl::chunk_bytes`]), pacing ([`CongestionControl::pacing_bytes_per_second`] and
@@ -6,14 +6,14 @@
 //! permission ([`CongestionControl::permit_retransmit`]), data and retransmitted data at the
 //! receiver ([`CongestionControl::on_data`]), acknowledgement ([`CongestionControl::on_ack`]),
 //! credit ([`CongestionControl::on_credit`], with [`CongestionControl::on_sent`],
-//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::credit_request`] for laws that
-//! spend it).
+//! [`CongestionControl::allowance_bytes`] and [`CongestionControl::credit_request`] for congestion
+//! controls that spend credit).
 
 use fairway_wire::{Duration, Instant};
 
 use crate::CreditRequest;
 
-/// What one acknowledgement taught the sender about a whole channel.
+/// Information of one acknowledgement about a whole channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckSample {
     /// When the acknowledgement arrived.
@@ -22,10 +22,10 @@ pub struct AckSample {
     pub acked_bytes: u32,
     /// Packets that it newly acknowledged.
     pub acked_packets: u32,
-    /// The path the sample is about.
+    /// The path of the echoed packet.
     pub path: u8,
-    /// Round trip of the echoed packet without the receiver's turn-round time; `None` if the
-    /// echo was of a retransmission or of a packet already known.
+    /// Round trip of the echoed packet without the receiver's processing time; `None` if the echo
+    /// was of a retransmission or was not new.
     pub rtt: Option<Duration>,
     /// Smoothed round trip of the channel.
     pub smoothed_rtt: Duration,
@@ -35,21 +35,21 @@ pub struct AckSample {
     pub bytes_in_flight: u64,
     /// Congestion hint of a switch; zero if none. No switch here sets it, so it is always zero.
     pub hint: u8,
-    /// The receiver asks its peers to slow down, or this host's transmit queue is full.
+    /// True if the receiver signals back-pressure, or this host's transmit queue is full.
     pub pressure: bool,
-    /// True if the sender was held back by the window (and not by lack of data) since the last
-    /// sample: a window that was not used should not grow.
+    /// True if the window (and not a lack of data) limited the sender since the last sample: a
+    /// window that was not used should not grow.
     pub window_limited: bool,
     /// The part of `rtt` that the two hosts caused and not the fabric, if that is known.
     pub endpoint_delay: Option<Duration>,
-    /// Switches that the packet passed; zero if they are not counted.
+    /// Number of switches that the packet passed; zero if they are not counted.
     pub hops: u8,
 }
 
-/// Packets were declared lost.
+/// Information about packets that were declared lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LossSample {
-    /// When.
+    /// When the packets were declared lost.
     pub now: Instant,
     /// Bytes lost.
     pub lost_bytes: u32,
@@ -57,13 +57,13 @@ pub struct LossSample {
     pub path: u8,
     /// Smoothed round trip of the channel.
     pub smoothed_rtt: Duration,
-    /// Found by the retransmission timer and not by later acknowledgements.
+    /// True if the retransmission timer detected the loss, and not later acknowledgements.
     pub by_timeout: bool,
 }
 
 /// Decides how much may be in flight and how fast it leaves. One object per TP channel.
 pub trait CongestionControl: Send {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     fn name(&self) -> &'static str;
     /// Bytes that may be in flight on the channel.
     fn window_bytes(&self) -> u64;
@@ -71,20 +71,20 @@ pub trait CongestionControl: Send {
     fn on_ack(&mut self, sample: &AckSample);
     /// Packets were declared lost.
     fn on_loss(&mut self, sample: &LossSample);
-    /// Earlier losses turned out to be reordering: `packets` were resent for nothing.
+    /// Earlier losses turned out to be reordering: `packets` were retransmitted unnecessarily.
     fn on_spurious(&mut self, _now: Instant, _packets: u32) {}
-    /// Dequeue rate in bytes per second, or `None` for as fast as the window lets.
+    /// Pacing rate in bytes per second, or `None` for as fast as the window allows.
     fn pacing_bytes_per_second(&self) -> Option<u64> {
         None
     }
     /// Bytes that may leave back to back before the sender pauses for as long as they take at the
-    /// pacing rate. Zero spaces single packets; more spares system calls.
+    /// pacing rate. Zero spaces single packets; a larger number saves system calls.
     fn pacing_burst_bytes(&self) -> u32 {
         0
     }
-    /// Does the pace do no more than spread a window of at least one packet over a round trip? Then
-    /// a packet need not wait for it while nothing is in flight: a round trip that is thought to be
-    /// longer than it is, because no packet tells it, must not keep the sender back.
+    /// True if pacing only spreads a window of at least one packet over a round trip. A packet then
+    /// need not wait while nothing is in flight: a round trip that is overestimated, because no
+    /// packet measures it, must not limit the sender.
     fn paces_within_window(&self) -> bool {
         false
     }
@@ -92,49 +92,51 @@ pub trait CongestionControl: Send {
     fn chunk_bytes(&self, remaining: u64) -> u32 {
         remaining.min(32 * 1024) as u32
     }
-    /// May a lost packet of `bytes` be retransmitted now, although the window is full? By default
-    /// not: a retransmission needs room in the window as new data does (RFC 6675 §5, step C). The
-    /// engine does not ask about a probe, which may always leave. A channel whose window has shrunk
-    /// below what is in flight recovers because what is overdue no longer counts as in flight.
+    /// Whether a lost packet of `bytes` may be retransmitted now, although the window is full. By
+    /// default it may not: a retransmission needs room in the window as new data does (RFC 6675 §5,
+    /// step C). The engine does not call this for a probe, which may always leave. A channel whose
+    /// window has shrunk below the bytes in flight recovers because overdue packets no longer count
+    /// as in flight.
     fn permit_retransmit(&mut self, _now: Instant, _bytes: u32) -> bool {
         false
     }
     /// Receiver side: `bytes` of data arrived, `retransmitted` or not.
     fn on_data(&mut self, _now: Instant, _bytes: u32, _retransmitted: bool) {}
-    /// The receiver granted `bytes` of credit. On the wire credit is a running total: `bytes` is by
-    /// how much the highest that has been seen grew.
+    /// The receiver granted `bytes` of credit. On the wire credit is a running total: `bytes` is
+    /// the growth of the highest total received.
     fn on_credit(&mut self, _now: Instant, _bytes: u32) {}
-    /// Credit in bytes that is taken although it was not requested ([`Self::credit_request`]),
-    /// because the receiver may grant it in advance. What exceeds this and the requests is ignored.
+    /// Credit in bytes that is accepted without a request ([`Self::credit_request`]), because the
+    /// receiver may grant it in advance. Credit beyond this and the requests is ignored.
     fn credit_ahead_bytes(&self) -> u64 {
         0
     }
-    /// A data packet or chunk left, new or resent, with `bytes` (headers included); `backlog_bytes`
-    /// still wait on the channel: what has been posted and not sent, and what was lost and not
-    /// resent.
+    /// A data packet or chunk left, new or retransmitted, with `bytes` (headers included).
+    /// `backlog_bytes` still wait on the channel: posted and not sent, or lost and not
+    /// retransmitted.
     fn on_sent(&mut self, _now: Instant, _bytes: u32, _backlog_bytes: u64) {}
-    /// Bytes that may leave, new or resent, before more credit comes. Nothing leaves while it is
-    /// zero; a packet larger than it may.
+    /// Bytes that may leave, new or retransmitted, before more credit arrives. Nothing leaves while
+    /// it is zero; a packet may exceed it.
     fn allowance_bytes(&self) -> u64 {
         u64::MAX
     }
-    /// Is a request to send (RTS) due, with `backlog_bytes` waiting? Asked when work was posted,
-    /// when something was sent, granted, acknowledged or lost, and at [`Self::credit_request_at`].
+    /// A request to send (RTS) if one is due, with `backlog_bytes` waiting. Called when work was
+    /// posted, when something was sent, granted, acknowledged or lost, and at
+    /// [`Self::credit_request_at`].
     fn credit_request(&mut self, _now: Instant, _backlog_bytes: u64) -> Option<CreditRequest> {
         None
     }
-    /// When [`Self::credit_request`] must be asked again even if nothing happens.
+    /// When [`Self::credit_request`] must be called again even if nothing happens.
     fn credit_request_at(&self) -> Option<Instant> {
         None
     }
 }
 
-/// What a path choice may know of one path.
+/// The state of one path that a path choice may use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PathView {
     /// Smoothed round trip; zero until the first sample.
     pub smoothed_rtt: Duration,
-    /// The round trip by the last probe, without the time at the peer; zero if none was answered.
+    /// Round trip of the last probe, without the time at the peer; zero if none was answered.
     pub probed_rtt: Duration,
     /// Mean deviation of the round trip.
     pub rtt_deviation: Duration,
@@ -144,17 +146,17 @@ pub struct PathView {
     pub sent: u64,
     /// Packets declared lost since the channel opened.
     pub lost: u64,
-    /// Data packets that arrived with a congestion mark, as far as acknowledgements told.
+    /// Data packets that arrived with a congestion mark, according to acknowledgements so far.
     pub marked: u64,
-    /// The path is believed to work. The engine never sends on one that is not; a choice that
-    /// names it is moved to the next usable path.
+    /// True if the path is believed to work. The engine never sends on another one; a choice of
+    /// such a path is replaced by the next usable path.
     pub usable: bool,
 }
 
-/// What a chunk needs of a path.
+/// A chunk for which a path is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkRequest {
-    /// When it is about to leave.
+    /// When the chunk is about to leave.
     pub now: Instant,
     /// Bytes in the chunk.
     pub bytes: u32,
@@ -162,27 +164,27 @@ pub struct ChunkRequest {
     pub random: u32,
 }
 
-/// What an acknowledgement taught about one path.
+/// Information of an acknowledgement about one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PathAck {
-    /// When it arrived.
+    /// When the acknowledgement arrived.
     pub now: Instant,
     /// Packets of this path that it newly acknowledged.
     pub acked_packets: u32,
-    /// Packets that arrived with a congestion mark, as far as they can be told to be this path's.
+    /// Packets that arrived with a congestion mark, as far as they can be attributed to this path.
     pub marked_packets: u32,
-    /// Round trip of the path, if the acknowledgement told it.
+    /// Round trip of the path, if the acknowledgement contains one.
     pub rtt: Option<Duration>,
 }
 
 /// Decides which path a chunk takes. One object per TP channel.
 pub trait PathChoice: Send {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     fn name(&self) -> &'static str;
     /// The path for the next chunk: an index into `paths`, which is never empty.
     fn choose(&mut self, paths: &[PathView], request: &ChunkRequest) -> usize;
-    /// May a chunk leave on any path? Asked before [`Self::choose`]; if not, the channel waits
-    /// until something is acknowledged or lost.
+    /// Whether a chunk may leave on any path. Called before [`Self::choose`]; if not, the channel
+    /// waits until something is acknowledged or lost.
     fn has_room(&self, _paths: &[PathView]) -> bool {
         true
     }
@@ -192,37 +194,37 @@ pub trait PathChoice: Send {
     fn on_loss(&mut self, _path: usize, _sample: &LossSample) {}
 }
 
-/// What is known about one unacknowledged packet when later ones have been acknowledged.
+/// Evidence about one unacknowledged packet when later ones have been acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
-    /// Packets sent later on the same path that have been acknowledged: how far the newest of
-    /// them is ahead, in packets of that path.
+    /// Packets sent later on the same path that have been acknowledged, counted up to the newest of
+    /// them.
     pub path_distance: u32,
-    /// How far the highest acknowledged PSN is ahead, in packets of the channel.
+    /// Distance to the highest acknowledged PSN, in packets of the channel.
     pub psn_distance: u32,
-    /// The receiver said that the gap is wider than its reorder tolerance.
+    /// The receiver reported that the gap is wider than its reorder tolerance.
     pub beyond_tolerance: bool,
     /// Time since the packet was sent.
     pub age: Duration,
-    /// How much later than it the newest packet that was acknowledged, on any path, was sent.
+    /// How much later the newest acknowledged packet, on any path, was sent.
     pub overtaken_by: Duration,
-    /// Smoothed round trip of its path.
+    /// Smoothed round trip of the packet's path.
     pub smoothed_rtt: Duration,
 }
 
 /// Decides when a packet that is missing is lost and not merely late. One object per TP channel.
 pub trait LossDetector: Send {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     fn name(&self) -> &'static str;
-    /// Does it judge packets that nothing on their own path has overtaken, too? Then the engine
-    /// asks about the oldest packet of every path, not only of those on which news came.
+    /// True if it also judges packets that none has overtaken on their own path. The engine then
+    /// asks about the oldest packet of every path, not only of those with new acknowledgements.
     fn looks_across_paths(&self) -> bool {
         false
     }
-    /// Is the packet lost? A detector may take `true` as one loss that it has found.
+    /// True if the packet is lost. A detector may count each `true` as one loss that it has found.
     fn is_lost(&mut self, evidence: &Evidence) -> bool;
     /// A packet arrived although others had passed it: it was late by `path_distance` packets of
-    /// its path (zero if none of them had) and `psn_distance` packets of the channel. If
-    /// `was_declared_lost`, it was resent for nothing.
+    /// its path (zero if none of them had passed it) and `psn_distance` packets of the channel. If
+    /// `was_declared_lost`, it was retransmitted unnecessarily.
     fn on_reordering(&mut self, path_distance: u32, psn_distance: u32, was_declared_lost: bool);
 }

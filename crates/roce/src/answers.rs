@@ -1,4 +1,4 @@
-//! What comes back to a requester: acknowledgements, refusals, answers to READs and atomics
+//! Packets that a requester receives: acknowledgements, refusals, and answers to READs and atomics
 //! (9.7.3).
 
 use super::api::{DropReason, OwnVerdict, Placement, Status, Target, TokenSubject, Verdict, Work};
@@ -13,7 +13,7 @@ use fairway_wire::roce::{
 use fairway_wire::{Instant, Psn};
 
 impl QueuePair {
-    /// A response of the peer.
+    /// Handles a response of the peer.
     pub(crate) fn handle_response(
         &mut self,
         shared: &mut Shared,
@@ -23,7 +23,7 @@ impl QueuePair {
     ) -> Verdict {
         let psn = packet.bth.psn;
         let requester = &self.requester;
-        // What has been acknowledged, and what was never sent.
+        // The response is for a PSN that has been acknowledged already or was never sent.
         if psn.is_before(requester.una) || !psn.is_before(requester.high) {
             if psn.next() == requester.una {
                 self.note_credits(&packet.operation);
@@ -44,7 +44,7 @@ impl QueuePair {
         verdict
     }
 
-    /// The peer says how many more messages it can take (9.7.7.2).
+    /// Records how many more messages the peer can accept (9.7.7.2).
     fn note_credits(&mut self, operation: &Operation) {
         let aeth = match operation {
             Operation::Acknowledge(aeth) | Operation::AtomicAcknowledge { aeth, .. } => aeth,
@@ -106,7 +106,7 @@ impl QueuePair {
         Verdict::Done
     }
 
-    /// The send that `psn` belongs to, which was not acknowledged.
+    /// The unacknowledged send to which `psn` belongs.
     fn send_with(&self, shared: &Shared, psn: Psn) -> Option<Index<Send>> {
         let mut next = self.requester.oldest;
         let mut left = psn.distance_from(self.requester.una).max(0) as u32;
@@ -122,8 +122,8 @@ impl QueuePair {
         next
     }
 
-    /// Packets that nothing but an acknowledgement answers are acknowledged: `count` from the
-    /// oldest. False if a READ or atomic among them has not been answered.
+    /// Marks `count` packets from the oldest on as acknowledged. Returns false if there is a READ
+    /// or atomic among them, which only its answer acknowledges.
     fn advance(&mut self, shared: &mut Shared, now: Instant, mut count: u32) -> bool {
         let requester = &mut self.requester;
         let from = requester.una;
@@ -148,7 +148,7 @@ impl QueuePair {
         count == 0
     }
 
-    /// `una` has moved.
+    /// Restarts retries and timers after `una` has moved.
     fn note_progress(&mut self, shared: &mut Shared, now: Instant) {
         self.requester.restore_retries();
         self.requester.rewound_to = None;
@@ -159,11 +159,12 @@ impl QueuePair {
         self.arm(shared, now);
     }
 
-    /// The answer to the oldest send is missing, although a later one has come: an implied NAK
-    /// (9.7.3.1.1).
+    /// Handles the loss of an answer to the oldest send, which a later answer reveals: an implied
+    /// NAK (9.7.3.1.1).
     fn answer_was_lost(&mut self, shared: &mut Shared, now: Instant) {
         if self.requester.asked_again == Some(self.requester.una) {
-            // The peer is still at what it was asked for before. It lives, and will come to this.
+            // The peer is alive and still answers earlier requests; it will answer this one after
+            // them.
             return self.arm(shared, now);
         }
         if self.requester.rewound_to != Some(self.requester.una) {
@@ -172,7 +173,7 @@ impl QueuePair {
         self.go_back(shared, now);
     }
 
-    /// Sends again from the oldest on, once; then it is the timer's turn.
+    /// Retransmits from the oldest send on, but only once; after that only the timer does.
     fn go_back(&mut self, shared: &mut Shared, now: Instant) {
         if self.requester.rewound_to == Some(self.requester.una) {
             return;
@@ -189,7 +190,7 @@ impl QueuePair {
     }
 
     fn wait_for_receiver(&mut self, shared: &mut Shared, now: Instant, timer: RnrTimer) {
-        // A copy of a refusal that is already being waited out.
+        // This is a copy of a refusal for which the requester already waits.
         if self.requester.not_before.is_some() {
             return;
         }
@@ -277,7 +278,8 @@ impl QueuePair {
         Verdict::Own(OwnVerdict::Store { target, value: original, token })
     }
 
-    /// The READ or atomic whose next answer has this PSN. All before it are acknowledged by it.
+    /// The READ or atomic whose next answer has this PSN. The answer also acknowledges all sends
+    /// before it.
     fn answered_send(
         &mut self,
         shared: &mut Shared,
@@ -292,7 +294,7 @@ impl QueuePair {
         self.requester.oldest.filter(|&index| shared.sends[index].is_answered())
     }
 
-    /// The oldest send got its next answer.
+    /// Records that the next answer to the oldest send has arrived.
     fn note_answer(&mut self, shared: &mut Shared, now: Instant, index: Index<Send>) {
         let requester = &mut self.requester;
         let send = &mut shared.sends[index];
@@ -310,8 +312,8 @@ impl QueuePair {
         self.note_progress(shared, now);
     }
 
-    /// If all of an answer is in place, the READ or atomic no longer counts as in flight. (Of a
-    /// READ that takes several requests, the others count until they are answered.)
+    /// Stops counting a READ or atomic as in flight once all of its answer has been placed. (The
+    /// requests of a long READ count one by one until they are answered.)
     fn note_answered(&mut self, shared: &mut Shared, index: Index<Send>) {
         let send = &mut shared.sends[index];
         if send.is_done() {
@@ -319,7 +321,7 @@ impl QueuePair {
         }
     }
 
-    /// Part of an answer is in place.
+    /// Records that part of an answer has been placed.
     pub(crate) fn answer_placed(&mut self, shared: &mut Shared, index: Index<Send>) {
         if shared.sends.get(index).is_some_and(|send| send.placing > 0) {
             shared.sends[index].placing -= 1;

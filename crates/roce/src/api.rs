@@ -1,4 +1,4 @@
-//! What callers of a [`RoceDevice`](super::RoceDevice) say and hear.
+//! The types that callers of a [`RoceDevice`](super::RoceDevice) pass in and receive.
 
 use super::state::QueuePairState;
 use crate::work::{Pending, Send};
@@ -19,12 +19,12 @@ pub enum Transport {
     Ud,
 }
 
-/// A receive queue: of one queue pair, or shared.
+/// The id of a receive queue, either of one queue pair or shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReceiveQueueId(pub(crate) u32);
 
 impl ReceiveQueueId {
-    /// The queue at this index, of whatever counts its queues so.
+    /// The queue at `index` in the numbering of its device.
     pub const fn new(index: u32) -> Self {
         ReceiveQueueId(index)
     }
@@ -43,29 +43,29 @@ pub struct MemoryRequest {
     pub address: u64,
     /// Length in bytes.
     pub length: u64,
-    /// What remote peers may do.
+    /// Operations that remote peers may perform.
     pub rights: Rights,
 }
 
 /// Registered memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryRegion {
-    /// Its name in local ranges.
+    /// The id of the region in local ranges.
     pub segment: SegmentId,
-    /// Its name to peers, and their right to it.
+    /// The key by which peers name the region, and which grants them access.
     pub r_key: u32,
 }
 
-/// A queue pair to be made.
+/// Parameters of a new queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePairConfig {
     /// The service.
     pub transport: Transport,
     /// The protection domain.
     pub domain: u32,
-    /// Where its sends complete.
+    /// The completion queue of its sends.
     pub send_queue: CompletionQueueId,
-    /// Where its receives complete.
+    /// The completion queue of its receives.
     pub receive_queue: CompletionQueueId,
     /// A shared receive queue, or `None` for one of its own.
     pub shared_receives: Option<ReceiveQueueId>,
@@ -78,23 +78,23 @@ pub struct QueuePairConfig {
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Its network address: the caller's own number for it.
+    /// The peer's network address, as the caller's own number for it.
     pub address: u64,
-    /// Its queue pair.
+    /// The peer's queue pair.
     pub queue_pair: Qpn,
 }
 
 /// Time-outs and retries of a requester (9.7.5.2.8, 9.7.6.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reliability {
-    /// How long to wait for an acknowledgement; zero for ever. The field of the verbs, a code `n`,
+    /// Time to wait for an acknowledgement; zero: for ever. The field of the verbs, a code `n`,
     /// means 4.096 µs × 2^n.
     pub timeout: Duration,
-    /// How often to try again without any progress: 0 to 7.
+    /// Retries without any progress: 0 to 7.
     pub retries: u8,
-    /// How often to try again when the receiver is not ready: 0 to 6; 7 means for ever.
+    /// Retries when the receiver is not ready: 0 to 6; 7 means for ever.
     pub rnr_retries: u8,
-    /// READs and atomics in flight at once. Not more than the peer serves.
+    /// READs and atomics in flight at once. Must not exceed what the peer serves.
     pub read_depth: u8,
 }
 
@@ -105,55 +105,57 @@ impl Default for Reliability {
     }
 }
 
-/// A step in the life of a queue pair: what `ibv_modify_qp` asks for.
+/// A change of a queue pair's state, as `ibv_modify_qp` requests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Everything posted is forgotten, without completions.
+    /// Discards everything posted, without completions.
     Reset,
-    /// Receives may be posted.
+    /// Receives may be posted from now on.
     Init {
-        /// What the peer may do by way of this queue pair. With [`Rights::RELAXED`], memory may
-        /// change in another order than that of the operations, of the peer and of this side.
+        /// Operations that the peer may perform through this queue pair. With [`Rights::RELAXED`],
+        /// the operations of the peer and of this side may change memory in another order than that
+        /// of posting.
         rights: Rights,
-        /// The partition.
+        /// The partition's key.
         p_key: u16,
-        /// The secret a datagram must carry (UD).
+        /// The Q_Key that a datagram must carry (UD).
         q_key: u32,
     },
-    /// It answers its peer.
+    /// The queue pair receives and answers requests of its peer.
     ReadyToReceive {
-        /// The queue pair that it is connected to (RC, UC).
+        /// The queue pair to which it is connected (RC, UC).
         peer: Peer,
         /// Payload bytes of every packet but a message's last: 256, 512, 1024, 2048 or 4096.
         mtu: u32,
-        /// The first PSN the peer sends.
+        /// The first PSN that the peer sends.
         expected: Psn,
-        /// READs and atomics of the peer in flight at once (RC).
+        /// READs and atomics that the peer may have in flight at once (RC).
         read_depth: u8,
-        /// How long the peer is to wait when no receive is posted (RC).
+        /// Time that the peer has to wait when no receive is posted (RC).
         rnr_timer: RnrTimer,
     },
-    /// It sends.
+    /// The queue pair sends.
     ReadyToSend {
-        /// The first PSN it sends.
+        /// The first PSN that the queue pair sends.
         first: Psn,
         /// Time-outs and retries (RC).
         reliability: Reliability,
     },
-    /// Begins no further send. [`Event::Drained`] says when what was begun is done.
+    /// The queue pair begins no further send. [`Event::Drained`] reports when those it had begun
+    /// have completed.
     Drain,
-    /// Sends again, after a drain or a send queue error.
+    /// The queue pair sends again, after a drain or a send queue error.
     Resume,
-    /// Flushes everything.
+    /// The queue pair flushes everything that is posted.
     Error,
 }
 
-/// Why a [`Change`] was refused. Nothing has happened.
+/// Why a [`Change`] was refused. The queue pair is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeError {
     /// No such queue pair.
     Missing,
-    /// Not in this state.
+    /// The change is not allowed in this state.
     State(QueuePairState),
     /// The parameter of this name is out of range.
     Parameter(&'static str),
@@ -163,7 +165,9 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChangeError::Missing => f.write_str("there is no such queue pair"),
-            ChangeError::State(state) => write!(f, "it is in the state {state:?}"),
+            ChangeError::State(state) => {
+                write!(f, "the queue pair does not allow this in the state {state:?}")
+            }
             ChangeError::Parameter(name) => write!(f, "the parameter {name} is out of range"),
         }
     }
@@ -171,156 +175,156 @@ impl fmt::Display for ChangeError {
 
 impl core::error::Error for ChangeError {}
 
-/// Remote memory.
+/// The address of remote memory and the key that grants access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteAddress {
-    /// The first byte.
+    /// The address of the first byte.
     pub address: u64,
-    /// The key.
+    /// The R_Key.
     pub r_key: u32,
 }
 
-/// What a work request asks for.
+/// The operation of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// SEND (RC, UC), possibly with immediate data or (RC) an invalidation.
     Send {
-        /// What comes with it.
+        /// Immediate data, or the key to invalidate.
         tail: Tail,
     },
     /// RDMA WRITE (RC, UC).
     Write {
-        /// Where to.
+        /// The memory to write.
         remote: RemoteAddress,
-        /// Immediate data: then a receive of the peer is consumed.
+        /// Immediate data, which consumes a receive of the peer.
         immediate: Option<u32>,
     },
     /// RDMA READ (RC).
     Read {
-        /// Where from.
+        /// The memory to read.
         remote: RemoteAddress,
     },
     /// Sets a word of 8 bytes to `swap` if it equals `compare` (RC).
     CompareSwap {
         /// The word.
         remote: RemoteAddress,
-        /// What it has to be.
+        /// The value with which the word is compared.
         compare: u64,
-        /// What it becomes.
+        /// The new value of the word.
         swap: u64,
     },
     /// Adds to a word of 8 bytes (RC).
     FetchAdd {
         /// The word.
         remote: RemoteAddress,
-        /// How much.
+        /// The number to add.
         add: u64,
     },
     /// SEND of one packet (UD).
     Datagram {
-        /// The queue pair that it is sent to.
+        /// The queue pair to which the datagram goes.
         to: Peer,
-        /// Its secret.
+        /// The Q_Key of that queue pair.
         q_key: u32,
         /// Immediate data.
         immediate: Option<u32>,
     },
 }
 
-/// One operation to be carried out.
+/// An operation to be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkRequest {
     /// The caller's own number, returned in the completion.
     pub id: u64,
-    /// What.
+    /// The operation.
     pub work: Work,
-    /// The local bytes; for an atomic the 8 bytes that take the old value, or none.
+    /// The local bytes; for an atomic the 8 bytes that receive the old value, or none.
     pub local: ScatterList,
-    /// If false, success makes no completion; failure always does.
+    /// If false, success produces no completion; failure always does.
     pub signaled: bool,
-    /// The peer's completion is to raise an event.
+    /// True if the peer's completion should raise an event.
     pub solicited: bool,
-    /// It begins only when every earlier READ and atomic has completed.
+    /// True if the operation begins only when every earlier READ and atomic has completed.
     pub fence: bool,
 }
 
-/// A buffer for one incoming message. That of a UD queue pair begins with 40 bytes for the IP
+/// A buffer for one incoming message. The buffer of a UD queue pair begins with 40 bytes for the IP
 /// header.
 pub type ReceiveRequest = fairway_device::ReceiveRequest<ScatterList>;
 
-/// Why a request was not taken. Nothing has happened.
+/// Why a request was not accepted. Nothing has been posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
     /// No such queue pair or receive queue.
     Missing,
-    /// Not in this state, or the receive queue is another's.
+    /// The state does not allow it, or the queue pair uses a shared receive queue.
     State,
-    /// The queue is as deep as it was made, or `Limits::sends` or `receives` are posted.
+    /// The queue has reached its depth, or `Limits::sends` or `receives` are posted.
     Full,
     /// The completion queue could not hold the completion: poll it first. (A
-    /// [`RoceDevice`](super::RoceDevice) never says so: see [`Event::Overrun`].)
+    /// [`RoceDevice`](super::RoceDevice) never returns this error: see [`Event::Overrun`].)
     CompletionQueueFull,
-    /// This service has no such operation.
+    /// The queue pair's service does not have this operation.
     Operation,
     /// The message is longer than 2^22 packets, or 2^31 bytes; a datagram is longer than a packet;
-    /// or what takes the old value of an atomic has not 8 bytes.
+    /// or the buffer for the old value of an atomic does not have 8 bytes.
     Length,
 }
 
-/// A packet that arrived, decoded, its ICRC verified.
+/// A packet that arrived, decoded and with a verified ICRC.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// The network address it is from: the caller's own number for it.
+    /// The network address of its sender, as the caller's own number for it.
     pub source: u64,
     /// The packet.
     pub packet: Packet,
-    /// Bytes of payload behind its headers.
+    /// Number of payload bytes behind the headers.
     pub payload: u32,
-    /// Its congestion mark.
+    /// The ECN bits of the IP header.
     pub ecn: Ecn,
 }
 
-/// What is to become of a packet that arrived.
+/// What the caller has to do with a packet that arrived.
 pub type Verdict = fairway_device::Verdict<Placement, OwnVerdict, DropReason>;
 
-/// Where the payload of a packet belongs.
+/// The memory into which the payload of a packet belongs.
 pub type Placement = fairway_device::Placement<Target, PlacementToken>;
 
-/// A word that a peer changes.
+/// An atomic operation of a peer that the caller has to execute.
 pub type AtomicExecution = fairway_device::AtomicExecution<PlacementToken>;
 
-/// What is to become of a packet whose payload has no place in memory.
+/// What the caller has to do with a packet whose payload is not placed in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnVerdict {
-    /// Put `value`, in the machine's byte order, there, then call
+    /// Write `value`, in the machine's byte order, to `target`, then call
     /// [`RoceDevice::handle_placed`](super::RoceDevice::handle_placed).
     Store {
-        /// Where: 8 bytes.
+        /// The 8 bytes to write.
         target: ScatterList,
-        /// What.
+        /// The value to write.
         value: u64,
-        /// What to hand over afterwards.
+        /// The token for [`RoceDevice::handle_placed`](super::RoceDevice::handle_placed).
         token: PlacementToken,
     },
-    /// It came too early, and where its payload belongs is not known yet. Keep it, payload and all,
-    /// at this place, one of [`Limits::buffered`](super::Limits), until
-    /// [`RoceDevice::poll_replay`](super::RoceDevice::poll_replay) names the place.
+    /// The packet is early, and the place of its payload is not known yet. Keep the packet with its
+    /// payload in this place, one of [`Limits::buffered`](super::Limits), until
+    /// [`RoceDevice::poll_replay`](super::RoceDevice::poll_replay) returns the place.
     Buffer {
-        /// The place. What was buffered there before is no longer wanted.
+        /// The place. A packet that was buffered there before is no longer needed.
         place: u32,
     },
 }
 
-/// The bytes that a payload belongs to. Placements of one queue pair have to become visible in the
-/// order they were named, unless they are `relaxed`; where those overlap, the later one's bytes
-/// have to stay.
+/// The bytes into which a payload belongs. Placements of one queue pair have to become visible in
+/// the order in which they were returned, unless they are `relaxed`; where they overlap, the bytes
+/// of the later one must remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Where the payload goes.
+    /// The memory for the payload.
     pub bytes: ScatterList,
-    /// For a datagram, the 40 bytes that take its IP header (an IPv4 header in the last 20).
+    /// For a datagram, the 40 bytes that receive its IP header (an IPv4 header in the last 20).
     pub header: ScatterList,
-    /// It may become visible before what was named before it
+    /// True if the payload may become visible before those of earlier placements
     /// ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)).
     pub relaxed: bool,
 }
@@ -331,7 +335,7 @@ impl Ranges for Target {
     }
 }
 
-/// Names a placement under way.
+/// The token of a placement that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementToken {
     pub(crate) queue_pair: Qpn,
@@ -340,20 +344,20 @@ pub struct PlacementToken {
 }
 
 impl PlacementToken {
-    /// The queue pair here.
+    /// The local queue pair of the placement.
     pub const fn queue_pair(&self) -> Qpn {
         self.queue_pair
     }
 }
 
-/// The record that a placement is part of.
+/// The record to which a placement belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenSubject {
     /// A packet of a request.
     Request(Index<Pending>),
-    /// A word changed here, by the request of this packet.
+    /// The word that the request of this packet changes.
     Atomic(Index<Pending>),
-    /// An answer to this READ or atomic of ours.
+    /// An answer to this READ or atomic of the local side.
     Answer(Index<Send>),
 }
 
@@ -361,47 +365,47 @@ pub(crate) enum TokenSubject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropReason {
-    /// No such queue pair, or not in a state to receive.
+    /// There is no such queue pair, or its state does not allow it to receive.
     NoQueuePair,
-    /// It is not from the peer.
+    /// The packet is not from the queue pair's peer.
     Stranger,
-    /// Another partition.
+    /// The packet belongs to another partition.
     PartitionKey,
-    /// Another Q_Key.
+    /// The datagram has another Q_Key than the queue pair.
     QueueKey,
-    /// The service has no such packet, or its length contradicts it.
+    /// The queue pair's service has no such packet, or the packet's length is wrong for its kind.
     Malformed,
-    /// It had arrived before, and needs no answer.
+    /// The packet had arrived before, and requires no answer.
     Duplicate,
-    /// One before it is missing.
+    /// An earlier packet is missing.
     Gap,
     /// No receive is posted.
     NotReady,
-    /// `Limits::pending` packets wait to be placed.
+    /// `Limits::pending` packets are waiting to be placed.
     PendingPool,
-    /// It was refused, and the peer is told.
+    /// The request was refused, and the peer is sent the reason.
     Refused,
-    /// It answers what was never asked, or no longer matters.
+    /// The packet answers a request that was never sent or has been answered already.
     BadAnswer,
-    /// An unreliable message was broken off.
+    /// An unreliable message was broken off, because one of its packets was lost.
     Broken,
 }
 
 impl DropReason {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = 12;
 }
 
 /// A packet to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The queue pair here.
+    /// The local queue pair.
     pub queue_pair: Qpn,
-    /// The network address it is for: the caller's own number for it.
+    /// The receiver's network address, as the caller's own number for it.
     pub to: u64,
-    /// What it says.
+    /// The packet without its payload.
     pub packet: Packet,
-    /// The payload behind its headers.
+    /// The local bytes of the payload.
     pub gather: ScatterList,
 }
 
@@ -409,15 +413,15 @@ pub struct Transmit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// Done, and in place.
+    /// The operation succeeded, and its data has been placed.
     Success,
     /// The message does not fit into the receive.
     LocalLength,
     /// A local range is not registered, or not in this protection domain.
     LocalProtection,
-    /// The queue pair went to the error state first.
+    /// The queue pair entered the error state before the operation was executed.
     Flushed,
-    /// The peer's answer makes no sense.
+    /// The peer's answer is invalid.
     BadResponse,
     /// The peer found the request invalid.
     RemoteInvalidRequest,
@@ -425,56 +429,56 @@ pub enum Status {
     RemoteAccess,
     /// The peer failed.
     RemoteOperation,
-    /// No answer, in spite of all retries.
+    /// The peer did not answer, in spite of all retries.
     RetryExceeded,
     /// The peer posted no receive, in spite of all retries.
     RnrRetryExceeded,
 }
 
-/// What kind of operation completed.
+/// The kind of operation that completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompletionKind {
-    /// A SEND of ours, over whatever service.
+    /// A SEND of the local side, over any service.
     Send,
-    /// A WRITE of ours.
+    /// A WRITE of the local side.
     Write,
-    /// A READ of ours.
+    /// A READ of the local side.
     Read,
-    /// A compare-and-swap of ours.
+    /// A compare-and-swap of the local side.
     CompareSwap,
-    /// A fetch-and-add of ours.
+    /// A fetch-and-add of the local side.
     FetchAdd,
-    /// A receive took a SEND.
+    /// A receive that a SEND consumed.
     Receive,
-    /// A receive was consumed by a WRITE with immediate.
+    /// A receive that a WRITE with immediate data consumed.
     ReceiveWrite,
 }
 
-/// One operation has ended.
+/// The end of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The number given with the request.
+    /// The number that the caller gave to the request.
     pub id: u64,
-    /// Our queue pair.
+    /// The local queue pair.
     pub queue_pair: Qpn,
-    /// How it ended.
+    /// The outcome of the operation.
     pub status: Status,
-    /// What it was.
+    /// The kind of operation.
     pub kind: CompletionKind,
-    /// Bytes moved; with those of the IP header in a UD receive.
+    /// Number of bytes transferred, including those of the IP header in a UD receive.
     pub bytes: u32,
-    /// Immediate data or the key to be invalidated (receives only).
+    /// Immediate data or the key to invalidate (receives only).
     pub tail: Tail,
     /// The old value of the word (atomics only).
     pub value: u64,
-    /// The queue pair that sent it (receives only).
+    /// The queue pair that sent the message (receives only).
     pub from: Peer,
-    /// The sender asks for an event (receives only).
+    /// True if the sender requested an event (receives only).
     pub solicited: bool,
 }
 
 impl Completion {
-    /// What a place for completions holds before there is one.
+    /// The initial content of an entry for completions.
     pub const EMPTY: Completion = Completion {
         id: 0,
         queue_pair: Qpn::new(0),
@@ -488,80 +492,82 @@ impl Completion {
     };
 }
 
-/// Something happened that no operation asked for.
+/// Something that happened outside of any operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The first packet of the peer came before the queue pair was ready to send.
+    /// The first packet of the peer arrived before the queue pair was ready to send.
     Established {
         /// The queue pair.
         queue_pair: Qpn,
     },
-    /// The queue pair went to the error state, or to that of its send queue.
+    /// The queue pair entered the error state, or the send queue error state.
     Fault {
         /// The queue pair.
         queue_pair: Qpn,
-        /// Why.
+        /// The reason.
         status: Status,
     },
-    /// Nothing that was begun before [`Change::Drain`] is under way any more.
+    /// All sends that had begun before [`Change::Drain`] have completed.
     Drained {
         /// The queue pair.
         queue_pair: Qpn,
     },
     /// No operation refers to the deregistered memory any more.
     SegmentReleased {
-        /// Which.
+        /// The deregistered region.
         segment: SegmentId,
     },
-    /// A completion found its queue full, and was lost, as are all after it. The queue pairs that
-    /// use the queue go to the error state.
+    /// A completion found its queue full and was lost, and so are all later ones. The queue pairs
+    /// that use the queue enter the error state.
     Overrun {
         /// The completion queue.
         queue: CompletionQueueId,
     },
-    /// Fewer receives than the limit are left in a shared queue. The limit is none any more.
+    /// A shared queue holds fewer receives than its limit. The limit has been removed.
     ReceiveLimit {
         /// The receive queue.
         queue: ReceiveQueueId,
     },
-    /// A queue pair with a shared receive queue went to the error state: it takes no more receives
-    /// from it, and those it had taken have completed ("last WQE reached").
+    /// A queue pair with a shared receive queue entered the error state. It takes no more receives
+    /// from the queue, and those it had taken have completed ("last WQE reached").
     LastReceive {
         /// The queue pair.
         queue_pair: Qpn,
     },
 }
 
-/// Counts since the host was made; after `ethtool`'s and soft-RoCE's names where they have any.
+/// Counts since the device was created, named after those of `ethtool` and soft-RoCE where they
+/// exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets handed out to be sent.
+    /// Packets returned by [`RoceDevice::poll_transmit`](super::RoceDevice::poll_transmit) or
+    /// [`RoceDevice::poll_answer`](super::RoceDevice::poll_answer).
     pub sent_packets: u64,
-    /// Of those, requests sent again.
+    /// Requests retransmitted, which `sent_packets` includes.
     pub resent_packets: u64,
-    /// Packets handed in.
+    /// Packets passed to [`RoceDevice::handle_packet`](super::RoceDevice::handle_packet).
     pub received_packets: u64,
-    /// Requests that had come before.
+    /// Requests that had arrived before.
     pub duplicate_requests: u64,
-    /// Requests that came too early.
+    /// Requests that arrived early, behind a missing packet.
     pub out_of_sequence: u64,
-    /// Requests that came too early and were placed all the same
+    /// Requests that arrived early and were placed nevertheless
     /// ([`OutOfOrder`](super::OutOfOrder)).
     pub placed_early: u64,
-    /// Requests that came too early and were buffered ([`OwnVerdict::Buffer`]).
+    /// Requests that arrived early and were buffered ([`OwnVerdict::Buffer`]).
     pub kept_early: u64,
     /// Refusals sent because no receive was posted.
     pub rnr_naks_sent: u64,
-    /// Refusals received for that reason.
+    /// Refusals received because the peer had posted no receive.
     pub rnr_naks_received: u64,
     /// NAKs "PSN sequence error" received.
     pub sequence_naks_received: u64,
     /// Lost answers that a later answer revealed.
     pub implied_naks: u64,
-    /// Time-outs.
+    /// Expirations of the acknowledgement timer.
     pub timeouts: u64,
-    /// Packets sent again long before a time-out, because nothing was heard for a few round trips
-    /// ([`OutOfOrder`](super::OutOfOrder)).
+    /// Packets retransmitted long before a time-out, because nothing had arrived for a few round
+    /// trips ([`OutOfOrder`](super::OutOfOrder)).
     pub probes: u64,
     /// Acknowledgements sent.
     pub acks_sent: u64,

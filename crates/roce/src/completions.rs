@@ -1,6 +1,6 @@
-//! Completion queues of verbs: they hold as many completions as they were made for, and one more is
-//! an overrun. Nothing is reserved: a program may post many operations that make no completion and
-//! have a short queue.
+//! Completion queues with the rules of verbs: a queue holds a fixed number of completions, and one
+//! more is an overrun. No entry is reserved when an operation is posted, because a program may post
+//! many operations that produce no completion and have a short queue.
 
 use super::api::{Completion, Status};
 use alloc::collections::VecDeque;
@@ -11,17 +11,17 @@ pub(crate) struct Completions {
     entries: VecDeque<Completion>,
     depth: u32,
     armed: Option<Awaited>,
-    /// The first so many entries were in the queue at its last notification.
+    /// Number of entries that were in the queue at its last notification; they are the first ones.
     announced: usize,
-    /// One was lost. No more are taken.
+    /// True if a completion was lost. No more are accepted.
     overrun: bool,
 }
 
-/// What a thread that armed a queue waits for.
+/// The completions for which a thread that armed a queue waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Any,
-    /// A completion that its sender marked, or one of an error.
+    /// A completion that its sender marked as solicited, or one with an error.
     Solicited,
 }
 
@@ -32,15 +32,15 @@ impl Awaited {
     }
 }
 
-/// What became of a completion.
+/// The result of adding a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     Quietly,
-    /// A thread has waited for it. The queue is not armed any more.
+    /// A thread was waiting for the completion. The queue is no longer armed.
     Awaited,
-    /// It found no room, the first to do so.
+    /// The queue was full, and this is the first completion to be lost.
     Overrun,
-    /// It went the way of the first that found no room.
+    /// The queue has overrun before, so this completion is lost as well.
     Lost,
 }
 
@@ -54,7 +54,7 @@ impl Completions {
         self.depth
     }
 
-    /// False if more wait in it than that.
+    /// Changes the depth. Returns false if more completions than that wait in the queue.
     pub(crate) fn resize(&mut self, depth: u32) -> bool {
         let count = self.entries.len();
         if count > depth as usize {
@@ -65,10 +65,11 @@ impl Completions {
         true
     }
 
-    /// Asks to be notified of the next completion of this kind. True if one waits already that came
-    /// after the last notification: the next one is due at once, and the queue is not armed.
+    /// Requests a notification of the next completion of this kind. Returns true if one that came
+    /// after the last notification is already waiting: the notification is due at once, and the
+    /// queue is not armed.
     pub(crate) fn arm(&mut self, awaited: Awaited) -> bool {
-        // A request for any completion is not narrowed by a later one.
+        // A later request does not narrow an earlier one for any completion.
         let awaited = if self.armed == Some(Awaited::Any) { Awaited::Any } else { awaited };
         let mut unannounced = self.entries.iter().skip(self.announced);
         let waits = unannounced.any(|completion| awaited.includes(completion));
@@ -108,7 +109,7 @@ impl Completions {
         self.entries.retain(|completion| completion.queue_pair != queue_pair);
     }
 
-    /// There are some of this queue pair.
+    /// True if the queue contains completions of this queue pair.
     pub(crate) fn holds(&self, queue_pair: Qpn) -> bool {
         self.entries.iter().any(|completion| completion.queue_pair == queue_pair)
     }

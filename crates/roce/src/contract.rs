@@ -1,4 +1,4 @@
-//! [`RoceDevice`] as a [`Device`].
+//! Implements [`Device`] for [`RoceDevice`].
 
 use crate::api::{
     AtomicExecution, Completion, DropReason, Event, OwnVerdict, PlacementToken, Received, Target,

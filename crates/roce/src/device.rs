@@ -1,5 +1,5 @@
-//! [`RoceDevice`]: all queue pairs of a node, and what is called from outside. What is made,
-//! changed and removed is in `objects`.
+//! [`RoceDevice`]: all queue pairs of a node, and the methods that callers use. The methods that
+//! create, change and remove objects are in `objects`.
 
 mod objects;
 
@@ -25,7 +25,7 @@ use fairway_device::random::Random;
 use fairway_wire::roce::{Operation, Service, Tail};
 use fairway_wire::{Ecn, Instant, Qpn};
 
-/// The largest message, in packets and in bytes.
+/// Length of the largest message, in packets and in bytes.
 const PACKETS_MAX: u32 = 1 << 22;
 const LENGTH_MAX: u32 = 1 << 31;
 
@@ -33,25 +33,25 @@ const LENGTH_MAX: u32 = 1 << 31;
 #[derive(Debug)]
 pub struct RoceDevice {
     shared: Shared,
-    /// Grows to `Limits::queue_pairs`.
+    /// The queue pairs by place; grows to `Limits::queue_pairs`.
     pairs: Vec<Option<Box<QueuePair>>>,
-    /// Uses of each place so far.
+    /// How often each place has been used.
     uses: Vec<u32>,
-    /// Places of those that were removed, in that order.
+    /// Places of removed queue pairs, in the order of removal.
     vacant: VecDeque<u32>,
-    /// Bits of a queue pair's number that are its place in the table; those above count its uses,
-    /// so that a late packet to an earlier one is recognised.
+    /// Low bits of a queue pair's number that are its place in the table. The bits above count the
+    /// uses of the place, so that a late packet to an earlier queue pair is recognised.
     index_bits: u32,
     limits: Limits,
     random: Random,
-    /// The queue pair whose turn it is to send, and how many bytes of it are left.
+    /// The queue pair that sends now, and how many bytes it may still send before the next one.
     turn: Option<u32>,
     turn_left: u32,
 }
 
 impl RoceDevice {
-    /// A host with nothing in it. Shared memory is taken here, that of a queue pair when it is
-    /// made.
+    /// Creates a device without objects. Shared memory is allocated here, and that of a queue pair
+    /// when it is created.
     ///
     /// # Panics
     ///
@@ -82,7 +82,7 @@ impl RoceDevice {
         }
     }
 
-    /// Injects a bug, in builds that can have one.
+    /// Injects a bug, in builds that support it.
     pub fn inject(&mut self, bug: InjectedBug) {
         self.shared.bug = Some(bug);
     }
@@ -176,7 +176,7 @@ impl RoceDevice {
 
     // ---- inputs ----
 
-    /// A packet has arrived. Its ICRC is right.
+    /// Handles a packet that has arrived. The caller has verified its ICRC.
     pub fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
         self.shared.counters.received_packets += 1;
         let packet = &received.packet;
@@ -223,11 +223,12 @@ impl RoceDevice {
         }
     }
 
-    /// A payload or value is where [`Verdict`] said, or a word was changed as [`AtomicExecution`]
-    /// said and was `old` before; otherwise pass 0.
+    /// Reports that a payload or value has been placed as [`Verdict`] required, or that a word has
+    /// been changed as [`AtomicExecution`] required. `old` is the word's value before the change,
+    /// otherwise 0.
     ///
-    /// A caller that places late must drop placements of a queue pair that has gone to error or
-    /// reset meanwhile: their memory may have a new use.
+    /// A caller that defers placements must drop those of a queue pair that has entered the error
+    /// or reset state meanwhile: their memory may have been reused.
     pub fn handle_placed(&mut self, _now: Instant, token: PlacementToken, old: u64) {
         let Some((shared, pair)) = self.pair(token.queue_pair) else { return };
         if pair.life != token.life {
@@ -241,7 +242,7 @@ impl RoceDevice {
         self.settle_overruns();
     }
 
-    /// Time has passed.
+    /// Handles all timers that have expired.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(index) = self.shared.deadlines.pop_due(now) {
             if let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) {
@@ -253,7 +254,7 @@ impl RoceDevice {
 
     // ---- outputs ----
 
-    /// The next packet to be sent. One queue pair keeps the turn for `Profile::turn_bytes`.
+    /// The next packet to send. One queue pair sends `Profile::turn_bytes` before the next.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.finish_unreliable();
         loop {
@@ -283,10 +284,10 @@ impl RoceDevice {
         }
     }
 
-    /// The next packet of the answers to READs that have to be sent before `received` is handed in,
-    /// because `received` would change what they read. Call it until it returns `None`, then call
-    /// [`Self::handle_packet`]. A caller that has no room to send drops `received` instead; the
-    /// peer retransmits it.
+    /// The next packet of the answers to READs that have to be sent before `received` is handled,
+    /// because `received` would change the memory that they read. Call it until it returns `None`,
+    /// then call [`Self::handle_packet`]. A caller that has no room to send drops `received`
+    /// instead; the peer retransmits it.
     pub fn poll_answer(&mut self, received: &Received) -> Option<Transmit> {
         let (shared, pair) = self.pair(received.packet.bth.destination)?;
         let answer = pair.answer_before(shared, received)?;
@@ -294,8 +295,8 @@ impl RoceDevice {
         Some(answer)
     }
 
-    /// The next word that a peer changes. To be asked until it says `None` after every
-    /// [`Self::handle_packet`] and [`Self::handle_placed`].
+    /// The next atomic operation of a peer to be executed. Call it until it returns `None` after
+    /// every [`Self::handle_packet`] and [`Self::handle_placed`].
     pub fn poll_execution(&mut self) -> Option<AtomicExecution> {
         while let Some(index) = self.shared.executing.pop() {
             let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
@@ -309,9 +310,9 @@ impl RoceDevice {
         None
     }
 
-    /// The place of a buffered packet ([`OwnVerdict::Buffer`](super::OwnVerdict::Buffer)) whose
-    /// turn has come. It is to be handed in once more, before anything else is. To be asked until
-    /// it says `None` after every [`Self::handle_packet`].
+    /// The place of a buffered packet ([`OwnVerdict::Buffer`](super::OwnVerdict::Buffer)) that is
+    /// next in sequence. The caller passes the packet to [`Self::handle_packet`] again, before any
+    /// other. Call it until it returns `None` after every [`Self::handle_packet`].
     pub fn poll_replay(&mut self) -> Option<u32> {
         while let Some(index) = self.shared.recalling.pop() {
             let Some(pair) = self.pairs.get_mut(index as usize).and_then(Option::as_mut) else {
@@ -319,7 +320,7 @@ impl RoceDevice {
             };
             pair.in_recalling = false;
             if let Some(place) = pair.next_recall(&mut self.shared) {
-                // It is counted when it is handed in again.
+                // The packet is counted when the caller passes it in again.
                 self.shared.counters.received_packets -= 1;
                 return Some(place);
             }
@@ -333,8 +334,8 @@ impl RoceDevice {
         self.shared.queues.get_mut(queue.index())?.as_mut()?.pop()
     }
 
-    /// The unreliable packet that was polled last, if there is one, has been gathered, and has
-    /// left.
+    /// Completes the unreliable packet that was polled last, if there is one: its payload has been
+    /// gathered and sent.
     #[inline]
     fn finish_unreliable(&mut self) {
         if let Some(index) = self.shared.leaving.take() {
@@ -350,7 +351,7 @@ impl RoceDevice {
         self.settle_overruns();
     }
 
-    /// Completions of a queue pair wait to be polled. False once it is destroyed.
+    /// True if completions of a queue pair wait to be polled. False once it is destroyed.
     pub fn has_completions(&self, number: Qpn) -> bool {
         let pair = self.pairs.get(self.index_of(number)).and_then(|pair| pair.as_deref());
         let Some(pair) = pair.filter(|pair| pair.number == number) else { return false };
@@ -360,7 +361,8 @@ impl RoceDevice {
         })
     }
 
-    /// The next completion queue that was armed and got what was waited for. It no longer is.
+    /// The next completion queue that was armed and received a completion that was awaited. It is
+    /// no longer armed.
     pub fn poll_notification(&mut self) -> Option<CompletionQueueId> {
         self.shared.notifications.pop_front()
     }
@@ -370,14 +372,14 @@ impl RoceDevice {
         self.shared.events.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    /// The latest time for the next call of [`Self::handle_timeout`]; an earlier call is allowed.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.shared.deadlines.earliest()
     }
 
     // ---- getters ----
 
-    /// What was done so far.
+    /// Counts since the device was created.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
@@ -387,25 +389,25 @@ impl RoceDevice {
         self.shared.armed > 0
     }
 
-    /// Where in its life a queue pair is.
+    /// The state of a queue pair.
     pub fn state(&self, number: Qpn) -> Option<QueuePairState> {
         let pair = self.pairs.get(self.index_of(number))?.as_ref()?;
         (pair.number == number).then_some(pair.state)
     }
 
-    /// The rate a queue pair sends at, in bits per second; `None` if it is not controlled.
+    /// The rate at which a queue pair sends, in bits per second; `None` if it has no rate control.
     pub fn rate(&mut self, now: Instant, number: Qpn) -> Option<u64> {
         let (_, pair) = self.pair(number)?;
         Some(pair.requester.rate.as_mut()?.rate(now))
     }
 
-    /// Sends, receives and accepted packets that are not finished: their records in use.
+    /// Records in use for unfinished sends, receives and accepted packets.
     pub fn in_use(&self) -> [u32; 3] {
         let shared = &self.shared;
         [shared.sends.in_use(), shared.receives.in_use(), shared.pending.in_use()]
     }
 
-    /// Packets that the caller keeps ([`OwnVerdict::Buffer`](super::OwnVerdict::Buffer)).
+    /// Number of packets that the caller keeps ([`OwnVerdict::Buffer`](super::OwnVerdict::Buffer)).
     pub fn buffered(&self) -> u32 {
         self.shared.buffered.in_use()
     }
@@ -418,12 +420,12 @@ impl RoceDevice {
         (pair.number == number).then_some((&mut self.shared, pair))
     }
 
-    /// Where the queue pair of this number is, if there is one.
+    /// The place of the queue pair with this number, if there is one.
     fn index_of(&self, number: Qpn) -> usize {
         (number.value() & ((1 << self.index_bits) - 1)) as usize
     }
 
-    /// Ends the queue pairs whose completion queue has lost something.
+    /// Moves the queue pairs of an overrun completion queue to the error state.
     pub(super) fn settle_overruns(&mut self) {
         while let Some(queue) = self.shared.overruns.pop() {
             for pair in self.pairs.iter_mut().flatten() {
@@ -461,7 +463,7 @@ impl RoceDevice {
 }
 
 impl QueuePair {
-    /// The next packet of responder or requester, in turns.
+    /// The next packet of responder or requester, alternately.
     fn next(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         self.request_turn = !self.request_turn;
         match self.request_turn {
@@ -471,7 +473,7 @@ impl QueuePair {
     }
 }
 
-/// Length of a message and the packets it takes, if it may be posted.
+/// Length of a message and number of its packets, if it may be posted.
 fn measure(pair: &QueuePair, request: &WorkRequest) -> Result<(u32, u32), PostError> {
     let length = request.local.length();
     let offered = match (pair.transport, &request.work) {
@@ -496,8 +498,8 @@ fn measure(pair: &QueuePair, request: &WorkRequest) -> Result<(u32, u32), PostEr
     Ok((length, packets))
 }
 
-/// The service of a packet of a connection; `None` for a congestion notification, which either may
-/// get.
+/// The service of a connection's packet; `None` for a congestion notification, which both services
+/// receive.
 fn service(operation: &Operation) -> Option<Service> {
     match operation {
         Operation::Send { service, .. } | Operation::Write { service, .. } => Some(*service),
@@ -506,7 +508,7 @@ fn service(operation: &Operation) -> Option<Service> {
     }
 }
 
-/// Same partition, and at least one of the two a full member (10.9.3).
+/// True if both keys belong to the same partition, and at least one is a full member (10.9.3).
 fn partition_matches(ours: u16, theirs: u16) -> bool {
     const FULL: u16 = 1 << 15;
     (ours ^ theirs) & !FULL == 0 && (ours | theirs) & FULL != 0

@@ -1,23 +1,22 @@
-//! Bugs that are injected on purpose, so that the tests of memory order can show that they would
-//! find them.
+//! Injected bugs, with which the tests of memory order prove that they would find real ones.
 
 /// An injected bug. Only builds with the feature `injected-bugs` ever act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedBug {
-    /// Send an operation that overlaps a READ before that is answered.
+    /// Sends an operation that overlaps a READ before the READ is answered.
     SendOverRead,
-    /// Make the answer to a READ after later packets were placed where it reads.
+    /// Creates the answer to a READ after later packets were placed into the memory that it reads.
     AnswerLate,
-    /// Place packets before an atomic in front of them is executed.
+    /// Places packets before an earlier atomic has been executed.
     OvertakeAtomic,
-    /// Place packets of later messages as they come.
+    /// Places packets of later messages as they arrive.
     PlaceLaterMessages,
-    /// Place the end of a message as it comes.
+    /// Places the end of a message as it arrives.
     PlaceEndEarly,
 }
 
 impl InjectedBug {
-    /// Every injected bug.
+    /// All injected bugs.
     pub const ALL: [InjectedBug; 5] = [
         InjectedBug::SendOverRead,
         InjectedBug::AnswerLate,

@@ -1,20 +1,21 @@
-//! Every capacity of a [`RoceDevice`](super::RoceDevice), by name; and its timing.
+//! Every capacity of a [`RoceDevice`](super::RoceDevice), by name, and its timing.
 
 use fairway_policy::DcqcnRateParameters;
 use fairway_wire::Duration;
 
-/// READs and atomics that a queue pair can serve or issue at once, at most: as many as soft-RoCE.
+/// Most READs and atomics that a queue pair can serve or issue at once, the same as in soft-RoCE.
 pub const READ_DEPTH_MAX: u8 = 128;
 
-/// How much of everything a [`RoceDevice`](super::RoceDevice) may hold.
+/// Capacities of a [`RoceDevice`](super::RoceDevice).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Queue pairs.
     pub queue_pairs: u32,
-    /// Bits of a queue pair's number that are this host's to give; more than the number of queue
-    /// pairs needs, because the others tell a late packet to an earlier queue pair. At most 24.
+    /// Low bits of a queue pair's number that this device may assign. They must be more than the
+    /// number of queue pairs requires, because the additional bits distinguish a late packet to an
+    /// earlier queue pair. At most 24.
     pub number_bits: u32,
-    /// The other bits: the same in all numbers.
+    /// The remaining bits, which are the same in all numbers.
     pub number_base: u32,
     /// Registered memory regions. At most 2^20.
     pub segments: u32,
@@ -22,18 +23,18 @@ pub struct Limits {
     pub completion_queues: u32,
     /// Entries of all completion queues together.
     pub completions: u32,
-    /// Receive queues, shared ones and those of queue pairs.
+    /// Receive queues, both shared ones and those of queue pairs.
     pub receive_queues: u32,
     /// Posted sends, all queue pairs together.
     pub sends: u32,
     /// Posted receives, all queues together.
     pub receives: u32,
-    /// Packets that were accepted and are not in place yet, all queue pairs together.
+    /// Packets that were accepted and have not been placed yet, all queue pairs together.
     pub pending: u32,
-    /// Packets that the caller can keep until their turn comes
+    /// Early packets that the caller can keep until they are next in sequence
     /// ([`OwnVerdict::Buffer`](super::OwnVerdict)), all queue pairs together; 0 if it keeps none.
     pub buffered: u32,
-    /// READs and atomics a queue pair serves or issues at once: 1 to [`READ_DEPTH_MAX`].
+    /// READs and atomics that a queue pair serves or issues at once: 1 to [`READ_DEPTH_MAX`].
     pub read_depth: u8,
 }
 
@@ -56,25 +57,26 @@ impl Default for Limits {
     }
 }
 
-/// Timing and tolerance, not capacity.
+/// Timing, windows and optional behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Packets a requester sends beyond the last acknowledged one. Less than 2^20.
+    /// Packets that a requester sends beyond the last acknowledged one. Less than 2^20.
     pub window_packets: u32,
-    /// Of these, only as many as losses have left: every loss halves the window, and it grows
-    /// again with acknowledgements. RNICs have nothing of this kind, because their networks lose
-    /// nothing.
+    /// True if losses adapt the window: every loss halves it, and it grows again with
+    /// acknowledgements, up to `window_packets`. RNICs have nothing of this kind, because their
+    /// networks are lossless.
     pub window_adapts: bool,
-    /// It asks for an acknowledgement at the end of a message, and after so many packets.
+    /// A requester requests an acknowledgement at the end of a message, and after this many
+    /// packets.
     pub acknowledge_every: u32,
-    /// A queue pair sends so many bytes before it is the next one's turn.
+    /// Bytes that a queue pair sends before the next one sends.
     pub turn_bytes: u32,
-    /// A congested flow is notified at most this often (DCQCN's CNP interval).
+    /// Shortest time between two notifications of a congested flow (DCQCN's CNP interval).
     pub cnp_interval: Duration,
-    /// What becomes of packets out of order. `None`: they are dropped, and everything behind a
-    /// missing packet is sent again (go-back-N), as RNICs do.
+    /// Handling of packets out of order. `None`: they are dropped, and everything behind a missing
+    /// packet is retransmitted (go-back-N), as RNICs do.
     pub out_of_order: Option<OutOfOrder>,
-    /// The rate control of every queue pair; `None`: they send as fast as they are asked.
+    /// The rate control of every queue pair; `None`: queue pairs send without a rate limit.
     pub dcqcn: Option<DcqcnRateParameters>,
 }
 
@@ -92,24 +94,23 @@ impl Default for Profile {
     }
 }
 
-/// Packets are taken in any order, and only what is missing is sent again (selective repeat).
+/// Packets are accepted in any order, and only missing ones are retransmitted (selective repeat).
 ///
-/// Those of the WRITE that is being received are put where they belong at once, but for its end;
-/// others the caller keeps ([`OwnVerdict::Buffer`](super::OwnVerdict)) until their turn comes.
-/// Nothing on the wire differs; a peer without the option is noticed by what it asks for, and gets
-/// everything behind a missing packet again.
+/// Packets of the WRITE that is being received, except its last, are placed at once at their final
+/// address; the caller keeps others ([`OwnVerdict::Buffer`](super::OwnVerdict)) until they are next
+/// in sequence. The packets on the wire are the same; a peer without the option is recognised by
+/// its refusals, and is sent everything behind a missing packet again.
 ///
 /// Where memory may change in any order ([`Rights::RELAXED`](fairway_device::Rights::RELAXED)), the
-/// packets of every WRITE whose first packet has come are put where they belong at once, as ORNIC
-/// does. What it brings may then be seen before what earlier operations bring; where WRITEs to one
-/// region overlap, the later one's bytes remain. Completions, acknowledgements and atomics keep
-/// their order always.
+/// packets of every WRITE whose first packet has arrived are placed at once, as in ORNIC. Their
+/// data may then be visible before that of earlier operations; where WRITEs to one region overlap,
+/// the later one's bytes remain. Completions, acknowledgements and atomics always keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder {
-    /// How many packets too early one may come: a power of two, at most 65,536. Each takes 4 bytes
-    /// of every queue pair.
+    /// Largest number of packets by which a packet may be early: a power of two, at most 65,536.
+    /// Each takes 4 bytes of every queue pair.
     pub window: u32,
-    /// A packet is missing when one so many packets later has come.
+    /// A packet counts as missing when a packet this many PSNs later has arrived.
     pub tolerance: u32,
 }
 

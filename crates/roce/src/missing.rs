@@ -1,5 +1,5 @@
-//! Memory that its owner has taken away without deregistering it: what the caller could not place,
-//! change or gather ends in an error, here and at the peer.
+//! Handles memory that its owner has taken away without deregistering it: an operation that the
+//! caller could not place, execute or gather ends in an error, here and at the peer.
 
 use super::api::{CompletionKind, PlacementToken, Status, TokenSubject, Transmit, Transport};
 use super::device::RoceDevice;
@@ -13,10 +13,10 @@ use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation};
 
 impl RoceDevice {
-    /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written.
-    /// Of a connection the peer's operation ends as one outside a region does, and a receive whose
-    /// memory is missing completes with [`Status::LocalProtection`]; so does an operation of this
-    /// side whose answer could not be placed. Any of the bytes may have been written.
+    /// Reports, instead of [`Self::handle_placed`], that the memory no longer exists or cannot be
+    /// written. On a connection, the peer's operation ends like one outside a region, and a receive
+    /// whose memory is missing completes with [`Status::LocalProtection`]; so does an operation of
+    /// this side whose answer could not be placed. Any of the bytes may have been written.
     pub fn handle_unplaced(&mut self, token: PlacementToken) {
         let Some((shared, pair)) = self.pair(token.queue_pair) else { return };
         if pair.life != token.life {
@@ -30,10 +30,10 @@ impl RoceDevice {
         self.settle_overruns();
     }
 
-    /// The payload of a packet cannot be gathered, because the memory is not there any more; the
-    /// packet was not sent. An operation of this side ends with [`Status::LocalProtection`] when
-    /// those before it are done; a READ of the peer's is refused. Of a packet of an unreliable
-    /// service this is to be called before anything else is polled.
+    /// Reports that the payload of a packet cannot be gathered, because the memory no longer
+    /// exists; the packet was not sent. An operation of this side ends with
+    /// [`Status::LocalProtection`] when earlier ones have completed; a READ of the peer is refused.
+    /// For a packet of an unreliable service, call this before anything else is polled.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
         let Some((shared, pair)) = self.pair(transmit.queue_pair) else { return };
         let psn = transmit.packet.bth.psn;
@@ -54,7 +54,8 @@ impl QueuePair {
         }
     }
 
-    /// The first packet in line went nowhere: its message is refused, and so is what is behind it.
+    /// Ends the message of the first pending packet, whose memory is missing: it is refused, and so
+    /// are the packets behind it.
     pub(crate) fn end_missing(&mut self, shared: &mut Shared, index: Index<Pending>) {
         let pending = shared.pending[index];
         self.responder.pending.unlink(&mut shared.pending, index);
@@ -95,7 +96,7 @@ impl QueuePair {
         self.drop_broken(shared);
     }
 
-    /// What is behind a refused packet is dropped, once nothing is being placed for it.
+    /// Drops the packets behind a refused one, as soon as no placement is under way for them.
     pub(crate) fn drop_broken(&mut self, shared: &mut Shared) {
         while let Some(index) = self.responder.pending.head() {
             let pending = shared.pending[index];
@@ -135,13 +136,14 @@ impl QueuePair {
 
     fn read_ungathered(&mut self, shared: &mut Shared, psn: Psn) {
         self.responder.resources.call_off(psn);
-        // What is behind it may have been refused already.
+        // The packets behind it may have been refused already.
         if self.responder.nak.is_none_or(|(refused, _)| psn.is_before(refused)) {
             self.break_off_after(shared, psn, NakCode::RemoteAccess, Status::Flushed);
         }
     }
 
-    /// The send is the last that may go on. What is before it is sent again, as far as need be.
+    /// Marks the send as the last to be executed. Earlier ones are retransmitted as far as
+    /// necessary.
     fn send_ungathered(&mut self, shared: &mut Shared, psn: Psn) {
         let Some(oldest) = self.requester.oldest else { return };
         let mut first = self.requester.una.minus(shared.sends[oldest].acknowledged);
@@ -158,7 +160,7 @@ impl QueuePair {
         }
     }
 
-    /// The send ends, of which the packet was that was polled last.
+    /// Ends the send of the packet that was polled last.
     fn unreliable_ungathered(&mut self, shared: &mut Shared) {
         if core::mem::take(&mut self.requester.leaving) > 0 {
             self.fail_oldest(shared, Status::LocalProtection);
@@ -181,7 +183,7 @@ impl QueuePair {
         }
     }
 
-    /// True if memory of a send is missing. It fails when it is the oldest.
+    /// True if memory of a send is missing. The send fails as soon as it is the oldest.
     pub(crate) fn is_missing(&mut self, shared: &mut Shared, index: Index<Send>) -> bool {
         let is_missing = self.requester.missing == Some(index);
         if is_missing && self.requester.oldest == Some(index) {

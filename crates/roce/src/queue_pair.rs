@@ -1,4 +1,4 @@
-//! A queue pair, and how it ends.
+//! A queue pair and its end.
 
 use super::api::{
     Change, Event, Peer, PlacementToken, QueuePairConfig, Status, TokenSubject, Transport,
@@ -16,18 +16,18 @@ use fairway_wire::{Psn, Qpn};
 #[derive(Debug)]
 pub(crate) struct QueuePair {
     pub(crate) number: Qpn,
-    /// Its place in the host's table.
+    /// Its place in the device's table.
     pub(crate) index: u32,
     pub(crate) transport: Transport,
     pub(crate) domain: u32,
     pub(crate) send_queue: u32,
     pub(crate) receive_queue: u32,
-    /// Its receive queue, shared or its own.
+    /// The receive queue, shared or the queue pair's own.
     pub(crate) receives: Index<ReceiveQueue>,
     pub(crate) shares_receives: bool,
     pub(crate) send_depth: u32,
     pub(crate) state: QueuePairState,
-    /// Counts errors and resets, so that what was under way before is recognised.
+    /// Counts errors and resets, so that placements begun before one are recognised.
     pub(crate) life: u32,
     pub(crate) rights: Rights,
     pub(crate) p_key: u16,
@@ -38,7 +38,7 @@ pub(crate) struct QueuePair {
     pub(crate) in_ready: bool,
     pub(crate) in_executing: bool,
     pub(crate) in_recalling: bool,
-    /// Responses and requests take turns.
+    /// Whether the requester, and not the responder, is first to send the next packet.
     pub(crate) request_turn: bool,
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
@@ -79,7 +79,7 @@ impl QueuePair {
         }
     }
 
-    /// Does what a legal change to `state` asks for, besides that.
+    /// Carries out a change to `state` that has been checked, except for setting the state.
     pub(crate) fn enter(&mut self, shared: &mut Shared, state: QueuePairState, change: &Change) {
         match *change {
             Change::Reset => self.reset(shared),
@@ -101,7 +101,7 @@ impl QueuePair {
         self.mark_ready(shared);
     }
 
-    /// It may have something to send.
+    /// Marks the queue pair as one that may have something to send.
     pub(crate) fn mark_ready(&mut self, shared: &mut Shared) {
         if !self.in_ready {
             self.in_ready = true;
@@ -113,7 +113,7 @@ impl QueuePair {
         PlacementToken { queue_pair: self.number, life: self.life, subject }
     }
 
-    /// BTH of a packet to the peer.
+    /// The BTH of a packet to the peer.
     pub(crate) fn bth(&self, psn: Psn) -> Bth {
         Bth { destination: self.peer.queue_pair, psn, p_key: self.p_key, ..Bth::default() }
     }
@@ -125,13 +125,13 @@ impl QueuePair {
         }
     }
 
-    /// Something failed that ends the queue pair.
+    /// Reports a failure that ends the queue pair.
     pub(crate) fn fault(&mut self, shared: &mut Shared, status: Status) {
         shared.events.push_back(Event::Fault { queue_pair: self.number, status });
         self.enter_error(shared);
     }
 
-    /// The error state: everything is flushed.
+    /// Enters the error state and flushes everything.
     pub(crate) fn enter_error(&mut self, shared: &mut Shared) {
         let entered = self.state != QueuePairState::Error;
         self.state = QueuePairState::Error;
@@ -151,7 +151,7 @@ impl QueuePair {
         self.stop(shared);
     }
 
-    /// The reset state: everything is forgotten.
+    /// Enters the reset state and discards everything.
     pub(crate) fn reset(&mut self, shared: &mut Shared) {
         self.state = QueuePairState::Reset;
         self.life = self.life.wrapping_add(1);
@@ -174,7 +174,8 @@ impl QueuePair {
         self.stop(shared);
     }
 
-    /// A receive that a message has taken and not finished, in the order they were taken.
+    /// Removes the next receive that a message has taken and not finished, in the order they were
+    /// taken.
     fn unfinished_receive(&mut self, shared: &mut Shared) -> Option<Index<Receive>> {
         while let Some(index) = self.responder.pending.pop_front(&mut shared.pending) {
             let receive = shared.pending[index].receive;

@@ -1,20 +1,20 @@
-//! The memory that READs under way are to read: nothing posted after them may change it before
-//! their answers are here.
+//! Tracks the memory that unanswered READs read: no operation posted after a READ may change it
+//! before the answer has arrived.
 //!
-//! A READ whose answer is lost is executed again. Its bytes would then be those of a later moment,
+//! A READ whose answer is lost is executed again. It would then return the bytes of a later moment,
 //! if a WRITE or atomic that was posted after it had been executed meanwhile. InfiniBand leaves
-//! that to the program, which may fence the later operation (10.8.3.3). Networks of RNICs lose next
-//! to nothing, so programs do not; here packets are lost. So a requester holds an operation back,
-//! and everything behind it, while it overlaps a READ that is not answered: as a fence does, but
+//! this to the program, which may fence the later operation (10.8.3.3). Networks of RNICs lose next
+//! to nothing, so programs do not fence; here packets are lost. A requester therefore withholds an
+//! operation, and everything behind it, while it overlaps an unanswered READ: like a fence, but
 //! only where there is an overlap. Programs that allow any order
-//! ([`Rights::RELAXED`](fairway_device::Rights::RELAXED) of the queue pair) wait for nothing.
+//! ([`Rights::RELAXED`](fairway_device::Rights::RELAXED) of the queue pair) never wait.
 
 use super::api::Work;
 use super::work::Send;
 use alloc::vec::Vec;
 use fairway_device::pool::Index;
 
-/// Remote addresses from `start` up to `end`, which the send of this index reads.
+/// Remote addresses from `start` up to `end`, which the send with this index reads.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     send: Index<Send>,
@@ -22,15 +22,15 @@ struct Range {
     end: u64,
 }
 
-/// What the READs of a queue pair that were sent and are not answered read, in the order they were
-/// sent.
+/// The remote ranges of a queue pair's READs that were sent and are not answered, in the order of
+/// sending.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
     ranges: Vec<Range>,
 }
 
 impl Readings {
-    /// Takes room for `depth` READs.
+    /// Allocates room for `depth` READs.
     pub(crate) fn reserve(&mut self, depth: u8) {
         self.ranges.reserve_exact(usize::from(depth).saturating_sub(self.ranges.len()));
     }
@@ -39,7 +39,7 @@ impl Readings {
         self.ranges.clear();
     }
 
-    /// A send leaves, or the next request of a READ that takes several.
+    /// Records the range of a send that leaves, unless it is a further request of the same READ.
     pub(crate) fn sent(&mut self, index: Index<Send>, send: &Send) {
         let is_known = self.ranges.last().is_some_and(|range| range.send == index);
         if let Work::Read { remote } = send.work
@@ -51,15 +51,15 @@ impl Readings {
         }
     }
 
-    /// The whole answer to a send has come.
+    /// Removes the range of a send that has been answered completely.
     pub(crate) fn answered(&mut self, index: Index<Send>) {
         if self.ranges.first().is_some_and(|range| range.send == index) {
             self.ranges.remove(0);
         }
     }
 
-    /// True if a send changes memory that a READ is to read. Addresses alone count: regions with
-    /// different keys may share memory.
+    /// True if a send changes memory that a READ reads. Only addresses are compared, because
+    /// regions with different keys may share memory.
     pub(crate) fn are_changed_by(&self, send: &Send) -> bool {
         if self.ranges.is_empty() {
             return false;

@@ -1,13 +1,13 @@
-//! Selective repeat, as an option ([`OutOfOrder`](super::OutOfOrder)): only what is missing is sent
-//! again.
+//! Selective repeat, as an option ([`OutOfOrder`](super::OutOfOrder)): only missing packets are
+//! retransmitted.
 //!
-//! RoCE's refusals name the first missing packet, so that alone is repaired. What the peer then
-//! acknowledges ends before the next one that is missing: of what was sent before the repair it is
-//! taken to be lost, and repaired without being asked for (the partial acknowledgements of RFC
-//! 6582). Only the requester can notice that packets at the end of all that was sent are missing,
-//! so it repairs the oldest one, too, when it has heard nothing for a few round trips (as RFC 8985
-//! probes for lost tails), twice as late each time. The agreed time-out stays the judge of whether
-//! the peer lives.
+//! A refusal in RoCE contains the first missing packet, so only that packet is retransmitted
+//! ("repaired"). If the following acknowledgement stops at another packet that was sent before the
+//! repair, that packet is taken as lost and repaired without a refusal (the partial
+//! acknowledgements of RFC 6582). Only the requester can detect the loss of the last packets that
+//! were sent. It therefore also repairs the oldest packet when nothing has arrived for a few round
+//! trips (like the tail loss probes of RFC 8985), with an interval that doubles each time. Only the
+//! configured time-out decides whether the peer is alive.
 
 use super::api::Transmit;
 use super::queue_pair::QueuePair;
@@ -17,37 +17,38 @@ use super::state::QueuePairState;
 use fairway_wire::roce::{Bth, Packet};
 use fairway_wire::{Duration, Instant, Psn};
 
-/// So many repairs of packets each directly behind the one before look like a peer that drops what
-/// comes early: everything is sent again.
+/// After this many repairs in a row, each of the packet directly behind the one before, the peer is
+/// assumed to drop early packets, and everything is retransmitted.
 const NEIGHBOURS_MAX: u8 = 3;
 
-/// The earliest that silence is a reason to repair.
+/// Shortest silence after which a packet is repaired.
 const PROBE_MIN: Duration = Duration::from_us(200);
 
-/// The same, before any round trip was timed.
+/// The same before any round trip was measured.
 const PROBE_FIRST: Duration = Duration::from_ms(2);
 
-/// Silence is probed at most this many doublings apart.
+/// Largest number of times that the probe interval doubles.
 const DOUBLINGS_MAX: u8 = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// Only the packet at `una` is to be sent again, without moving the cursor.
+    /// True if only the packet at `una` is to be retransmitted, without moving the cursor.
     due: bool,
-    /// What was sent up to here was sent before the last repair.
+    /// PSNs before this one were sent before the last repair.
     until: Option<Psn>,
-    /// The packet that was repaired last, and how many repairs in a row were of neighbours.
+    /// The packet that was repaired last, and the number of repairs in a row of neighbouring
+    /// packets.
     last: Option<Psn>,
     neighbours: u8,
     probe_at: Option<Instant>,
     /// Probes since the last progress.
     probes: u8,
-    /// A packet whose acknowledgement tells a round trip, and when it left.
+    /// A packet whose acknowledgement will measure a round trip, and the time at which it was sent.
     timed: Option<(Psn, Instant)>,
     round_trip: Option<RoundTrip>,
 }
 
-/// As RFC 6298 estimates them.
+/// Estimate of the round trip, as in RFC 6298.
 #[derive(Clone, Copy, Debug)]
 struct RoundTrip {
     smoothed: Duration,
@@ -79,17 +80,17 @@ impl Recovery {
         self.probe_at
     }
 
-    /// Everything is sent again.
+    /// Ends recovery, because everything is retransmitted.
     pub(crate) fn give_up(&mut self) {
         (self.due, self.until, self.neighbours, self.timed) = (false, None, 0, None);
     }
 
-    /// A packet leaves that asks for an acknowledgement.
+    /// Starts measuring a round trip with a packet that requests an acknowledgement.
     pub(crate) fn time(&mut self, psn: Psn, now: Instant) {
         self.timed = self.timed.or(Some((psn, now)));
     }
 
-    /// Everything before `una` is acknowledged.
+    /// Records that everything before `una` is acknowledged.
     fn acknowledged(&mut self, una: Psn, now: Instant) {
         if let Some((psn, at)) = self.timed
             && psn.is_before(una)
@@ -99,7 +100,7 @@ impl Recovery {
         }
     }
 
-    /// How long nothing may be heard before the oldest packet is sent again.
+    /// Silence after which the oldest packet is retransmitted.
     fn probe_timeout(&self) -> Duration {
         let silence = match self.round_trip {
             None => PROBE_FIRST,
@@ -113,8 +114,8 @@ impl Recovery {
 }
 
 impl QueuePair {
-    /// True if the oldest packet may be sent again alone: it is under way, and nothing but an
-    /// acknowledgement answers it.
+    /// True if the oldest packet may be retransmitted alone: it is under way, and an
+    /// acknowledgement is its only answer.
     fn is_repairable(&self, shared: &Shared) -> bool {
         let requester = &self.requester;
         shared.profile.out_of_order.is_some()
@@ -122,7 +123,8 @@ impl QueuePair {
             && requester.oldest.is_some_and(|oldest| !shared.sends[oldest].is_answered())
     }
 
-    /// Has the oldest packet sent again, and nothing else. False if everything has to be.
+    /// Schedules the retransmission of the oldest packet alone. Returns false if everything has to
+    /// be retransmitted.
     pub(crate) fn begin_repair(&mut self, shared: &mut Shared) -> bool {
         if !self.is_repairable(shared) {
             return false;
@@ -142,7 +144,8 @@ impl QueuePair {
         true
     }
 
-    /// `una` has moved: what is next was lost as well, if it was sent before the last repair.
+    /// Repairs the packet at the new `una`: it was lost as well, if it was sent before the last
+    /// repair.
     pub(crate) fn continue_recovery(&mut self, shared: &mut Shared, now: Instant) {
         let una = self.requester.una;
         let recovery = &mut self.requester.recovery;
@@ -154,7 +157,7 @@ impl QueuePair {
             return;
         }
         if self.begin_repair(shared) {
-            // It ends where it would have ended.
+            // Recovery ends at the same PSN as before.
             self.requester.recovery.until = Some(until);
         } else if self.is_repairable(shared) {
             self.note_loss(shared);
@@ -162,7 +165,7 @@ impl QueuePair {
         }
     }
 
-    /// The packet at `una` once more.
+    /// Retransmits the packet at `una`.
     pub(crate) fn repair(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         self.requester.recovery.due = false;
         let oldest = self.requester.oldest?;
@@ -188,7 +191,7 @@ impl QueuePair {
         Some(Transmit { queue_pair: self.number, to: self.peer.address, packet, gather })
     }
 
-    /// Sets the time of the next probe anew; there is one while something is not acknowledged.
+    /// Restarts the probe timer, which runs while a packet is unacknowledged.
     pub(crate) fn arm_probe(&mut self, shared: &mut Shared, now: Instant) {
         let waits = self.is_repairable(shared);
         let recovery = &mut self.requester.recovery;
@@ -198,7 +201,7 @@ impl QueuePair {
         }
     }
 
-    /// Sends the oldest packet again if nothing was heard for too long.
+    /// Retransmits the oldest packet if nothing has arrived for too long.
     pub(crate) fn probe_if_due(&mut self, shared: &mut Shared, now: Instant) {
         if !self.requester.recovery.probe_at.is_some_and(|at| now.is_at_or_after(at)) {
             return;

@@ -1,13 +1,13 @@
-//! The requester: what was posted becomes packets (9.7.2).
+//! The requester: turns posted operations into packets (9.7.2).
 //!
-//! Sends stand in the order they were posted. `oldest` is the first that is not fully acknowledged,
-//! `una` its next PSN to be acknowledged. `cursor` is what is sent next: going back N is moving it
-//! to `oldest`. PSNs are given out as the cursor reaches them, so a send needs to keep none.
+//! Sends are kept in the order of posting. `oldest` is the first that is not fully acknowledged,
+//! and `una` its next PSN to be acknowledged. `cursor` is the next send to transmit: going back N
+//! moves it to `oldest`. A send stores no PSNs, because they are assigned as the cursor reaches it.
 //!
-//! A long READ is several requests on the wire, of `read_packets` each: its answer has to fit into
-//! the receiver's buffer as what the peer sends of its own accord does, and nothing but the length
-//! of requests limits answers. Requests begin at multiples of `read_packets`, or, when the rest of
-//! one is asked for again, end there: so the peer counts the same messages whatever was lost.
+//! A long READ is sent as several requests of `read_packets` each: its answer has to fit into the
+//! receiver's buffer, like the other packets of the peer, and only the length of requests limits
+//! answers. Requests begin at multiples of `read_packets`; a request for the rest of an answer ends
+//! at such a multiple. The peer therefore counts the same messages, whatever was lost.
 
 use super::api::{Event, Reliability, Status, Transmit, Transport, Work};
 use super::injected_bug::InjectedBug;
@@ -27,14 +27,13 @@ use fairway_wire::roce::{
 };
 use fairway_wire::{Duration, Instant, Psn};
 
-/// What surrounds a packet's payload on Ethernet, near enough: preamble to gap, IPv4, UDP, BTH,
-/// ICRC.
+/// Approximate bytes around a packet's payload on Ethernet: preamble to gap, IPv4, UDP, BTH, ICRC.
 pub(crate) const PACKET_OVERHEAD: u32 = 82;
 
-/// PSNs between the oldest unacknowledged packet and the last: less than half the circle.
+/// Most PSNs between the oldest unacknowledged packet and the last: less than half of all PSNs.
 const SPAN_MAX: u32 = (1 << 23) - 1;
 
-/// Requests for READs that fill the window: one is answered while the next are under way.
+/// READ requests that fill the window, so that one is answered while the next are under way.
 const READS_PER_WINDOW: u32 = 8;
 
 #[derive(Debug)]
@@ -46,46 +45,46 @@ pub(crate) struct Requester {
     cursor: Option<Index<Send>>,
     cursor_index: u32,
     pub(crate) cursor_psn: Psn,
-    /// After the last PSN that was ever sent.
+    /// The PSN after the last one that was ever sent.
     pub(crate) high: Psn,
-    /// Sends posted so far: the number of the last (SSN).
+    /// Number of sends posted so far, which is the number of the last (SSN).
     pub(crate) number: u32,
-    /// The last send the peer has credits for (LSN); `None` if it counts none.
+    /// The last send for which the peer has given credit (LSN); `None` if it counts no credits.
     pub(crate) limit: Option<u32>,
-    /// Requests of READs, and atomics, that are not answered.
+    /// Unanswered requests of READs and atomics.
     pub(crate) reads_in_flight: u32,
-    /// What they read.
+    /// The memory that unanswered READs read.
     pub(crate) readings: Readings,
-    /// PSNs of READs' answers between `una` and the cursor: they fill no window.
+    /// PSNs of READs' answers between `una` and the cursor, which do not count to the window.
     pub(crate) read_span: u32,
     since_request: u32,
     pub(crate) reliability: Reliability,
     pub(crate) retries_left: u8,
     pub(crate) rnr_left: u8,
     pub(crate) retransmit_at: Option<Instant>,
-    /// The receiver is not ready before then.
+    /// Time until which the receiver is not ready.
     pub(crate) not_before: Option<Instant>,
-    /// Where the cursor was moved back to, while nothing has been acknowledged since.
+    /// The PSN to which the cursor was moved back, while nothing has been acknowledged since.
     pub(crate) rewound_to: Option<Psn>,
     pub(crate) recovery: Recovery,
-    /// `una` when everything from there on was last asked for again.
+    /// `una` at the time when everything from there on was last requested again.
     pub(crate) asked_again: Option<Psn>,
-    /// How much may be on its way.
+    /// Window of packets that may be in flight.
     pub(crate) window: Window,
-    /// How many packets of answers to READs may be.
+    /// Window of packets of READ answers that may be in flight.
     pub(crate) read_window: Window,
-    /// Packets of an answer that one request of a READ asks for at most.
+    /// Most packets of an answer that one request of a READ asks for.
     pub(crate) read_packets: u32,
-    /// [`Event::Drained`] is owed.
+    /// True if [`Event::Drained`] has to be reported.
     draining: bool,
-    /// Memory of this send is not there.
+    /// The send whose memory is missing.
     pub(crate) missing: Option<Index<Send>>,
-    /// PSNs of the unreliable packet that was polled last, unless it is known to have been
+    /// PSNs of the unreliable packet that was polled last, until its payload is known to be
     /// gathered.
     pub(crate) leaving: u32,
-    /// Its rate, if it is controlled (DCQCN).
+    /// The rate control (DCQCN), if there is one.
     pub(crate) rate: Option<DcqcnRate>,
-    /// When the rate allows the next packet.
+    /// Time at which the rate control allows the next packet.
     paced_until: Option<Instant>,
 }
 
@@ -133,7 +132,7 @@ impl Requester {
         self.restore_retries();
     }
 
-    /// Nothing is posted any more.
+    /// Discards all sends.
     pub(crate) fn forget(&mut self) {
         let (una, reliability) = (self.una, self.reliability);
         let (rate, window) = (self.rate.take(), self.window.anew());
@@ -144,13 +143,13 @@ impl Requester {
         self.begin(una, &reliability);
     }
 
-    /// What may be on its way, of requests and of answers.
+    /// Sets the limits of packets in flight, for requests and for answers.
     pub(crate) fn limit_windows(&mut self, packets: u32) {
         (self.window, self.read_window) = (Window::new(packets), Window::new(packets));
         self.read_packets = (packets / READS_PER_WINDOW).max(1);
     }
 
-    /// Numbers a send that is posted, as the peer counts messages: requests of a READ one by one.
+    /// Counts a posted send in messages of the peer: each request of a READ is one.
     pub(crate) fn count(&mut self, work: &Work, packets: u32) {
         let requests = match work {
             Work::Read { .. } => packets.div_ceil(self.read_packets),
@@ -159,7 +158,7 @@ impl Requester {
         self.number = self.number.wrapping_add(requests);
     }
 
-    /// PSNs that the request for a send's packet `position`, and what follows, takes.
+    /// Number of PSNs of the request that begins at packet `position` of a send.
     fn taken(&self, send: &Send, position: u32) -> u32 {
         match send.is_answered() {
             true => {
@@ -175,31 +174,31 @@ impl Requester {
         self.rnr_left = self.reliability.rnr_retries;
     }
 
-    /// True if the send at the cursor was begun.
+    /// True if part of the send at the cursor has been sent.
     fn has_begun(&self) -> bool {
         self.cursor_index > 0 || self.cursor_psn.is_before(self.high)
     }
 
-    /// How long it waits for an acknowledgement: what was agreed, and up to four times as long when
-    /// it has waited in vain. C9-141 has the timer fire between once and four times that time.
+    /// Time to wait for an acknowledgement: the configured time-out, up to four times as long after
+    /// time-outs without progress. C9-141 allows the timer one to four times that time.
     fn ack_timeout(&self) -> Duration {
         let Reliability { timeout, retries, .. } = self.reliability;
         timeout.times(1 << retries.saturating_sub(self.retries_left).min(2))
     }
 
-    /// It asks for an acknowledgement after so many packets, early enough for its window.
+    /// Number of packets after which an acknowledgement is requested, small enough for the window.
     fn acknowledge_every(&self, shared: &Shared) -> u32 {
         shared.profile.acknowledge_every.min((self.window.packets() / 2).max(1))
     }
 
-    /// Packets sent and not acknowledged.
+    /// Number of PSNs sent and not acknowledged.
     fn span(&self) -> u32 {
         self.cursor_psn.distance_from(self.una).max(0) as u32
     }
 }
 
 impl QueuePair {
-    /// Puts a send behind the others.
+    /// Appends a send to the queue.
     pub(crate) fn append(&mut self, shared: &mut Shared, index: Index<Send>) {
         let requester = &mut self.requester;
         requester.queue.push_back(&mut shared.sends, index);
@@ -233,7 +232,7 @@ impl QueuePair {
             return None;
         }
         if shared.is_revoked(self.domain, &send.local) {
-            // What is before it ends as it would have.
+            // Earlier sends end as they would have without the failure.
             if self.requester.oldest == Some(index) {
                 self.fail(shared, index, Status::LocalProtection);
             }
@@ -241,10 +240,10 @@ impl QueuePair {
         }
         let requester = &self.requester;
         let position = requester.cursor_index;
-        // Once its first packet is acknowledged, the peer has a receive for it.
+        // The acknowledgement of its first packet shows that the peer has a receive for it.
         let beyond_credit =
             send.takes_receive() && send.acknowledged == 0 && self.is_beyond_credit(&send);
-        // One packet may always be under way: its acknowledgement brings new credits.
+        // One packet may always be in flight, because its acknowledgement brings new credits.
         if beyond_credit && requester.span() > 0 {
             return None;
         }
@@ -274,7 +273,7 @@ impl QueuePair {
         Some(Transmit { queue_pair: self.number, to, packet: Packet { bth, operation }, gather })
     }
 
-    /// True if the rate does not allow a packet now; then it is woken when it does.
+    /// True if the rate does not allow a packet now; a timer is then set for when it does.
     fn is_paced(&mut self, shared: &mut Shared, now: Instant) -> bool {
         match self.requester.paced_until {
             Some(until) if now.is_before(until) => {
@@ -292,7 +291,7 @@ impl QueuePair {
         self.requester.paced_until = (span > Duration::ZERO).then(|| from + span);
     }
 
-    /// The peer has seen congestion on the way to it.
+    /// Handles a congestion notification of the peer.
     pub(crate) fn handle_notification(&mut self, shared: &mut Shared, now: Instant) {
         shared.counters.cnps_received += 1;
         if let Some(rate) = &mut self.requester.rate {
@@ -300,7 +299,7 @@ impl QueuePair {
         }
     }
 
-    /// May the send at the cursor begin?
+    /// Whether the send at the cursor may begin.
     fn may_begin(&mut self, shared: &mut Shared, index: Index<Send>, send: &Send) -> bool {
         if self.state == QueuePairState::SendDrained {
             return false;
@@ -346,7 +345,7 @@ impl QueuePair {
             .is_some_and(|limit| Psn::new(send.number).distance_from(Psn::new(limit)) > 0)
     }
 
-    /// Packet `position` of a send, and the payload behind it.
+    /// Packet `position` of a send, and the local bytes of its payload.
     pub(crate) fn request(
         &self,
         send: &Send,
@@ -394,7 +393,7 @@ impl QueuePair {
         (operation, gather)
     }
 
-    /// The packet at the cursor, of `taken` PSNs, leaves.
+    /// Advances the cursor past the packet that was sent, which took `taken` PSNs.
     fn sent(&mut self, shared: &mut Shared, now: Instant, taken: u32, asked: bool) {
         let requester = &mut self.requester;
         let Some(index) = requester.cursor else { return };
@@ -422,12 +421,12 @@ impl QueuePair {
             }
             return;
         }
-        // There are no acknowledgements: what has left is done.
+        // There are no acknowledgements, so a packet that has been sent is complete.
         requester.leaving = taken;
         shared.leaving = Some(self.index);
     }
 
-    /// Moves the cursor back to what was not acknowledged.
+    /// Moves the cursor back to the first unacknowledged packet.
     pub(crate) fn rewind(&mut self, shared: &mut Shared) {
         let requester = &mut self.requester;
         let mut next = requester.oldest;
@@ -456,7 +455,7 @@ impl QueuePair {
             requester.oldest.map_or(0, |oldest| shared.sends[oldest].acknowledged);
     }
 
-    /// Sets the retransmission timer anew; it runs while something is not acknowledged.
+    /// Restarts the retransmission timer, which runs while a packet is unacknowledged.
     pub(crate) fn arm(&mut self, shared: &mut Shared, now: Instant) {
         let requester = &mut self.requester;
         requester.retransmit_at = match requester.una == requester.high {
@@ -469,7 +468,7 @@ impl QueuePair {
         self.arm_probe(shared, now);
     }
 
-    /// Does what is due, and says when the next is.
+    /// Handles the timers that have expired, and sets the time of the next.
     pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
         if self.requester.not_before.is_some_and(|at| now.is_at_or_after(at)) {
             self.requester.not_before = None;
@@ -490,7 +489,7 @@ impl QueuePair {
         }
     }
 
-    /// Something of what was on its way was lost.
+    /// Shrinks the windows after a loss.
     pub(crate) fn note_loss(&mut self, shared: &Shared) {
         if !shared.profile.window_adapts {
             return;
@@ -516,12 +515,12 @@ impl QueuePair {
             self.note_loss(shared);
             self.rewind(shared);
         }
-        // Should it not even be possible to send, for lack of a window, it is tried again.
+        // If the window does not even allow a retransmission, the next time-out tries again.
         self.requester.rewound_to = None;
         self.arm(shared, now);
     }
 
-    /// Completes what is done, in order.
+    /// Completes finished sends, in order.
     pub(crate) fn complete_ready(&mut self, shared: &mut Shared) {
         while let Some(index) = self.requester.queue.head() {
             if !shared.sends[index].is_done() {
@@ -548,12 +547,12 @@ impl QueuePair {
         }
     }
 
-    /// A send failed: those behind it are flushed, and the queue pair is in error.
+    /// Fails a send: the sends behind it are flushed, and the queue pair enters an error state.
     pub(crate) fn fail(&mut self, shared: &mut Shared, index: Index<Send>, status: Status) {
         self.end_sends(shared, Some(index), status);
     }
 
-    /// The oldest send failed, likewise.
+    /// Fails the oldest send in the same way.
     pub(crate) fn fail_oldest(&mut self, shared: &mut Shared, status: Status) {
         self.end_sends(shared, self.requester.oldest, status);
     }

@@ -1,18 +1,18 @@
-//! Responder resources: READs and atomics a peer may ask for again (9.4.5, 9.7.5.1).
+//! Responder resources: READs and atomics that a peer may request again (9.4.5, 9.7.5.1).
 //!
-//! Each queue pair keeps the last `read_depth` of them. A READ that is asked for again is executed
-//! again; an atomic never is: its result is kept and sent again.
+//! Each queue pair keeps the last `read_depth` of them. A READ that is requested again is executed
+//! again. An atomic is not: its result is kept and sent again.
 
 use super::shared::Granted;
 use alloc::vec::Vec;
 use fairway_wire::Psn;
 
-/// A READ or atomic.
+/// A READ or atomic of the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resource {
     /// Its first PSN.
     pub(crate) first: Psn,
-    /// PSNs its answer takes.
+    /// Number of PSNs of its answer.
     pub(crate) packets: u32,
     pub(crate) kind: ResourceKind,
     pub(crate) stage: Stage,
@@ -20,33 +20,33 @@ pub(crate) struct Resource {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceKind {
-    /// The answer's packets `from` and on come from `granted`, `length` bytes in all.
+    /// The answer's packets from `from` on contain `length` bytes in all, which begin at `granted`.
     Read { granted: Granted, length: u32, from: u32 },
-    /// The word at `granted`; its old value once it was executed.
+    /// The word at `granted`, and its old value once the operation was executed.
     Atomic { granted: Granted, compare: Option<u64>, operand: u64, old: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Something before it is not in place.
+    /// An earlier packet has not been placed yet.
     Waiting,
-    /// An atomic that the caller is to execute.
+    /// The caller has to execute the atomic.
     Due,
-    /// The caller is doing so.
+    /// The caller is executing the atomic.
     Executing,
     /// Packet `next` of the answer is to be sent.
     Answering { next: u32 },
-    /// Answered; kept, should it be asked for again.
+    /// The answer was sent; the record is kept in case the peer requests it again.
     Answered,
 }
 
-/// The table: a ring, oldest overwritten first.
+/// The table: a ring in which the oldest entry is overwritten first.
 #[derive(Debug)]
 pub(crate) struct Resources {
     entries: Vec<Resource>,
     depth: usize,
     next: usize,
-    /// True if all are known to be answered.
+    /// True if all entries are known to be answered.
     answered: bool,
 }
 
@@ -55,7 +55,7 @@ impl Resources {
         Resources { entries: Vec::new(), depth: 0, next: 0, answered: true }
     }
 
-    /// Empties it; from now on it keeps `depth`.
+    /// Empties the table and sets its depth.
     pub(crate) fn reset(&mut self, depth: u8) {
         self.entries.clear();
         self.depth = usize::from(depth);
@@ -63,7 +63,7 @@ impl Resources {
         (self.next, self.answered) = (0, true);
     }
 
-    /// Room for one more: not if the oldest is still being worked on.
+    /// True if there is room for one more: not if the oldest has yet to be executed or answered.
     pub(crate) fn has_room(&self) -> bool {
         match self.entries.get(self.next) {
             Some(oldest) => oldest.stage == Stage::Answered,
@@ -71,7 +71,7 @@ impl Resources {
         }
     }
 
-    /// Puts one in the place of the oldest, where [`Self::has_room`].
+    /// Adds an entry in place of the oldest. The caller has checked [`Self::has_room`].
     pub(crate) fn insert(&mut self, resource: Resource) -> u32 {
         let at = self.next;
         self.answered = false;
@@ -87,18 +87,18 @@ impl Resources {
         self.entries.get_mut(at? as usize)
     }
 
-    /// True if none is to be executed or answered.
+    /// True if no entry has to be executed or answered.
     pub(crate) fn are_answered(&mut self) -> bool {
         self.answered = self.answered || self.unanswered().next().is_none();
         self.answered
     }
 
-    /// Those that are to be executed or answered.
+    /// The entries that have to be executed or answered.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &Resource> {
         self.entries.iter().filter(|entry| entry.stage != Stage::Answered)
     }
 
-    /// The one whose PSNs include `psn`: perhaps to be answered again.
+    /// The entry whose PSNs include `psn`. The caller may set it to be answered again.
     pub(crate) fn find(&mut self, psn: Psn) -> Option<&mut Resource> {
         self.answered = false;
         self.entries.iter_mut().find(|entry| {
@@ -107,7 +107,7 @@ impl Resources {
         })
     }
 
-    /// From this PSN on, nothing is answered.
+    /// Cancels the answers from this PSN on.
     pub(crate) fn call_off(&mut self, psn: Psn) {
         for resource in &mut self.entries {
             if psn.is_before(resource.first.plus(resource.packets)) {
@@ -116,12 +116,12 @@ impl Resources {
         }
     }
 
-    /// True if one begins after `psn`.
+    /// True if an entry begins after `psn`.
     pub(crate) fn any_after(&self, psn: Psn) -> bool {
         self.entries.iter().any(|entry| entry.packets > 0 && psn.is_before(entry.first))
     }
 
-    /// Forgets answers from long before `psn`, for which no peer asks again.
+    /// Removes answers from long before `psn`, which no peer requests again.
     pub(crate) fn forget_old(&mut self, psn: Psn) {
         for entry in &mut self.entries {
             let age = psn.distance_from(entry.first);
@@ -131,7 +131,7 @@ impl Resources {
         }
     }
 
-    /// The earliest that is to be answered, in PSN order, if nothing before it is unfinished.
+    /// The earliest entry in PSN order that has to be answered, if nothing before it is unfinished.
     pub(crate) fn first_to_answer(&mut self) -> Option<&mut Resource> {
         if self.are_answered() {
             return None;

@@ -1,5 +1,6 @@
-//! What a responder sends: answers to READs and atomics, acknowledgements, refusals, congestion
-//! notifications. In PSN order, so that none promises what an earlier one has yet to bring.
+//! Packets that a responder sends: answers to READs and atomics, acknowledgements, refusals,
+//! congestion notifications. They are sent in PSN order, so that none acknowledges an earlier
+//! answer that has not been sent.
 
 use super::api::{AtomicExecution, Completion, Status, TokenSubject, Transmit};
 use super::queue_pair::QueuePair;
@@ -13,7 +14,7 @@ use fairway_wire::roce::{Aeth, Bth, Credits, NakCode, Operation, Packet, ReadFra
 use fairway_wire::{AtomicOperator, Instant, Psn};
 
 impl QueuePair {
-    /// The next packet of the responder.
+    /// The next packet that the responder sends.
     pub(crate) fn next_response(&mut self, shared: &mut Shared) -> Option<Transmit> {
         if core::mem::take(&mut self.responder.cnp_due) {
             shared.counters.cnps_sent += 1;
@@ -29,7 +30,7 @@ impl QueuePair {
             let aeth = Aeth { syndrome, msn: self.responder.msn };
             let nak =
                 self.response(self.bth(psn), Operation::Acknowledge(aeth), ScatterList::EMPTY);
-            // It acknowledges everything before it.
+            // The refusal acknowledges everything before it.
             self.responder.ack_due = None;
             if let Some(status) = self.responder.fatal.take() {
                 self.end(shared, status);
@@ -37,7 +38,7 @@ impl QueuePair {
             return Some(nak);
         }
         let psn = self.responder.ack_due.take()?;
-        // It may say more than was asked, unless it would jump over an answer.
+        // The acknowledgement may cover more than was requested, unless it would skip an answer.
         let psn = match self.responder.resources.any_after(psn) {
             true => psn,
             false => self.responder.finished,
@@ -64,7 +65,7 @@ impl QueuePair {
     /// The next packet of the earliest READ or atomic that is to be answered.
     pub(crate) fn next_answer(&mut self, shared: &mut Shared) -> Option<Transmit> {
         let answer = self.make_answer(shared)?;
-        // It acknowledges everything before it.
+        // The answer acknowledges everything before it.
         let own = answer.packet.bth.psn;
         self.responder.ack_due = self.responder.ack_due.filter(|due| own.is_before(*due));
         Some(answer)
@@ -107,7 +108,7 @@ impl QueuePair {
         Some(self.response(self.bth(psn), operation, target(&granted, payload)))
     }
 
-    /// The refusal that ends the queue pair has left.
+    /// Ends the queue pair after the refusal has been sent.
     fn end(&mut self, shared: &mut Shared, status: Status) {
         if status != Status::Flushed
             && let Incoming::Send { receive, .. } = self.responder.incoming
@@ -120,7 +121,7 @@ impl QueuePair {
         self.fault(shared, status);
     }
 
-    /// The atomic whose turn it is, if it was not handed out yet.
+    /// The atomic at the head of the pending packets, if it has not been returned yet.
     pub(crate) fn next_execution(&mut self, shared: &mut Shared) -> Option<AtomicExecution> {
         let index = self.responder.pending.head()?;
         let resource = self.responder.resources.get(shared.pending[index].resource)?;
@@ -150,7 +151,7 @@ impl QueuePair {
         Some(AtomicExecution { target, operator, operand, compare, token })
     }
 
-    /// A word was changed, and was `old` before.
+    /// Records that an atomic was executed; `value` is the word's value before.
     pub(crate) fn atomic_executed(
         &mut self,
         shared: &mut Shared,
@@ -170,7 +171,7 @@ impl QueuePair {
         }
     }
 
-    /// A packet came through a congested switch: its sender is told, but not too often.
+    /// Sends a congestion notification for a packet with an ECN mark, but not too often.
     pub(crate) fn note_congestion(&mut self, shared: &mut Shared, now: Instant) {
         if self.responder.cnp_not_before.is_none_or(|at| now.is_at_or_after(at)) {
             self.responder.cnp_not_before = Some(now + shared.profile.cnp_interval);

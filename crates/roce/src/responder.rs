@@ -1,9 +1,9 @@
 //! The responder: judges requests of the peer (9.7.4).
 //!
-//! Packets are taken in PSN order. Each becomes a [`Pending`] record; the records stand in that
-//! order, and one finishes only when it and all before it are in place. So acknowledgements,
-//! completions, READs and atomics never run reorder_buffer of a placement that the caller has yet
-//! to do.
+//! Packets are accepted in PSN order. Each becomes a [`Pending`] record. The records are kept in
+//! that order, and a record finishes only when its packet and all before it have been placed.
+//! Acknowledgements, completions, READs and atomics therefore never run ahead of a placement that
+//! the caller has yet to do.
 
 use super::api::{
     Completion, CompletionKind, DropReason, Peer, Placement, RemoteAddress, Status, Target,
@@ -27,30 +27,31 @@ mod unconnected;
 
 pub(crate) use reorder_buffer::ReorderBuffer;
 
-/// Old resources are forgotten every 2^20 PSNs, long before their PSNs come round again.
+/// Old resources are removed every 2^20 PSNs, long before their PSNs recur.
 const SWEEP_BITS: u32 = 20;
 
 #[derive(Debug)]
 pub(crate) struct Responder {
-    /// The next PSN.
+    /// The next PSN in sequence.
     pub(crate) expected: Psn,
-    /// Messages completed.
+    /// Number of completed messages.
     pub(crate) msn: Msn,
     pub(crate) incoming: Incoming,
     pub(crate) pending: List<Index<Pending>>,
-    /// A receive that was taken by a message that broke off (UC): the next message gets it.
+    /// A receive taken by a message that broke off (UC); the next message uses it.
     pub(crate) spare: Option<Index<Receive>>,
-    /// The peer was told that a packet is missing, or that it has to wait: not again until it came.
+    /// True if the peer was sent a refusal for a missing or delayed packet, which is not repeated
+    /// until the packet arrives.
     pub(crate) reported_missing: bool,
-    /// A refusal to be sent.
+    /// A refusal that has to be sent.
     pub(crate) nak: Option<(Psn, Syndrome)>,
-    /// It ends the queue pair: with this status.
+    /// The status with which the queue pair ends as soon as the refusal has been sent.
     pub(crate) fatal: Option<Status>,
-    /// What is behind the refused packet has been accepted already, and is to be dropped.
+    /// True if packets behind the refused one have been accepted already, and have to be dropped.
     pub(crate) broken: bool,
-    /// Everything up to this is in place.
+    /// Everything up to this PSN has been placed.
     pub(crate) finished: Psn,
-    /// An acknowledgement of this PSN is to be sent.
+    /// An acknowledgement of this PSN has to be sent.
     pub(crate) ack_due: Option<Psn>,
     pub(crate) resources: Resources,
     pub(crate) rnr_timer: RnrTimer,
@@ -63,12 +64,12 @@ pub(crate) struct Responder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
     Nothing,
-    /// Into a receive; so many bytes came.
+    /// A message into a receive, of which `bytes` have arrived.
     Send {
         receive: Index<Receive>,
         bytes: u32,
     },
-    /// Here the next packet goes; so many bytes are to come of so many.
+    /// A WRITE whose next packet goes to `granted`; `left` of its `length` bytes are still to come.
     Write {
         granted: Granted,
         left: u32,
@@ -76,7 +77,7 @@ pub(crate) enum Incoming {
     },
 }
 
-/// A packet that is taken.
+/// A packet that is accepted.
 struct Taken {
     target: ScatterList,
     header: ScatterList,
@@ -105,17 +106,17 @@ impl Taken {
     };
 }
 
-/// Why a packet is not taken.
+/// Why a packet is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// No receive is posted.
     NotReady,
-    /// It has to come again: later bytes for its place are still being placed.
+    /// The peer has to retransmit it: later bytes for the same memory are still being placed.
     Later,
-    /// The request is wrong.
+    /// The request is invalid.
     Nak(NakCode),
-    /// It does not fit into the receive, or the receive's bytes may not be used: this side's
-    /// completion says so, too.
+    /// The message does not fit into the receive, or the receive's memory may not be used: the
+    /// local completion reports this, too.
     Receive(Status, NakCode),
 }
 
@@ -149,7 +150,7 @@ impl Responder {
         self.rnr_timer = rnr_timer;
     }
 
-    /// Nothing is under way any more.
+    /// Discards the state of all messages.
     pub(crate) fn forget(&mut self) {
         (self.reported_missing, self.nak, self.fatal, self.ack_due) = (false, None, None, None);
         (self.cnp_due, self.cnp_not_before, self.broken) = (false, None, false);
@@ -158,7 +159,7 @@ impl Responder {
 }
 
 impl QueuePair {
-    /// A request of the peer over RC.
+    /// Handles a request of the peer over RC.
     pub(crate) fn handle_request(
         &mut self,
         shared: &mut Shared,
@@ -178,7 +179,7 @@ impl QueuePair {
             return shared.drop(DropReason::PendingPool);
         }
         if self.must_wait(shared, packet, payload) {
-            // The peer is asked for it when what it has to wait for is done.
+            // The peer is asked for the packet when what it has to wait for has finished.
             self.responder.reported_missing = false;
             return self.handle_gap(shared);
         }
@@ -197,7 +198,7 @@ impl QueuePair {
         }
     }
 
-    /// The queue pair ends with a refusal, as soon as that has left.
+    /// Sends a refusal, and ends the queue pair as soon as it has been sent.
     pub(crate) fn refuse(
         &mut self,
         shared: &mut Shared,
@@ -211,7 +212,7 @@ impl QueuePair {
         shared.drop(DropReason::Refused)
     }
 
-    /// Something before it is missing (9.7.5.2.1): the peer is told once.
+    /// Handles a packet behind a missing one (9.7.5.2.1): the peer is sent one refusal.
     fn handle_gap(&mut self, shared: &mut Shared) -> Verdict {
         shared.counters.out_of_sequence += 1;
         if !self.responder.reported_missing {
@@ -223,7 +224,8 @@ impl QueuePair {
         shared.drop(DropReason::Gap)
     }
 
-    /// It had come before (9.7.5.1): what the peer missed is sent again.
+    /// Handles a request that had arrived before (9.7.5.1): the answer that the peer missed is sent
+    /// again.
     fn handle_duplicate(&mut self, shared: &mut Shared, packet: &Packet) -> Verdict {
         shared.counters.duplicate_requests += 1;
         let psn = packet.bth.psn;
@@ -239,7 +241,7 @@ impl QueuePair {
             }
             _ => {
                 let finished = self.responder.finished;
-                // What is not in place yet will be acknowledged when it is.
+                // Packets that have not been placed yet will be acknowledged when they have been.
                 if !finished.is_before(psn) {
                     let all = !self.responder.resources.any_after(psn);
                     let acknowledged = if all { finished } else { psn };
@@ -254,7 +256,7 @@ impl QueuePair {
         shared.drop(DropReason::Duplicate)
     }
 
-    /// A READ, or the rest of one, is executed again.
+    /// Executes a READ, or the rest of one, again.
     fn repeat_read(&mut self, shared: &mut Shared, psn: Psn, reth: &Reth) {
         let remote = RemoteAddress { address: reth.address, r_key: reth.r_key };
         let granted = shared.check(self.domain, &remote, reth.length, Rights::READ);
@@ -281,14 +283,14 @@ impl QueuePair {
 
     pub(crate) fn next_receive(&mut self, shared: &mut Shared) -> Option<Index<Receive>> {
         if self.responder.spare.is_some() {
-            // Late placements of the message that broke off must not fall into the next one.
+            // Late placements of the message that broke off must not fall into the next message.
             let free = self.responder.pending.is_empty();
             return if free { self.responder.spare.take() } else { None };
         }
         shared.take_receive(self.receives)
     }
 
-    /// The packet counts as arrived.
+    /// Accepts the packet.
     fn take(&mut self, shared: &mut Shared, bth: &Bth, taken: &Taken) -> Verdict {
         let responder = &mut self.responder;
         let psn = bth.psn.plus(taken.psns - 1);
@@ -298,7 +300,7 @@ impl QueuePair {
         responder.reorder_buffer.release(shared, bth.psn);
         responder.expected = psn.next();
         responder.reported_missing = false;
-        // A refusal that has not left yet was for this packet, which has come after all.
+        // An unsent refusal was for this packet, which has arrived after all.
         responder.nak = None;
         let placed = taken.target.length() == 0 && taken.header.length() == 0;
         let pending = Pending {
@@ -318,7 +320,7 @@ impl QueuePair {
             resource: taken.resource,
         };
         let Some(index) = shared.pending.add(pending) else {
-            // Callers have looked; but better to let the peer try again than to fail.
+            // Callers have checked for room; if it is missing nevertheless, the peer can retry.
             return shared.drop(DropReason::PendingPool);
         };
         self.responder.pending.push_back(&mut shared.pending, index);
@@ -333,7 +335,7 @@ impl QueuePair {
         Verdict::Place(Placement { target, token })
     }
 
-    /// True if these bytes may be seen to change before what came before them.
+    /// True if a change of these bytes may be visible before those of earlier packets.
     fn is_relaxed(&self, shared: &Shared, bytes: &ScatterList) -> bool {
         self.rights.contains(Rights::RELAXED)
             || bytes.ranges().iter().all(|range| shared.is_relaxed(range.segment))
@@ -344,7 +346,7 @@ impl QueuePair {
         matches!(kind, Some(ResourceKind::Atomic { .. }))
     }
 
-    /// A packet of a request is in place.
+    /// Records that a packet of a request has been placed.
     pub(crate) fn request_placed(&mut self, shared: &mut Shared, index: Index<Pending>) {
         if shared.pending.get(index).is_some() {
             shared.pending[index].placed = true;
@@ -352,7 +354,7 @@ impl QueuePair {
         }
     }
 
-    /// Finishes what is in place, in order.
+    /// Finishes placed packets, in order.
     pub(crate) fn finish_pending(&mut self, shared: &mut Shared) {
         if self.responder.broken {
             return self.drop_broken(shared);
@@ -373,7 +375,8 @@ impl QueuePair {
         self.mark_ready(shared);
     }
 
-    /// All before this resource is in place: if it is an atomic, the caller is to execute it.
+    /// Called when everything before this resource has been placed: an atomic becomes due for
+    /// execution.
     fn make_due(&mut self, shared: &mut Shared, resource: Option<u32>) {
         let index = self.index;
         if let Some(resource) = self.responder.resources.get(resource)
@@ -394,7 +397,7 @@ impl QueuePair {
             responder.msn = responder.msn.next();
         }
         match responder.resources.get(pending.resource) {
-            // Its answer acknowledges it.
+            // The answer acknowledges the request.
             Some(resource) => resource.stage = Stage::Answering { next: 0 },
             None if pending.ack_request && self.transport == Transport::Rc => {
                 responder.ack_due = Some(pending.psn);
@@ -421,12 +424,12 @@ impl QueuePair {
     }
 }
 
-/// Packets a message of `length` bytes takes.
+/// Number of packets of a message of `length` bytes.
 pub(crate) fn packets(length: u32, mtu: u32) -> u32 {
     length.div_ceil(mtu).max(1)
 }
 
-/// A range that was granted to a peer.
+/// The local bytes of a range that was granted to a peer.
 pub(crate) fn target(granted: &Granted, length: u32) -> ScatterList {
     match granted.segment.filter(|_| length > 0) {
         None => ScatterList::EMPTY,

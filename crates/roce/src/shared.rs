@@ -1,4 +1,5 @@
-//! What all queue pairs of a host share: pools, queues, memory, and the order of their turns.
+//! State that all queue pairs of a device share: pools, queues, memory, and the order in which they
+//! send.
 
 use super::api::{
     Completion, CompletionKind, Counters, DropReason, Event, Peer, ReceiveQueueId, RemoteAddress,
@@ -18,7 +19,8 @@ use fairway_device::{CompletionQueueId, LocalRange, Rights, ScatterList, Segment
 use fairway_wire::roce::{NakCode, Tail};
 use fairway_wire::{Access, Qpn, TokenId};
 
-/// Bits of an R_Key below the segment's number: a tag that changes with every registration.
+/// Number of low bits of an R_Key that are a tag, which changes with every registration. The
+/// segment's number is above them.
 pub(crate) const KEY_TAG_BITS: u32 = 12;
 
 #[derive(Debug)]
@@ -26,27 +28,27 @@ pub(crate) struct Shared {
     pub(crate) segments: Segments,
     /// The protection domain of each segment.
     pub(crate) domains: Vec<u32>,
-    /// Where the bytes of each segment begin: segments may share bytes.
+    /// The address at which the bytes of each segment begin: segments may share bytes.
     pub(crate) places: Vec<u64>,
     pub(crate) queues: Vec<Option<Completions>>,
-    /// Queues that were armed, and received what was waited for.
+    /// Queues that were armed and received an awaited completion.
     pub(crate) notifications: VecDeque<CompletionQueueId>,
     /// Number of armed queues.
     pub(crate) armed: u32,
-    /// Queues that lost a completion, and whose queue pairs have to be told.
+    /// Queues that lost a completion, and whose queue pairs have yet to enter the error state.
     pub(crate) overruns: Vec<u32>,
     pub(crate) sends: Pool<Send>,
     pub(crate) receives: Pool<Receive>,
     pub(crate) receive_queues: Pool<ReceiveQueue>,
     pub(crate) pending: Pool<Pending>,
-    /// Places where the caller keeps packets.
+    /// Places in which the caller keeps packets.
     pub(crate) buffered: Pool<()>,
     pub(crate) deadlines: Deadlines,
     /// Queue pairs that may have something to send.
     pub(crate) ready: Ring<u32>,
     /// Queue pairs that have an atomic to be executed.
     pub(crate) executing: Ring<u32>,
-    /// Queue pairs that want a packet back that the caller keeps.
+    /// Queue pairs whose next packet in sequence is kept by the caller.
     pub(crate) recalling: Ring<u32>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
@@ -66,7 +68,7 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    /// Of nothing: what an access of no bytes needs.
+    /// The empty range, for an access of no bytes.
     pub(crate) const NOTHING: Granted =
         Granted { segment: None, admission: Admission::NOWHERE, offset: 0 };
 }
@@ -109,14 +111,15 @@ impl Shared {
         Verdict::Drop(reason)
     }
 
-    /// May a record be taken for a packet that waits for others? Half of them are for packets whose
-    /// turn it is: what one peer leaves unfinished stops no other.
+    /// True if a record may be used for a packet that waits for earlier ones. Half of the records
+    /// are reserved for packets that are next in sequence, so that an unfinished message of one
+    /// peer does not block others.
     pub(crate) fn has_room_for_early(&self) -> bool {
         self.pending.in_use() < self.pending.capacity() / 2
     }
 
-    /// Puts a completion into a queue. Queue pairs hold their queues: none is destroyed before
-    /// them.
+    /// Adds a completion to a queue, which exists because no queue is destroyed before its queue
+    /// pairs.
     fn push(&mut self, index: u32, completion: Completion) {
         let queue = self.queues[index as usize].as_mut();
         let queue = queue.expect("a queue pair's completion queue exists");
@@ -134,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// May an operation of this domain use these local bytes?
+    /// True if an operation of this domain may use these local bytes.
     pub(crate) fn holds(&self, domain: u32, list: &ScatterList) -> bool {
         list.ranges().iter().all(|range| {
             self.segments.holds(range.segment.number(), range.offset, range.length) == Some(true)
@@ -142,8 +145,8 @@ impl Shared {
         })
     }
 
-    /// Is some of the memory of these bytes, which were good when they were posted, deregistered,
-    /// or of another domain by now?
+    /// True if some of the memory of these bytes, which were valid when they were posted, has been
+    /// deregistered or belongs to another domain now.
     pub(crate) fn is_revoked(&self, domain: u32, list: &ScatterList) -> bool {
         !list.ranges().iter().all(|range| {
             self.segments.is_registered(range.segment.number())
@@ -166,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// Checks an access of a peer. An access of no bytes needs no key (9.7.4.1.5).
+    /// Checks an access of a peer. An access of no bytes requires no key (9.7.4.1.5).
     pub(crate) fn check(
         &self,
         domain: u32,
@@ -194,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// True if the memory of a segment may be seen to change in any order.
+    /// True if changes of a segment's memory may become visible in any order.
     pub(crate) fn is_relaxed(&self, segment: SegmentId) -> bool {
         let segment = self.segments.get(segment.number());
         segment.is_some_and(|segment| segment.rights().contains(Rights::RELAXED))
@@ -215,7 +218,7 @@ impl Shared {
         granted.segment.is_none_or(is_current)
     }
 
-    /// Reports a send that is in no list any more, and gives its record back.
+    /// Completes a send that has been removed from all lists, and frees its record.
     pub(crate) fn complete_send(
         &mut self,
         queue_pair: Qpn,
@@ -246,8 +249,8 @@ impl Shared {
         self.push(queue, completion);
     }
 
-    /// Forgets the completions of a queue pair that have not been polled, as adapters do when it is
-    /// reset or removed: they must not be taken for completions of its next life.
+    /// Discards the unpolled completions of a queue pair that is reset or removed, as adapters do:
+    /// they must not be taken for completions of its next life.
     pub(crate) fn forget_completions(&mut self, queue_pair: Qpn, queue: u32) {
         if let Some(queue) = &mut self.queues[queue as usize] {
             queue.forget(queue_pair);
@@ -272,7 +275,7 @@ impl Shared {
         }
     }
 
-    /// Reports a receive that was taken, and gives its record back.
+    /// Completes a receive that was taken, and frees its record.
     pub(crate) fn complete_receive(
         &mut self,
         queue: u32,
@@ -287,7 +290,7 @@ impl Shared {
         self.push(queue, Completion { id: receive.id, ..completion });
     }
 
-    /// Forgets a receive that was taken, or is in no queue any more.
+    /// Discards a receive that was taken, or is in no queue any more.
     pub(crate) fn forget_receive(&mut self, index: Index<Receive>) {
         let receive = self.receives[index];
         self.receives.remove(index);
@@ -296,7 +299,7 @@ impl Shared {
         }
     }
 
-    /// Forgets a send that is in no list any more.
+    /// Discards a send that is in no list any more.
     pub(crate) fn forget_send(&mut self, index: Index<Send>) {
         let send = self.sends[index];
         self.sends.remove(index);
@@ -305,7 +308,7 @@ impl Shared {
         }
     }
 
-    /// How a receive of `queue_pair` completes that ended with `status` before anything was in it.
+    /// The completion of a receive of `queue_pair` that ended with `status` while it was empty.
     pub(crate) fn empty_receive(queue_pair: Qpn, status: Status) -> Completion {
         Completion {
             id: 0,

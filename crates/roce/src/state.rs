@@ -1,23 +1,23 @@
-//! The life of a queue pair (10.3.1).
+//! The states of a queue pair (10.3.1).
 
 use super::api::{Change, ChangeError, Transport};
 
-/// Where in its life a queue pair is.
+/// The state of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum QueuePairState {
-    /// Made, and nothing more.
+    /// The queue pair was created or reset; nothing may be posted.
     Reset,
     /// Receives may be posted.
     Init,
-    /// Ready to receive: it answers its peer.
+    /// Ready to receive: the queue pair answers its peer.
     ReadyToReceive,
     /// Ready to send.
     ReadyToSend,
-    /// Send queue drained: what was begun is finished, nothing new is begun.
+    /// Send queue drained: sends that have begun are finished, and no new ones begin.
     SendDrained,
-    /// Send queue error (UC, UD): an operation failed, those behind it were flushed. It still
-    /// receives.
+    /// Send queue error (UC, UD): an operation failed, and those behind it were flushed. The queue
+    /// pair still receives.
     SendError,
     /// Everything is flushed.
     Error,
@@ -35,7 +35,7 @@ impl QueuePairState {
         QueuePairState::Error,
     ];
 
-    /// True if packets of the peer are taken.
+    /// True if packets of the peer are accepted.
     pub const fn receives(self) -> bool {
         matches!(
             self,
@@ -59,10 +59,10 @@ impl QueuePairState {
         !matches!(self, QueuePairState::Reset)
     }
 
-    /// The state that `change` leads to.
+    /// The state to which `change` leads.
     ///
     /// # Errors
-    /// `State`: there is no such step from here.
+    /// `State`: the change is not allowed in this state.
     pub fn after(
         self,
         transport: Transport,

@@ -1,5 +1,5 @@
-//! Two hosts, a virtual clock, no bytes: what queue pairs do when nothing, or one thing, goes
-//! wrong.
+//! Tests of two devices with a virtual clock and without payload: the behaviour of queue pairs
+//! without a fault, and with one.
 
 use super::*;
 use alloc::collections::VecDeque;
@@ -32,13 +32,14 @@ struct Pair {
     regions: [MemoryRegion; 2],
     /// Packets on their way to each side.
     wires: [VecDeque<Transmit>; 2],
-    /// What each side was told to place, in order; done at once unless `hold` is set.
+    /// The placements that each side has to do, in order. They are done at once unless `hold` is
+    /// set.
     placed: [Vec<ScatterList>; 2],
     held: Vec<PlacementToken>,
     hold: bool,
-    /// Packets that arrive find no room to send anything.
+    /// True if packets that arrive find no room to send anything.
     blocked: bool,
-    /// What each side keeps, by place.
+    /// Packets that each side has buffered, by place.
     kept: [Vec<(u32, Received)>; 2],
     word: u64,
     executed: u32,
@@ -131,7 +132,7 @@ impl Pair {
         self.hosts[n].post_receive(self.pairs[n], &ReceiveRequest { id, local }).unwrap();
     }
 
-    /// Puts what side `n` wants to send on the wire.
+    /// Puts the packets that side `n` sends on the wire.
     fn pull(&mut self, n: usize) -> Vec<Transmit> {
         let mut sent = Vec::new();
         while let Some(transmit) = self.hosts[n].poll_transmit(self.now) {
@@ -141,7 +142,7 @@ impl Pair {
         sent
     }
 
-    /// Hands side `n` a packet.
+    /// Delivers a packet to side `n`.
     fn deliver(&mut self, n: usize, transmit: &Transmit) -> Verdict {
         let payload = transmit.gather.length();
         let received =
@@ -194,7 +195,7 @@ impl Pair {
         }
     }
 
-    /// Delivers what is on the wire to side `n`.
+    /// Delivers the packets on the wire to side `n`.
     fn flow(&mut self, n: usize) -> usize {
         let packets = core::mem::take(&mut self.wires[n]);
         for transmit in &packets {
@@ -203,7 +204,7 @@ impl Pair {
         packets.len()
     }
 
-    /// Until neither side has anything to say.
+    /// Runs until neither side has anything to send.
     fn run_until_idle(&mut self) {
         loop {
             self.pull(0);
@@ -229,7 +230,7 @@ impl Pair {
         all
     }
 
-    /// Numbers and statuses of the sends of side `n` that completed.
+    /// Numbers and statuses of the completed sends of side `n`.
     fn sent(&mut self, n: usize) -> Vec<(u64, Status)> {
         self.completions(n, 0).iter().map(|one| (one.id, one.status)).collect()
     }
@@ -291,7 +292,7 @@ fn psns(sent: &[Transmit]) -> Vec<i32> {
     sent.iter().map(|one| one.packet.bth.psn.distance_from(Psn::new(0xff_fffe))).collect()
 }
 
-/// As `packet`, to another queue pair.
+/// The same packet for another queue pair.
 fn redirected(packet: &Packet, destination: Qpn) -> Packet {
     let mut packet = *packet;
     packet.bth.destination = destination;

@@ -1,4 +1,4 @@
-//! What a host's state takes, from the types that hold it.
+//! Memory of a device's state, computed from the types that hold it.
 
 use super::api::Completion;
 use super::limits::Limits;
@@ -9,7 +9,7 @@ use fairway_device::StateSize;
 use fairway_device::segment::Segment;
 
 impl Limits {
-    /// The state that a host with these limits keeps for `pairs` queue pairs. Pools count with
+    /// The state that a device with these limits keeps for `pairs` queue pairs. Pools count with
     /// their capacity.
     pub fn state(&self, pairs: u64) -> [StateSize; 8] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };

@@ -1,30 +1,30 @@
-//! How many packets a requester may have on their way, if it learns that from losses.
+//! The number of packets that a requester may have in flight, adapted to losses.
 //!
-//! RNICs rely on a network that loses nothing. Where receive buffers overflow, going back N with
-//! the whole window would fill them again at once, and no retry would ever succeed. So the window
-//! is halved by every loss and grows again as TCP's does: by what was acknowledged up to half of
-//! what was too much, then by a packet for every window acknowledged (RFC 5681, 3.1).
+//! RNICs rely on a lossless network. Where receive buffers overflow, going back N with the whole
+//! window would fill them again at once, and no retry would ever succeed. Every loss therefore
+//! halves the window, which then grows as TCP's does: by each packet acknowledged up to half of the
+//! window that was too large, then by one packet for every window acknowledged (RFC 5681, 3.1).
 
-/// The least it comes to.
+/// The smallest window, in packets.
 const LEAST: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     packets: u32,
     most: u32,
-    /// Above this it grows slowly.
+    /// Window above which it grows slowly.
     threshold: u32,
-    /// Packets acknowledged since it last grew slowly.
+    /// Packets acknowledged since the last step of slow growth.
     acknowledged: u32,
 }
 
 impl Window {
-    /// As large as it may be.
+    /// A window of its largest size.
     pub(crate) const fn new(most: u32) -> Window {
         Window { packets: most, most, threshold: most, acknowledged: 0 }
     }
 
-    /// As large as this one may be.
+    /// A new window with the same largest size.
     pub(crate) const fn anew(&self) -> Window {
         Window::new(self.most)
     }
@@ -33,20 +33,20 @@ impl Window {
         self.packets
     }
 
-    /// Packets were lost; called once for all of a window.
+    /// Halves the window after a loss; called once per window of lost packets.
     pub(crate) fn shrink(&mut self) {
         self.threshold = (self.packets / 2).max(LEAST.min(self.packets));
         self.packets = self.threshold;
         self.acknowledged = 0;
     }
 
-    /// The same for one that is larger than what is on its way: that was too much.
+    /// Shrinks a window that is larger than the packets in flight, whose number was too large.
     pub(crate) fn shrink_from(&mut self, on_the_way: u32) {
         self.packets = self.packets.min(on_the_way.max(LEAST));
         self.shrink();
     }
 
-    /// So many packets were acknowledged.
+    /// Grows the window after `count` packets were acknowledged.
     pub(crate) fn grow(&mut self, count: u32) {
         let fast = count.min(self.threshold.saturating_sub(self.packets));
         self.packets += fast;

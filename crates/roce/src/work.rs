@@ -1,4 +1,4 @@
-//! What is posted, and what was accepted and is not finished: records in pools.
+//! Records of posted operations, and of accepted packets that are not finished. They are in pools.
 
 use super::api::{CompletionKind, Peer, Work};
 use fairway_device::ScatterList;
@@ -14,34 +14,34 @@ pub(crate) struct Send {
     pub(crate) work: Work,
     pub(crate) local: ScatterList,
     pub(crate) links: Links<Index<Send>>,
-    /// Bytes of the message; of an atomic 0.
+    /// Length of the message in bytes; 0 for an atomic.
     pub(crate) length: u32,
-    /// PSNs it takes: of a READ those of its answer.
+    /// Number of its PSNs; for a READ, those of the answer.
     pub(crate) packets: u32,
-    /// Of those, acknowledged.
+    /// Number of its PSNs that are acknowledged.
     pub(crate) acknowledged: u32,
-    /// Parts of the answer that are not in place yet.
+    /// Packets of the answer that have not been placed yet.
     pub(crate) placing: u32,
     /// Its number among the sends of the queue pair (SSN, 9.7.7.2).
     pub(crate) number: u32,
-    /// The old value of the word, of an atomic.
+    /// For an atomic, the old value of the word.
     pub(crate) value: u64,
     pub(crate) signaled: bool,
     pub(crate) solicited: bool,
     pub(crate) fence: bool,
-    /// Requests of a READ, or that of an atomic, that were sent and are not answered.
+    /// Requests of a READ or atomic that were sent and are not answered.
     pub(crate) in_flight: u32,
-    /// Its local bytes may not be used: it fails when its turn comes, and holds no segment.
+    /// True if its local bytes may not be used: it fails when it is executed, and holds no segment.
     pub(crate) faulty: bool,
 }
 
 impl Send {
-    /// READ and atomics: they are answered by data, and their depth is limited.
+    /// True for READs and atomics: data answers them, and their number in flight is limited.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(self.work, Work::Read { .. } | Work::CompareSwap { .. } | Work::FetchAdd { .. })
     }
 
-    /// It consumes a receive of the peer.
+    /// True if the send consumes a receive of the peer.
     pub(crate) fn takes_receive(&self) -> bool {
         matches!(
             self.work,
@@ -91,40 +91,40 @@ pub(crate) struct ReceiveQueue {
     pub(crate) list: List<Index<Receive>>,
     pub(crate) posted: u32,
     pub(crate) depth: u32,
-    /// It is a queue pair's own, not shared.
+    /// True if the queue belongs to one queue pair, false if it is shared.
     pub(crate) owned: bool,
     /// Queue pairs that use it.
     pub(crate) users: u32,
     pub(crate) domain: u32,
-    /// An event is due when fewer are posted; 0: none is.
+    /// An event is reported when fewer receives are posted; 0 means none.
     pub(crate) limit: u32,
     pub(crate) live: bool,
 }
 
-/// A packet of a request that was accepted: those of a queue pair stand in PSN order, and only the
+/// An accepted packet of a request. The packets of a queue pair are in PSN order, and only the
 /// first may finish.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) links: Links<Index<Pending>>,
-    /// The last PSN it takes.
+    /// The last PSN of the packet.
     pub(crate) psn: Psn,
-    /// It is in place.
+    /// True if the payload has been placed.
     pub(crate) placed: bool,
-    /// The memory for it is not there.
+    /// True if the memory for the payload is missing.
     pub(crate) missing: bool,
     pub(crate) ack_request: bool,
-    /// It begins a message, and came too early.
+    /// True if the packet begins a message and was early.
     pub(crate) first: bool,
-    /// It ends a message.
+    /// True if the packet ends a message.
     pub(crate) last: bool,
-    /// A receive that completes with it.
+    /// The receive that completes with the packet.
     pub(crate) receive: Option<Index<Receive>>,
     pub(crate) kind: CompletionKind,
     pub(crate) bytes: u32,
     pub(crate) tail: Tail,
     pub(crate) solicited: bool,
     pub(crate) from: Peer,
-    /// A READ or atomic that is due with it: its place in the table of resources.
+    /// The READ or atomic that becomes due with the packet: its index in the table of resources.
     pub(crate) resource: Option<u32>,
 }
 
@@ -134,7 +134,7 @@ impl ListRecord for Pending {
     }
 }
 
-/// `at` if there is a time limit.
+/// The time `span` after `now`; `None` if `span` is zero, which means no limit.
 pub(crate) fn after(now: Instant, span: Duration) -> Option<Instant> {
     (span != Duration::ZERO).then(|| now + span)
 }

@@ -1,6 +1,6 @@
-//! Once a queue pair is made, nothing is allocated.
+//! Tests that nothing is allocated once a queue pair has been created.
 //!
-//! A test binary of its own: its allocator counts, and no other test may run beside it.
+//! This is a test binary of its own: its allocator counts, and no other test may run beside it.
 
 use fairway_roce::wire::roce::{RnrTimer, Tail};
 use fairway_roce::wire::{Duration, Ecn, Instant, Psn, Qpn};
@@ -19,7 +19,7 @@ struct Counting;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The test's own thread: that of the harness allocates when it likes.
+    /// True in the test's own thread: the thread of the harness may allocate at any time.
     static WATCHED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Two hosts with a connection between them.
+/// Two devices with a connection between them.
 struct Connected {
     hosts: [RoceDevice; 2],
     regions: [MemoryRegion; 2],
@@ -89,7 +89,7 @@ impl Connected {
         LocalRange { segment: self.regions[n].segment, offset: 0, length }.into()
     }
 
-    /// Posts a receive, and one operation of each kind. How many operations.
+    /// Posts a receive, and one operation of each kind. Returns the number of operations.
     fn post(&mut self, now: Instant, id: u64) -> usize {
         let remote = RemoteAddress { address: 64, r_key: self.regions[1].r_key };
         let works = [
@@ -109,7 +109,7 @@ impl Connected {
         works.len()
     }
 
-    /// What host `n` has to send arrives, but for one packet in 97.
+    /// Delivers the packets that host `n` sends, except one in 97.
     fn exchange(&mut self, now: Instant, n: usize) {
         self.hosts[n].handle_timeout(now);
         while let Some(transmit) = self.hosts[n].poll_transmit(now) {

@@ -1,8 +1,9 @@
-//! What encoding and decoding cost: `cargo run --release -p fairway-wire --example cost`.
+//! Measures the cost of encoding and decoding: `cargo run --release -p fairway-wire --example
+//! cost`.
 //!
-//! Prints, per packet kind, the median over 41 rounds of the time per call, and how much of it
-//! the header check takes. Sequence numbers change with every call, so nothing is computed once
-//! and reused.
+//! Prints, per packet kind, the median time per call over 41 rounds, and the share of it that the
+//! header check takes. Sequence numbers change with every call, so that the compiler cannot compute
+//! a result once and reuse it.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,7 +13,7 @@ use fairway_wire::{
     Packet, Psn, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, decode, encode, header_check,
 };
 
-/// Different packets of a kind: few enough to stay in the first-level cache.
+/// Number of different packets of each kind; they fit in the first-level cache.
 const PACKETS: u32 = 64;
 const REPEATS: u32 = 400;
 const ROUNDS: usize = 41;

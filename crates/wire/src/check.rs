@@ -1,23 +1,23 @@
-//! The header check: a 32-bit hash that tells a damaged or foreign header from a real one.
+//! The header check: a 32-bit hash by which a receiver detects damaged and foreign headers.
 //!
-//! It is NH (UMAC, RFC 4418 §5.2.2): the words are taken in pairs, a constant is added to each,
-//! and the sum of the pairs' 64-bit products is finished with a multiply–xorshift. The products do
-//! not wait for one another, so a header costs a few nanoseconds in plain code and a handful of
-//! 32×32 multipliers in a circuit.
+//! The hash is NH (UMAC, RFC 4418 §5.2.2): the words are taken in pairs, a constant is added to
+//! each, and the sum of the pairs' 64-bit products is finished with a multiply–xorshift. The
+//! products do not depend on one another, so a header costs a few nanoseconds in plain code and a
+//! handful of 32×32 multipliers in a circuit.
 //!
-//! Its key is a [`CheckKey`]. Set-up messages, and packets in simulations, have the public one,
-//! which tells damaged headers from real ones and keeps no attacker out. The packets of a channel
-//! have a key that only its two ends know: an attacker that sees no packets can only guess a check
-//! of 32 bits. It is no message authentication code: an attacker that sees many packets may learn
-//! enough of the key to forge some.
+//! The key of the hash is a [`CheckKey`]. Set-up messages, and packets in simulations, use the
+//! public key, which detects damaged headers and keeps no attacker out. The packets of a channel
+//! use a key that only the two ends of the channel have: an attacker that sees no packets can only
+//! guess a check of 32 bits. The check is not a message authentication code: an attacker that sees
+//! many packets may learn enough of the key to forge some.
 //!
-//! The payload's length is covered, its bytes are not: those are the UDP checksum's
+//! The check covers the payload's length but not its bytes, which the UDP checksum covers
 //! (`docs/wire.md` §2).
 
 use crate::setup::SETUP_LEN;
 
-/// Words that can be covered: what follows the check in the longest message, which is a set-up
-/// message, and the payload's length.
+/// Number of words that the check can cover: everything after the check field in the longest
+/// message, which is a set-up message, and the payload's length.
 const WORDS_MAX: usize = SETUP_LEN / 4;
 
 /// The key of a header check.
@@ -25,19 +25,19 @@ const WORDS_MAX: usize = SETUP_LEN / 4;
 pub struct CheckKey {
     /// The NH key.
     words: [u32; WORDS_MAX],
-    /// Added before each of the finishing multiplications.
+    /// Constants that are added before each of the two finishing multiplications.
     finish: [u64; 2],
 }
 
 impl CheckKey {
-    /// Bytes of a key.
+    /// Length of a key in bytes.
     pub const BYTES: usize = 4 * WORDS_MAX + 16;
 
     /// The public key: constants from splitmix64, started at the ASCII of
     /// "fairway1".
     pub const PUBLIC: CheckKey = CheckKey { words: key(0x6661_6972_7761_7931), finish: [0; 2] };
 
-    /// The key with these bytes, which are to be secret and uniformly random.
+    /// Creates the key from these bytes, which must be secret and uniformly random.
     pub fn new(secret: &[u8; CheckKey::BYTES]) -> CheckKey {
         let (words, finish) = secret.split_at(4 * WORDS_MAX);
         let half = |at: usize| u64::from(word(finish, at)) << 32 | u64::from(word(finish, at + 4));
@@ -47,8 +47,8 @@ impl CheckKey {
         }
     }
 
-    /// The check of `covered`, the header bytes after the check field, in front of `payload_len`
-    /// bytes of payload, under `version` of the protocol (0 for set-up messages).
+    /// Computes the check of `covered`, the header bytes after the check field, in front of
+    /// `payload_len` bytes of payload, under `version` of the protocol (0 for set-up messages).
     ///
     /// `covered` is a whole number of 32-bit words, at most 47 of them; anything beyond is left
     /// out.
@@ -59,7 +59,7 @@ impl CheckKey {
         for (pair, key) in (&mut pairs).zip(&mut keys) {
             sum = sum.wrapping_add(product(word(pair, 0), word(pair, 4), key));
         }
-        // The last word, if it has no partner, is paired with the payload's length.
+        // An unpaired last word is paired with the payload's length.
         let key = keys.next().unwrap_or(&[0, 0]);
         let last = word(pairs.remainder(), 0);
         sum = sum.wrapping_add(product(last, payload_len as u32, key));
@@ -75,13 +75,13 @@ impl CheckKey {
 }
 
 impl core::fmt::Debug for CheckKey {
-    /// Keeps the secret.
+    /// Prints which kind of key this is, and never the secret itself.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(if *self == CheckKey::PUBLIC { "CheckKey(public)" } else { "CheckKey(secret)" })
     }
 }
 
-/// The finishing multiplier (splitmix64's second).
+/// The finishing multiplier: the second constant of splitmix64.
 const FINISH: u64 = 0x94d0_49bb_1331_11eb;
 
 const fn key(seed: u64) -> [u32; WORDS_MAX] {
@@ -98,15 +98,15 @@ const fn key(seed: u64) -> [u32; WORDS_MAX] {
     words
 }
 
-/// The check of `covered` with the [public](CheckKey::PUBLIC) key, as [`CheckKey::check`] has it.
+/// The check of `covered` with the [public](CheckKey::PUBLIC) key; see [`CheckKey::check`].
 ///
-/// [`encode`](crate::encode) and [`decode`](crate::decode) do this by themselves; it is public
-/// for dissectors, fault injectors and fuzzers.
+/// [`encode`](crate::encode) and [`decode`](crate::decode) compute the check themselves; this
+/// function is public for dissectors, fault injectors and fuzzers.
 pub fn header_check(version: u8, covered: &[u8], payload_len: usize) -> u32 {
     CheckKey::PUBLIC.check(version, covered, payload_len)
 }
 
-/// One NH term. Where the last pair is half empty its word is zero, which is as good as any.
+/// One NH term. In a half-empty last pair of `key`, the missing word is taken as zero.
 fn product(a: u32, b: u32, key: &[u32]) -> u64 {
     let (key_a, key_b) = match key {
         [key_a, key_b] => (*key_a, *key_b),

@@ -1,10 +1,10 @@
-//! Packets to bytes and back. `docs/wire.md` has the tables; this is their code.
+//! Converts packets to bytes and back, by the tables of `docs/wire.md`.
 //!
-//! Everything is a whole number of 32-bit big-endian words, so the layouts are written as word
-//! numbers from the start of the datagram: word 0 is the header check, 1–3 NTH, and what follows
-//! depends on NTH's NLP: in 4–7 RTPH or UTPH and behind them what TPOpcode says, or at once the
-//! headers of a load or store, or a set-up message. Section numbers (§) are those of
-//! UB-Base-Specification 2.0.1.
+//! Every header is a whole number of 32-bit big-endian words, so the layouts are written as word
+//! numbers from the start of the datagram. Word 0 is the header check and words 1–3 are NTH. What
+//! follows depends on NTH's field NLP: RTPH or UTPH in words 4–7 and then the headers that TPOpcode
+//! selects; or directly the headers of a load or store; or a set-up message. Section numbers (§)
+//! are those of UB-Base-Specification 2.0.1.
 
 mod bypass;
 mod datagram;
@@ -20,16 +20,16 @@ pub use encode::{encode, encode_keyed, header_len};
 pub use error::{DecodeError, Unsupported};
 pub use setup::encode_setup;
 
-/// The longest header of any packet. A receiver that looks at this much of a datagram can decode
-/// every packet; of a set-up message it needs [`SETUP_LEN`](crate::SETUP_LEN) bytes.
+/// Length in bytes of the longest packet header. A prefix of this length of a datagram is enough to
+/// decode any packet; a set-up message needs [`SETUP_LEN`](crate::SETUP_LEN) bytes.
 pub const MAX_HEADER: usize = 128;
 
-/// The version of everything the UB text leaves open. It seeds the header check, so packets of
-/// another version are never misread.
+/// Version of everything that the UB text leaves open. It seeds the header check, so that packets
+/// of another version are never misread.
 pub const PROTOCOL_VERSION: u8 = 6;
 
-/// Seed of the header check of set-up messages: they are what versions are agreed with, so
-/// every version must be able to read them.
+/// Seed of the header check of set-up messages. It is the same in every version, because the two
+/// ends agree on a version by set-up messages.
 const SETUP_VERSION: u8 = 0;
 
 /// NTH: which header follows (byte 10, b3–b1; §5.2.2).
@@ -37,7 +37,7 @@ mod next_layer {
     pub const BYPASS: u32 = 0b001;
     pub const RTPH: u32 = 0b010;
     pub const UTPH: u32 = 0b011;
-    /// Ours.
+    /// Fairway's own value.
     pub const SETUP: u32 = 0b111;
 }
 
@@ -54,9 +54,9 @@ mod tp_opcode {
     pub const NAK: u32 = 0x02;
     pub const ACK: u32 = 0x03;
     pub const SELECTIVE_ACK: u32 = 0x06;
-    /// Ours.
+    /// Fairway's own value.
     pub const VOID: u32 = 0x10;
-    /// Ours.
+    /// Fairway's own values, down to the end of the list.
     pub const CLOSE: u32 = 0x11;
     pub const DEMAND: u32 = 0x12;
     pub const CREDIT: u32 = 0x13;
@@ -71,18 +71,18 @@ mod ta_opcode {
     pub const WRITE_IMMEDIATE: u32 = 0x04;
     pub const READ: u32 = 0x06;
     pub const COMPARE_SWAP: u32 = 0x07;
-    /// The first and the last atomic that has one operand.
+    /// The first and the last atomic operation with one operand.
     pub const SWAP: u32 = 0x08;
     pub const XOR: u32 = 0x0f;
     pub const DONE: u32 = 0x11;
     pub const READ_RESPONSE: u32 = 0x12;
     pub const ATOMIC_RESPONSE: u32 = 0x13;
-    /// Ours, as the next three.
+    /// Fairway's own values, this one and the next three.
     pub const PUT: u32 = 0x20;
     pub const GET: u32 = 0x21;
     pub const ABANDON: u32 = 0x22;
     pub const ABANDON_PUT: u32 = 0x23;
-    /// Only behind NTH, as the next three.
+    /// This opcode and the next three stand only directly behind NTH.
     pub const LOAD: u32 = 0x40;
     pub const STORE: u32 = 0x41;
     pub const LOAD_RESPONSE: u32 = 0x42;
@@ -93,17 +93,17 @@ mod ta_opcode {
 mod status {
     pub const NOT_READY: u32 = 1;
     pub const TARGET_ERROR: u32 = 3;
-    /// A TPACK that is the TAACK as well: service mode ROL.
+    /// A TPACK that also serves as the TAACK, in service mode ROL.
     pub const FUSED: u32 = 5;
 }
 
-/// SAETPH: BitMapSize of the 256 bits we send; code `c` is `64 << c` bits.
+/// BitMapSize in SAETPH of the 256-bit maps that Fairway sends; code `c` stands for `64 << c` bits.
 const BITMAP_256: u32 = 2;
 
-/// Length in bytes of check, NTH and RTPH or UTPH. No packet is shorter: those without RTPH and
-/// UTPH have BTAH or ATAH at their place.
+/// Length in bytes of the check, NTH and RTPH or UTPH. No packet is shorter: those without RTPH and
+/// UTPH have BTAH or ATAH in their place.
 const TRANSPORT_LEN: usize = 32;
-/// The same with BTAH or ATAH.
+/// Length in bytes of the check, NTH, RTPH or UTPH, and BTAH or ATAH.
 const TRANSACTION_LEN: usize = 48;
 /// Length in bytes of the order extension, which stands directly behind BTAH.
 const ORDER_LEN: usize = 4;

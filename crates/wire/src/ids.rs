@@ -9,15 +9,15 @@ macro_rules! identifier {
         impl $name {
             /// Width of the wire field, in bits.
             pub const BITS: u32 = $bits;
-            /// The largest value.
+            /// Largest value of the identifier.
             pub const MAX: u32 = (1 << $bits) - 1;
 
-            /// From the low bits of `value`; higher bits are dropped.
+            /// Creates the identifier from the low bits of `value`; higher bits are dropped.
             pub const fn new(value: u32) -> Self {
                 $name(value & Self::MAX)
             }
 
-            /// As an integer.
+            /// The identifier as an integer.
             pub const fn value(self) -> u32 {
                 self.0
             }
@@ -26,8 +26,9 @@ macro_rules! identifier {
 }
 
 identifier!(
-    /// A node address (compact network address). Live it is drawn at random for every start of a
-    /// context, so a restarted peer is a new peer: it is the incarnation number.
+    /// A node address (compact network address). The live runtime draws it at random at every start
+    /// of a context, so that a restarted peer has a new address: it serves as the incarnation
+    /// number.
     Cna, 24
 );
 identifier!(
@@ -39,7 +40,7 @@ identifier!(
     JettyId, 20
 );
 identifier!(
-    /// Names a registered segment at one node.
+    /// The number of a registered segment at one node.
     TokenId, 20
 );
 identifier!(

@@ -1,10 +1,10 @@
-//! Fairway's vocabulary, and its bytes.
+//! The values that all rooms of Fairway share, and the format of packets on the wire.
 //!
-//! **What it is.** The plain values every other room speaks in: instants and durations, packet
-//! sequence numbers, identifiers, packet values; and the one place that turns packets into bytes
-//! and bytes into packets. Layouts follow the Unified Bus headers (`docs/wire.md`); where the
-//! public text has no layout, ours is documented there and versioned. [`roce`] is the other family:
-//! RoCEv2, as the InfiniBand specification has it.
+//! **What it is.** The plain values that every other room uses: instants and durations, packet
+//! sequence numbers, identifiers, packet values; and the only code that turns packets into bytes
+//! and bytes into packets. Layouts follow the Unified Bus headers (`docs/wire.md`). Where the
+//! public text has no layout, Fairway's own is documented there and versioned. [`roce`] is the
+//! other protocol family: RoCEv2, as in the InfiniBand specification.
 //!
 //! **May import:** nothing.
 //!

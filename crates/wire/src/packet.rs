@@ -1,4 +1,4 @@
-//! Packet values: what the engine speaks. Payload is never in them.
+//! Packet values, as the engine handles them. They never contain payload.
 
 use crate::{Cna, JettyId, Msn, Psn, TokenId, Tpn};
 
@@ -24,25 +24,25 @@ pub struct Route {
 /// One packet of a TP channel, without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
-    /// Reliable data: a request or a response of the transaction layer (TPOpcode 0x01).
+    /// A reliable data packet: a request or a response of the transaction layer (TPOpcode 0x01).
     Data(Data),
     /// An acknowledgement, aggregated or selective (TPACK-CC 0x03, TPSACK-CC 0x06).
     Ack(Ack),
     /// A refusal of one message (TPNAK 0x02 with RSPST ≠ 0).
     Nak(Nak),
-    /// Fills a sequence number whose message was refused or abandoned (ours, 0x10).
+    /// Fills a sequence number whose message was refused or abandoned (Fairway's own, 0x10).
     Void(Void),
-    /// The sender is gone for good (ours, 0x11).
+    /// The sender has closed the channel (Fairway's own, 0x11).
     Close(Close),
-    /// The sender wants to send more than it was granted (ours, 0x12).
+    /// A credit request: the sender has more to send than it was granted (Fairway's own, 0x12).
     CreditRequest(CreditRequest),
-    /// The receiver grants (ours, 0x13).
+    /// Credit that the receiver grants (Fairway's own, 0x13).
     Credit(Credit),
-    /// Measures a round trip (ours, 0x14).
+    /// Measures a round trip (Fairway's own, 0x14).
     Probe(Probe),
-    /// Unreliable data (mode UNO): no sequence number, no acknowledgement (UTPH).
+    /// Unreliable data (mode UNO) behind UTPH: no sequence number, no acknowledgement.
     Datagram(Datagram),
-    /// A load or store, or its answer: no transport header at all (TP Bypass, §8.3).
+    /// A load or store, or its answer, without a transport header (TP Bypass, §8.3).
     Bypass(Bypass),
 }
 
@@ -53,7 +53,8 @@ pub struct Data {
     pub psn: Psn,
     /// Message number: one per transaction on this direction of the channel.
     pub message: Msn,
-    /// Which packet of the message: its payload belongs `index × MTU` bytes after the start.
+    /// Number of the packet within the message, from 0: its payload belongs `index × MTU` bytes
+    /// after the start.
     pub index: u32,
     /// The issuing Jetty (INI_RC_ID); in a response, the Jetty the response is for.
     pub jetty: JettyId,
@@ -62,26 +63,27 @@ pub struct Data {
     /// The sender-chosen slot under which the receiver keeps a message of several packets, or
     /// the initiator's read slot in a READ and its response.
     pub slot: u8,
-    /// The sender wants an acknowledgement soon (RTPH A).
+    /// The sender requests an acknowledgement soon (RTPH A).
     pub ack_request: bool,
     /// This is a retransmission (BTAH Retry).
     pub retry: bool,
     /// This is the last packet of its message (TPOpcode b7).
     pub last: bool,
-    /// What the transaction asks of the order; [`Order::NONE`] in responses and in
+    /// The order of execution that the transaction requires; [`Order::NONE`] in responses and in
     /// [`Operation::Continuation`].
     pub order: Order,
-    /// What it asks for.
+    /// The operation that the packet requests or answers.
     pub operation: Operation,
 }
 
-/// The side that orders transactions which ask for order (UB §7.3).
+/// The side that orders transactions which require an order (UB §7.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum ServiceMode {
-    /// Reliable, ordered by the initiator: it withholds what has to wait.
+    /// Reliable, ordered by the initiator, which withholds transactions that have to wait.
     Roi = 0,
-    /// Reliable, ordered by the target: it defers the execution of what has to wait.
+    /// Reliable, ordered by the target, which defers the execution of transactions that have to
+    /// wait.
     Rot = 1,
     /// Reliable, ordered by the lower layer: the transport's acknowledgement is the transaction's.
     #[default]
@@ -90,44 +92,47 @@ pub enum ServiceMode {
     Uno = 3,
 }
 
-/// What a transaction asks of the order of execution (UB §7.3, ODR\[1:0\]).
+/// The order of execution that a transaction requires (UB §7.3, ODR\[1:0\]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Tag {
-    /// No order: it neither waits nor is waited for.
+    /// No order: the transaction waits for none, and none waits for it.
     #[default]
     No = 0,
-    /// Relaxed order: it does not wait, but later strict ones wait for it.
+    /// Relaxed order: the transaction waits for none, but later strict ones wait for it.
     Ro = 1,
-    /// Strict order: it waits for every earlier relaxed or strict one of its Jetty.
+    /// Strict order: the transaction waits for every earlier relaxed or strict one of its Jetty.
     So = 2,
-    /// Memory order: its payload may arrive at any time, but the target's memory changes as if it
-    /// was executed after every earlier ordered one of its Jetty, and before every later one of
-    /// memory order. A READ returns the bytes of that moment. (Ours: UB leaves the value free.)
+    /// Memory order: the payload may arrive at any time, but the target's memory changes as if the
+    /// transaction was executed after every earlier ordered one of its Jetty, and before every
+    /// later one of memory order. A READ returns the bytes of that moment. (Fairway's own: UB
+    /// leaves the value free.)
     Mo = 3,
 }
 
 /// The ordering fields of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// The side that orders; never [`ServiceMode::Uno`] in a data packet.
+    /// The side that orders the transaction; never [`ServiceMode::Uno`] in a data packet.
     pub mode: ServiceMode,
-    /// What it asks for.
+    /// The order of execution that the transaction requires.
     pub tag: Tag,
-    /// Its completion at the target comes after those of all earlier such transactions (ODR\[2\]).
+    /// True if the transaction completes at the target after all earlier transactions with this
+    /// flag (ODR\[2\]).
     pub in_order: bool,
-    /// If `tag` is not [`Tag::No`], otherwise 0: counts the ordered transactions of its
-    /// Jetty to this node, modulo 2^16.
+    /// Counts the ordered transactions of the Jetty to this node, modulo 2^16. 0 if `tag` is
+    /// [`Tag::No`].
     pub sequence: u16,
-    /// If `in_order`, otherwise 0: counts those transactions of its Jetty to this node.
+    /// Counts the transactions of the Jetty to this node that have `in_order`. 0 if `in_order` is
+    /// false.
     pub receive_sequence: u16,
-    /// Under which the initiator waits for the response, if the mode is ROI or ROT and the
+    /// Slot under which the initiator waits for the response, if the mode is ROI or ROT and the
     /// operation has no response of its own; otherwise 0.
     pub request_slot: u8,
 }
 
 impl Order {
-    /// Asks for nothing (mode ROL, tag NO).
+    /// No order (mode ROL, tag NO).
     pub const NONE: Order = Order {
         mode: ServiceMode::Rol,
         tag: Tag::No,
@@ -141,27 +146,28 @@ impl Order {
 /// The Jetty or Jetty group that a message names, and the secret that grants it (MTETAH, TVETAH).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
-    /// The Jetty or group.
+    /// The number of the Jetty or Jetty group.
     pub jetty: JettyId,
-    /// Its token value.
+    /// The token value of the Jetty or group.
     pub token_value: u32,
-    /// For a group that dispatches by hint: member = hint mod members.
+    /// For a group that dispatches by hint: the member is the hint modulo the number of members.
     pub hint: u8,
 }
 
-/// What a data packet asks for or brings.
+/// The operation that a data packet requests or answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Write the payload into remote memory.
     Write {
-        /// Where the message starts.
+        /// The memory of the whole message.
         access: Access,
     },
-    /// Write, then consume a receive request of `target` and complete it with `immediate`.
+    /// Write the payload into remote memory, then complete a receive request of `target` with
+    /// `immediate`.
     WriteImmediate {
-        /// Where the message starts.
+        /// The memory of the whole message.
         access: Access,
-        /// The Jetty that is told.
+        /// The Jetty whose receive request is completed.
         target: Target,
         /// Application data for the completion.
         immediate: u64,
@@ -173,7 +179,7 @@ pub enum Operation {
         /// Length of the whole message in bytes.
         length: u32,
     },
-    /// As `Send`, with immediate data.
+    /// The same as `Send`, with immediate data.
     SendImmediate {
         /// The receiving Jetty.
         target: Target,
@@ -182,52 +188,54 @@ pub enum Operation {
         /// Application data for the completion.
         immediate: u64,
     },
-    /// A further packet of a WRITE, SEND or PUT whose start the receiver has said it knows: it
-    /// carries neither address nor token (ORNIC §3.2).
+    /// Continuation packet of a WRITE, SEND or PUT whose start the receiver has acknowledged as
+    /// recorded: it carries neither address nor token (ORNIC §3.2).
     Continuation,
-    /// Ask for remote memory.
+    /// Request bytes of remote memory.
     Read {
-        /// What to read.
+        /// The memory to read.
         access: Access,
     },
-    /// Bring memory that was asked for; `slot`, `transaction` and `jetty` are the request's.
+    /// Bytes of memory that a READ or GET requested; `slot`, `transaction` and `jetty` are the
+    /// request's.
     ReadResponse,
-    /// Change remote memory atomically and ask for its old value; one packet without payload.
+    /// Change a word of remote memory atomically and return its old value; one packet without
+    /// payload.
     Atomic {
         /// The word: `length` is 4 or 8.
         access: Access,
-        /// How it changes.
+        /// How the word changes.
         operator: AtomicOperator,
         /// The operand; the new value of a compare-and-swap. 0 for a load.
         operand: u64,
-        /// What a compare-and-swap compares with; otherwise 0.
+        /// The value with which a compare-and-swap compares; otherwise 0.
         compare: u64,
     },
     /// The old value of a word; `slot`, `transaction` and `jetty` are the request's.
     AtomicResponse {
-        /// What it was before.
+        /// The word before the change.
         value: u64,
     },
-    /// The transaction is done (TAACK), for modes ROI and ROT; `slot` is the request's
-    /// `request_slot`, `transaction` and `jetty` are the request's.
+    /// The transaction has been executed or refused (TAACK), for modes ROI and ROT; `slot` is the
+    /// request's `request_slot`, `transaction` and `jetty` are the request's.
     Done {
-        /// Why it was refused, if it was.
+        /// The reason if the transaction was refused; `None` if it was executed.
         refusal: Option<Refusal>,
         /// For [`Refusal::ReceiverNotReady`]: do not retry before this many microseconds.
         retry_after_us: u16,
     },
     /// Put the payload into the current buffer of a mailbox (RVMA).
     Put(Put),
-    /// Ask for bytes of a mailbox's current buffer; answered by `ReadResponse`.
+    /// Request bytes of a mailbox's current buffer, which a `ReadResponse` returns.
     Get(Get),
-    /// A transaction was given up after it took its place in an order: the target no longer waits
-    /// for the numbers in `order`. One packet without payload.
+    /// The initiator gave up a transaction after it had taken its place in an order: the target no
+    /// longer waits for the numbers in `order`. One packet without payload.
     Abandon,
-    /// All puts of this Jetty to this mailbox up to a number are over.
+    /// All puts of this Jetty to this mailbox up to `sequence` have ended or been given up.
     AbandonPut {
-        /// The mailbox.
+        /// The mailbox's address.
         mailbox: u64,
-        /// The sequence number of the last one.
+        /// The sequence number of the last put that is over.
         sequence: u32,
     },
 }
@@ -236,28 +244,28 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum AtomicOperator {
-    /// Becomes the operand if it equals `compare`.
+    /// The word becomes the operand if it equals `compare`.
     CompareSwap = 0x07,
-    /// Becomes the operand; the old value is wanted.
+    /// The word becomes the operand; the old value is returned.
     Swap = 0x08,
-    /// Becomes the operand.
+    /// The word becomes the operand.
     Store = 0x09,
-    /// Stays.
+    /// The word stays as it is.
     Load = 0x0A,
-    /// Plus the operand, wrapping.
+    /// The word plus the operand, wrapping.
     Add = 0x0B,
-    /// Minus the operand, wrapping.
+    /// The word minus the operand, wrapping.
     Subtract = 0x0C,
-    /// And.
+    /// The bitwise and of word and operand.
     And = 0x0D,
-    /// Or.
+    /// The bitwise or of word and operand.
     Or = 0x0E,
-    /// Exclusive or.
+    /// The bitwise exclusive or of word and operand.
     Xor = 0x0F,
 }
 
 impl AtomicOperator {
-    /// All of them, in the order of their opcodes.
+    /// All operators, in the order of their opcodes.
     pub const ALL: [AtomicOperator; 9] = [
         AtomicOperator::CompareSwap,
         AtomicOperator::Swap,
@@ -270,7 +278,7 @@ impl AtomicOperator {
         AtomicOperator::Xor,
     ];
 
-    /// What a word that holds `old` becomes. For 4-byte words the caller truncates.
+    /// The new value of a word that holds `old`. For 4-byte words the caller truncates.
     pub const fn apply(self, old: u64, operand: u64, compare: u64) -> u64 {
         match self {
             AtomicOperator::CompareSwap => {
@@ -297,28 +305,29 @@ impl AtomicOperator {
 pub struct Put {
     /// The mailbox's address.
     pub mailbox: u64,
-    /// Where in the buffer the message belongs; 0 for a mailbox in stream mode.
+    /// Offset of the message in the buffer, in bytes; 0 for a mailbox in stream mode.
     pub offset: u64,
     /// Counts the puts of this Jetty to this mailbox, modulo 2^32.
     pub sequence: u32,
-    /// Bytes of all its earlier puts to this mailbox, modulo 2^32.
+    /// Bytes of all earlier puts of this Jetty to this mailbox, modulo 2^32.
     pub before: u32,
     /// Length of the whole message in bytes.
     pub length: u32,
     /// The mailbox's key.
     pub key: u32,
-    /// The epoch it belongs to, modulo 2^32; only if `named`.
+    /// The epoch for which the put is meant, modulo 2^32; valid only if `named`.
     pub epoch: u32,
-    /// It belongs to `epoch` and to no other.
+    /// True if the put is meant for `epoch` and for no other.
     pub named: bool,
-    /// Every earlier put of this Jetty to this mailbox is over, so the target waits for none.
+    /// True if every earlier put of this Jetty to this mailbox is over, so that the target waits
+    /// for none.
     pub oldest: bool,
-    /// An earlier one may be waiting for other operations, or for its epoch: no room is to be kept
-    /// for it.
+    /// True if an earlier put may be waiting for other operations or for its epoch, so that the
+    /// target reserves no room for it.
     pub follows: bool,
 }
 
-/// A question for bytes of a mailbox.
+/// A request for bytes of a mailbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, packed(4))]
 pub struct Get {
@@ -330,9 +339,9 @@ pub struct Get {
     pub length: u32,
     /// The mailbox's key.
     pub key: u32,
-    /// The epoch that is asked for, modulo 2^32; only if `named`, otherwise the current one.
+    /// The requested epoch, modulo 2^32, if `named`; otherwise the current epoch is requested.
     pub epoch: u32,
-    /// `epoch` counts.
+    /// True if the request is for `epoch`.
     pub named: bool,
 }
 
@@ -344,47 +353,47 @@ pub struct Datagram {
     pub number: u64,
     /// The issuing Jetty.
     pub jetty: JettyId,
-    /// Its transaction number.
+    /// The issuing Jetty's transaction number.
     pub transaction: u16,
-    /// What it asks for.
+    /// The operation that the datagram requests.
     pub operation: Operation,
 }
 
-/// A load or store that bypasses the transport, or its answer. Loads are answered and stores are
-/// done as often as they arrive anew; the number tells a late copy from a new store.
+/// A load or store that bypasses the transport, or its answer. The receiver executes a repeated
+/// load or store again; the number distinguishes a late copy from a new store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bypass {
     /// Counts the loads and stores of the initiator on this channel; a repeat keeps its number.
     pub number: u32,
-    /// No load or store before this number will be repeated: copies of those are late.
+    /// No load or store before this number will be repeated: copies of earlier ones are late.
     pub oldest: u32,
     /// The issuing Jetty.
     pub jetty: JettyId,
-    /// What it is.
+    /// The load, store or answer.
     pub operation: BypassOperation,
 }
 
 /// The kinds of [`Bypass`] packets (TAOpcodes 0x40 to 0x43).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BypassOperation {
-    /// Ask for up to 64 bytes.
+    /// Read up to 64 bytes.
     Load {
-        /// What to read.
+        /// The memory to read.
         access: Access,
     },
     /// Write the payload, up to 64 bytes.
     Store {
-        /// Where to.
+        /// The memory to write.
         access: Access,
     },
-    /// The bytes asked for are the payload.
+    /// The answer to a load; the payload is the requested bytes.
     LoadResponse {
-        /// Why there are none, if it was refused.
+        /// The reason if the load was refused; then there is no payload.
         refusal: Option<Refusal>,
     },
-    /// The store is done.
+    /// The answer to a store.
     StoreDone {
-        /// Why not, if it was refused.
+        /// The reason if the store was refused; `None` if it was executed.
         refusal: Option<Refusal>,
     },
 }
@@ -392,7 +401,7 @@ pub enum BypassOperation {
 /// The longest load or store, in bytes: a cache line.
 pub const BYPASS_BYTES: u32 = 64;
 
-/// What remote memory a message is about (MAETAH and TVETAH).
+/// The remote memory that a message accesses (MAETAH and TVETAH).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, packed(4))]
 pub struct Access {
@@ -400,7 +409,7 @@ pub struct Access {
     pub address: u64,
     /// Length of the whole message in bytes.
     pub length: u32,
-    /// The segment.
+    /// The segment's number.
     pub token_id: TokenId,
     /// The secret that grants the access.
     pub token_value: u32,
@@ -412,14 +421,16 @@ pub const SACK_BITS: u32 = 256;
 /// The unit of [`Ack::echo_delay`], in nanoseconds.
 pub const ECHO_DELAY_UNIT_NS: u64 = 64;
 
-/// An acknowledgement. Later ones overwrite earlier ones; nothing in it is a difference.
+/// An acknowledgement. Every field is a total or a state and never a difference, so that a later
+/// acknowledgement replaces earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// Every packet up to and including this PSN has arrived and is in place.
+    /// Every packet up to and including this PSN has arrived and has been placed.
     pub cumulative: Psn,
-    /// If [`AckFlags::ECHO`]: the data packet that arrived last before this was sent.
+    /// If [`AckFlags::ECHO`]: the data packet that arrived last before this acknowledgement was
+    /// sent.
     pub echo: Psn,
-    /// If [`AckFlags::START_KNOWN`]: the newest message whose start the receiver knows.
+    /// If [`AckFlags::START_KNOWN`]: the newest message whose start the receiver has recorded.
     pub start_known: Msn,
     /// Time from the echoed packet's arrival to this packet's departure, in units of
     /// [`ECHO_DELAY_UNIT_NS`], saturating.
@@ -434,11 +445,11 @@ pub struct Ack {
     pub hint: u8,
     /// Which optional parts are valid.
     pub flags: AckFlags,
-    /// If [`AckFlags::SELECTIVE`]: what has arrived beyond `cumulative`.
+    /// If [`AckFlags::SELECTIVE`]: the packets that have arrived beyond `cumulative`.
     pub sack: Sack,
 }
 
-/// Which parts of an [`Ack`] are valid, and what it asks for.
+/// Which parts of an [`Ack`] are valid, and what it requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckFlags(u8);
 
@@ -449,13 +460,13 @@ impl AckFlags {
     pub const START_KNOWN: AckFlags = AckFlags(2);
     /// `sack` is valid (the packet is a TPSACK).
     pub const SELECTIVE: AckFlags = AckFlags(4);
-    /// The sender of this wants an acknowledgement back: a probe or keep-alive.
+    /// The sender of this acknowledgement requests one in return: it is a probe or keep-alive.
     pub const REQUEST: AckFlags = AckFlags(8);
     /// The gap at `cumulative + 1` is wider than the receiver's reorder tolerance.
     pub const BEYOND_TOLERANCE: AckFlags = AckFlags(16);
     /// The echoed packet was a retransmission.
     pub const ECHO_RETRY: AckFlags = AckFlags(32);
-    /// The receiver suffers: the sender should slow down (peer back-pressure).
+    /// The receiver is overloaded: its peer should slow down (back-pressure).
     pub const PRESSURE: AckFlags = AckFlags(64);
     /// Every flag that has a meaning.
     pub const ALL: u8 = 127;
@@ -464,11 +475,11 @@ impl AckFlags {
     pub const fn none() -> Self {
         AckFlags(0)
     }
-    /// From wire bits; unknown bits are dropped.
+    /// The flags in these wire bits; unknown bits are dropped.
     pub const fn from_bits(bits: u8) -> Self {
         AckFlags(bits & Self::ALL)
     }
-    /// As wire bits.
+    /// The flags as wire bits.
     pub const fn bits(self) -> u8 {
         self.0
     }
@@ -476,7 +487,7 @@ impl AckFlags {
     pub const fn contains(self, other: AckFlags) -> bool {
         self.0 & other.0 == other.0
     }
-    /// With the flags of `other` set as well.
+    /// These flags with those of `other` set as well.
     #[must_use]
     pub const fn with(self, other: AckFlags) -> Self {
         AckFlags(self.0 | other.0)
@@ -488,21 +499,21 @@ impl AckFlags {
 pub struct Sack {
     /// The PSN of bit 0.
     pub base: Psn,
-    /// Gaps in the map below this PSN have not arrived; of what lies above nothing is claimed. It
-    /// is the highest PSN that has arrived, or lower while an earlier payload is being placed.
+    /// PSN below which the gaps of the map have not arrived; above it, a clear bit has no meaning.
+    /// It is the highest PSN that has arrived, or lower while an earlier payload is being placed.
     pub highest: Psn,
     /// Bit `i` (word `i / 32`, bit `i % 32`) is set if PSN `base + i` has arrived.
     pub bitmap: [u32; (SACK_BITS / 32) as usize],
 }
 
-/// A refusal of one message; answers the packet that was refused, and each repeat of it.
+/// A refusal of one message. It answers the refused packet and each repeat of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nak {
     /// The refused packet.
     pub psn: Psn,
     /// The message it belongs to.
     pub message: Msn,
-    /// Why.
+    /// The reason of the refusal.
     pub reason: Refusal,
     /// For [`Refusal::ReceiverNotReady`]: do not retry before this many microseconds.
     pub retry_after_us: u16,
@@ -521,22 +532,23 @@ pub enum Refusal {
     NoJetty,
     /// The message is longer than the receive buffer (RSPST 3).
     Length,
-    /// The receiver does not know or does not offer this operation (RSPST 3).
+    /// The receiver does not support this operation (RSPST 3).
     Operation,
-    /// A transaction it has to follow is still missing: try again when that is done (RSPST 1).
+    /// A transaction that has to be executed first is still missing: retry when that has completed
+    /// (RSPST 1).
     OutOfOrder,
     /// The address of an atomic is no multiple of its length (RSPST 3).
     Misaligned,
-    /// The receiver has no record free in which to keep the order asked for (RSPST 3).
+    /// The receiver has no free record to track the requested order (RSPST 3).
     Resources,
-    /// No such mailbox, wrong key, or it is closed (RSPST 3).
+    /// The mailbox does not exist or is closed, or the key is wrong (RSPST 3).
     NoMailbox,
-    /// The epoch named is over (RSPST 3).
+    /// The named epoch is over (RSPST 3).
     Epoch,
-    /// Not of a message, but of one packet: a switch has cut its payload off, and only the header
-    /// came. Send it again (RSPST 1). Only in a [`Nak`].
+    /// Refuses one packet and not a message: a switch has trimmed its payload and only the header
+    /// arrived. The sender retransmits it (RSPST 1). Only in a [`Nak`].
     Trimmed {
-        /// What was cut was a retransmission.
+        /// True if the trimmed packet was a retransmission.
         retry: bool,
     },
 }
@@ -544,21 +556,21 @@ pub enum Refusal {
 /// Stands in for a data packet that will never come, so that the PSN space has no hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Void {
-    /// The sequence number that is filled.
+    /// The sequence number that this packet fills.
     pub psn: Psn,
     /// The message that was given up.
     pub message: Msn,
-    /// The sender wants an acknowledgement soon.
+    /// The sender requests an acknowledgement soon.
     pub ack_request: bool,
 }
 
-/// The sender has closed the channel; nothing more will come.
+/// The sender has closed the channel and sends nothing more on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close {
     /// The sequence number after the last one that the sender has used. The receiver ignores a
     /// close whose number lies outside its window.
     pub next: Psn,
-    /// True in the answer to a close.
+    /// True in the answer to a `Close`.
     pub answer: bool,
 }
 

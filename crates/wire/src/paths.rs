@@ -1,16 +1,16 @@
-//! Which sockets a path runs between.
+//! Maps path numbers to pairs of sockets.
 //!
-//! A path is a number below 256 and, over UDP, a pair of sockets. Both sides know how many
-//! sockets each has, so both can tell the pair from the number, and nothing about it need be
-//! sent. The client's socket changes with every path, the server's after each round of them: the
+//! A path is a number below 256 and, over UDP, a pair of sockets. Both sides have the number of
+//! sockets of each side, so both compute the pair from the path number, and none of it is sent. The
+//! client's socket changes with every path and the server's after each round of the client's: the
 //! first `client × server` paths are all different.
 
-/// Which end of a channel this is.
+/// The role of this end in the set-up of the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It said HELLO.
+    /// The end that sent HELLO.
     Client,
-    /// It said WELCOME.
+    /// The end that sent WELCOME.
     Server,
 }
 
@@ -24,7 +24,7 @@ pub struct PathSockets {
 }
 
 /// The sockets of `path` for an end in `role` that has `local_count` sockets and whose peer has
-/// `remote_count`. A count of zero is taken for one.
+/// `remote_count`. A count of zero is taken as one.
 pub const fn path_sockets(
     role: Role,
     path: u8,

@@ -1,4 +1,4 @@
-//! Packet sequence numbers: 24 bits, compared in a circle.
+//! Packet sequence numbers of 24 bits, compared modulo 2^24.
 
 /// A packet sequence number (PSN): 24 bits, wrapping (UB-Base §6.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ impl Psn {
         ((self.0.wrapping_sub(earlier.0) << 8) as i32) >> 8
     }
 
-    /// True if `self` comes strictly before `other` on the circle.
+    /// True if `self` comes strictly before `other`, modulo 2^24.
     pub const fn is_before(self, other: Psn) -> bool {
         self.distance_from(other) < 0
     }

@@ -13,42 +13,42 @@
 //! ```
 //!
 //! REJECT may answer HELLO or CONFIRM. Every message is 192 bytes long, but a HELLO may be padded
-//! to the length of the longest packets that it asks for, and its WELCOME to that of those it
-//! offers: an offer that arrives has shown that such packets get through, there and back. No answer
-//! is longer than its question.
+//! to the length of the longest packets that it requests, and its WELCOME to that of the longest
+//! packets that it offers. An offer that arrives has then shown that such packets get through in
+//! both directions. No answer is longer than its question.
 //!
 //! CONFIRM and ACCEPT carry a public key each, from which both sides derive the secret key of the
-//! channel's header checks. WELCOME and REJECT may go to strangers, so they tell nothing of what
-//! channels use: their source is an address for set-up alone.
+//! channel's header checks. WELCOME and REJECT may go to strangers, so they do not reveal the
+//! address that channels use: their source is an address for set-up alone.
 
 use crate::{Cna, Psn, Tpn};
 
-/// The most UDP ports (sockets) one side may bring.
+/// Most UDP ports (sockets) that one side may have.
 pub const PORTS_MAX: usize = 16;
-/// The most paths of a channel.
+/// Most paths of a channel.
 pub const PATHS_MAX: u16 = 256;
-/// The most message slots or read slots of a channel: a slot number is one byte.
+/// Most message slots or read slots of a channel: a slot number is one byte.
 pub const SLOTS_MAX: u16 = 256;
-/// The most channels of a TP channel group.
+/// Most channels of a TP channel group.
 pub const GROUP_MAX: u16 = 16;
-/// Capability: answers a HELLO that is followed by any number of bytes without meaning, and pads
-/// its WELCOME likewise.
+/// Capability: the server answers a HELLO that is followed by any number of meaningless bytes, and
+/// pads its WELCOME likewise.
 pub const PADDED_QUESTIONS: u16 = 1;
 /// Capability: unreliable messages (mode UNO) may be sent on the channel.
 pub const UNRELIABLE: u16 = 2;
 /// Capability: loads and stores (transport bypass) may be sent on the channel.
 pub const BYPASS: u16 = 4;
-/// Length of every set-up message in bytes, without what a HELLO or WELCOME is padded with.
+/// Length of every set-up message in bytes, without the padding of a HELLO or WELCOME.
 pub const SETUP_LEN: usize = 192;
 /// Length of a public key in bytes (X25519, RFC 7748).
 pub const KEY_LEN: usize = 32;
 
-/// A set-up message and the nodes that it is between.
+/// A set-up message and the nodes between which it travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The sender's node address (SCNA); in WELCOME and REJECT one for set-up alone.
+    /// The sender's node address (SCNA); in WELCOME and REJECT an address for set-up alone.
     pub source: Cna,
-    /// The receiver's node address (DCNA); zero in a HELLO, which does not know it yet.
+    /// The receiver's node address (DCNA); zero in a HELLO, whose sender does not have it yet.
     pub destination: Cna,
     /// The message.
     pub message: SetupMessage,
@@ -57,59 +57,59 @@ pub struct Setup {
 /// A set-up message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupMessage {
-    /// The client asks.
+    /// The client requests a channel.
     Hello(Hello),
-    /// The server offers, and keeps nothing.
+    /// The server makes an offer and keeps no state.
     Welcome(Welcome),
-    /// The client agrees, and proves that it can be reached where it says it is.
+    /// The client agrees, and proves that it receives packets at its source address.
     Confirm(Confirm),
     /// The server has opened the channel.
     Accept(Accept),
-    /// The server will not.
+    /// The server refuses.
     Reject(Reject),
 }
 
-/// The client's question.
+/// The client's request for a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// The protocol versions the client speaks.
+    /// The protocol versions that the client implements.
     pub versions: Versions,
     /// Drawn at random for every attempt; every answer repeats it.
     pub nonce: u64,
     /// The client's end of the channel.
     pub client: Endpoint,
-    /// The most the client could do.
+    /// The highest values that the client supports.
     pub requested: Parameters,
-    /// The group that the channel joins; `None` if it is the first of one.
+    /// The group that the channel joins; `None` if it is the first channel of a group.
     pub joins: Option<Joins>,
 }
 
 /// Which TP channel group a channel joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joins {
-    /// The client's number of the group's first channel, which is open.
+    /// The client's number of the group's first channel, which is already open.
     pub leader: Tpn,
-    /// Which channel of the group it is, from 1: those that are there count from 0.
+    /// Number of this channel in the group, from 1; the first channel is 0.
     pub number: u8,
 }
 
 /// The server's stateless offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The version to speak.
+    /// The version that the server has chosen.
     pub version: u8,
     /// The nonce of the HELLO.
     pub nonce: u64,
     /// Authenticates the HELLO to the server, so that the server need not remember it.
     pub cookie: [u8; 16],
-    /// What the two agree on if the client confirms.
+    /// The parameters of the channel if the client confirms.
     pub offer: Parameters,
 }
 
 /// The client's agreement: everything the server needs to open the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirm {
-    /// The HELLO, as it was.
+    /// The client's HELLO, unchanged.
     pub hello: Hello,
     /// The version of the WELCOME.
     pub version: u8,
@@ -117,48 +117,48 @@ pub struct Confirm {
     pub cookie: [u8; 16],
     /// The offer of the WELCOME.
     pub agreed: Parameters,
-    /// A public key of the client's, for this channel alone.
+    /// The client's public key, for this channel alone.
     pub key: [u8; KEY_LEN],
 }
 
 /// The channel is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
-    /// The version spoken.
+    /// The protocol version of the channel.
     pub version: u8,
     /// The nonce of the HELLO.
     pub nonce: u64,
     /// The server's end of the channel.
     pub server: Endpoint,
-    /// What was agreed.
+    /// The parameters of the channel.
     pub agreed: Parameters,
-    /// A public key of the server's, for this channel alone.
+    /// The server's public key, for this channel alone.
     pub key: [u8; KEY_LEN],
 }
 
 /// The channel is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// The protocol versions the server speaks.
+    /// The protocol versions that the server implements.
     pub versions: Versions,
     /// The nonce of the HELLO.
     pub nonce: u64,
-    /// Why.
+    /// Why the server refuses.
     pub reason: RejectReason,
 }
 
 /// Why a server refuses a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RejectReason {
-    /// No version that both speak.
+    /// No version is implemented by both.
     Version,
     /// The server has no channel, slot or memory left.
     NoResources,
-    /// The cookie is too old or not the server's: start again.
+    /// The cookie is too old or not the server's: the client has to start again.
     StaleCookie,
-    /// The parameters are not the ones offered, or cannot be met.
+    /// The parameters are not the offered ones, or the server cannot meet them.
     Parameters,
-    /// The server does not want this client.
+    /// The server does not accept this client.
     Refused,
 }
 
@@ -170,29 +170,29 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// From `min` to `max`; `None` if that is nothing. Version 0 is no version.
+    /// The range from `min` to `max`; `None` if it is empty or begins at 0, which is not a version.
     pub const fn new(min: u8, max: u8) -> Option<Versions> {
         if min == 0 || min > max { None } else { Some(Versions { min, max }) }
     }
 
-    /// The oldest.
+    /// The oldest version.
     pub const fn min(self) -> u8 {
         self.min
     }
 
-    /// The newest.
+    /// The newest version.
     pub const fn max(self) -> u8 {
         self.max
     }
 
-    /// The newest version in both ranges.
+    /// The newest version in both ranges, or `None`.
     pub fn agree(self, other: Versions) -> Option<u8> {
         let (min, max) = (self.min.max(other.min), self.max.min(other.max));
         (min <= max).then_some(max)
     }
 }
 
-/// One side's end of a channel. Its node address is the message's `source`.
+/// One side's end of a channel. Its node address is in [`Setup::source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The channel number at this side.
@@ -211,7 +211,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// From a list; `None` if it is empty, too long, or holds a zero.
+    /// The ports in `list`; `None` if it is empty, too long, or holds a zero.
     pub fn new(list: &[u16]) -> Option<Ports> {
         if list.is_empty() || list.len() > PORTS_MAX || list.contains(&0) {
             return None;
@@ -223,18 +223,18 @@ impl Ports {
         Some(Ports { ports, count: list.len() as u8 })
     }
 
-    /// The ports.
+    /// The ports as a slice.
     pub fn as_slice(&self) -> &[u16] {
         self.ports.get(..usize::from(self.count)).unwrap_or(&[])
     }
 }
 
-/// What the two sides of a channel agree on.
+/// The parameters on which the two sides of a channel agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Payload bytes of every packet of a message but the last.
+    /// Payload bytes of every packet of a message except the last.
     pub mtu_bytes: u16,
-    /// Paths to use, 1 to 256.
+    /// Number of paths, 1 to 256.
     pub paths: u16,
     /// Packets that the receiver can track beyond its cumulative acknowledgement.
     pub window_packets: u16,
@@ -242,7 +242,8 @@ pub struct Parameters {
     pub message_slots: u16,
     /// READs that may be under way in one direction, at most 256.
     pub read_slots: u16,
-    /// After this long without a sound from the peer, ask for one; 0 for never.
+    /// Silence of the peer in milliseconds after which an acknowledgement is requested; 0 for
+    /// never.
     pub keep_alive_ms: u16,
     /// Channels of the TP channel group, 1 to 16: one for each engine that both sides have.
     pub channels: u16,
@@ -251,7 +252,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The name of the first field that has a value it cannot have.
+    /// The name of the first field with an invalid value, if there is one.
     pub fn fault(&self) -> Option<&'static str> {
         if self.mtu_bytes == 0 {
             return Some("mtu");
@@ -271,8 +272,8 @@ impl Parameters {
         (self.channels == 0 || self.channels > GROUP_MAX).then_some("channels")
     }
 
-    /// What two sides with these limits can do together: the smaller of each, and the
-    /// capabilities of both. Keep-alive is the shorter of those that are on.
+    /// The parameters that two sides with these limits can use together: the smaller of each, and
+    /// the capabilities of both. Keep-alive is the shorter of those that are on.
     #[must_use]
     pub fn agree(&self, other: &Parameters) -> Parameters {
         let keep_alive_ms = match (self.keep_alive_ms, other.keep_alive_ms) {

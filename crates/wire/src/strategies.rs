@@ -1,4 +1,4 @@
-//! Every value the codec can carry, for property tests.
+//! Proptest strategies for every value that the codec can carry.
 
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -102,7 +102,7 @@ fn get() -> impl Strategy<Value = Get> {
     )
 }
 
-/// The operations that may ask for order.
+/// The operations that may require an order.
 fn request() -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => message(),
@@ -116,7 +116,7 @@ fn request() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The operations that never do.
+/// The operations that never require an order.
 fn unordered() -> impl Strategy<Value = Operation> {
     prop_oneof![
         Just(Operation::Continuation),
@@ -188,7 +188,7 @@ fn bypass() -> impl Strategy<Value = Bypass> {
         .prop_map(|(number, oldest, jetty, operation)| Bypass { number, oldest, jetty, operation })
 }
 
-/// An acknowledgement; its `sack` is empty unless it is selective.
+/// An acknowledgement; its `sack` is empty unless the acknowledgement is selective.
 pub fn ack() -> impl Strategy<Value = Ack> {
     let numbers = (psn(), psn(), msn(), any::<u16>(), any::<u16>());
     let bytes = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u8>());

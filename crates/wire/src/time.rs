@@ -1,6 +1,6 @@
-//! Time as the engine sees it: integer picoseconds, handed in by the caller.
+//! Time as the engine uses it: integer picoseconds, passed in by the caller.
 
-/// A point in time, in picoseconds since an origin the caller chose.
+/// A point in time, in picoseconds since an origin that the caller chooses.
 ///
 /// Instants are compared by wrapping difference, so uptime has no limit; two instants that are
 /// compared must lie within 2^63 ps (106 days) of each other.
@@ -12,7 +12,7 @@ pub struct Instant(u64);
 pub struct Duration(u64);
 
 impl Instant {
-    /// The origin.
+    /// The origin of the clock.
     pub const ZERO: Instant = Instant(0);
 
     /// An instant from picoseconds since the origin (wrapping).
@@ -46,22 +46,22 @@ impl Instant {
         if (difference as i64) < 0 { Duration(0) } else { Duration(difference) }
     }
 
-    /// Time that has passed at `self`, the present, since `past`, which lies behind it or ahead by
-    /// no more than a minute (then none has passed): right for 213 days, where [`Instant::since`]
-    /// takes what is more than 106 days old for the future. A moment of long ago, such as a
-    /// window's last decrease, is no deadline and may be as old as it likes.
+    /// Time from `past` to `self`, where `self` is the present. Zero if `past` is up to a minute in
+    /// the future. Right for 213 days, whereas [`Instant::since`] takes anything older than 106
+    /// days as the future. Use it for moments that are no deadlines and may be arbitrarily old,
+    /// such as a window's last decrease.
     pub const fn elapsed_since(self, past: Instant) -> Duration {
         const MINUTE_PS: u64 = 60_000_000_000_000;
         let difference = self.0.wrapping_sub(past.0);
         if difference > u64::MAX - MINUTE_PS { Duration(0) } else { Duration(difference) }
     }
 
-    /// The earlier of the two.
+    /// The earlier of `self` and `other`.
     pub const fn min(self, other: Instant) -> Instant {
         if other.is_before(self) { other } else { self }
     }
 
-    /// The later of the two.
+    /// The later of `self` and `other`.
     pub const fn max(self, other: Instant) -> Instant {
         if self.is_before(other) { other } else { self }
     }
@@ -82,7 +82,7 @@ impl core::ops::Sub<Duration> for Instant {
 }
 
 impl Duration {
-    /// No time at all.
+    /// A span of no time.
     pub const ZERO: Duration = Duration(0);
     /// The longest span.
     pub const MAX: Duration = Duration(u64::MAX);

@@ -3,7 +3,7 @@ use fairway_wire::Duration;
 
 const MBPS: u64 = 1_000_000;
 
-/// 1 Gb/s, 10 Mb/s more per round trip of 100 us.
+/// A control with 1 Gb/s that adds 10 Mb/s per round trip of 100 us.
 fn control() -> Backpressure {
     let parameters = BackpressureParameters {
         line_bits: 1000 * MBPS,
@@ -75,7 +75,7 @@ fn a_timeout_is_a_complaint_and_reordering_none() {
 
 #[test]
 fn senders_to_one_receiver_become_equal() {
-    // It complains when more comes than 1 Gb/s. One starts at a tenth of the other.
+    // The receiver signals pressure above 1 Gb/s. One flow starts at a tenth of the other.
     let mut all = [control(), control()];
     all[0].rate_bits = 100 * MBPS;
     for round in 1..2000 {

@@ -40,13 +40,13 @@ fn it_falls_with_the_share_of_marks_among_the_last_32() {
     // r = 1/32: 32,000 × 0.1 / 32 = 100.
     caqm.on_ack(&ack(1, 1));
     assert_eq!(caqm.window_bytes(), 35_900);
-    // r = 2/32, then, of two packets, 3/32 twice: the mark comes first.
+    // r = 2/32, then, for two packets, 3/32 twice, because the mark comes first.
     caqm.on_ack(&ack(1, 1));
     assert_eq!(caqm.window_bytes(), 35_900 - 224 + 4000);
     caqm.on_ack(&ack(2, 1));
     // 39,676 − 371 + 4000 = 43,305; 43,305 − 405 + 4000 = 46,900.
     assert_eq!(caqm.window_bytes(), 46_900);
-    // Unused, it only falls: 46,900 × 0.1 × 3/32 = 439, less than the 4000 of growth.
+    // An unused window only falls: 46,900 × 0.1 × 3/32 = 439, less than the growth of 4000.
     caqm.on_ack(&AckSample { window_limited: false, ..ack(1, 0) });
     assert_eq!(caqm.window_bytes(), 46_900);
 }
@@ -70,7 +70,8 @@ fn all_marked_it_settles_at_forty_packets() {
         for _ in 0..500 {
             caqm.on_ack(&ack(1, 1));
         }
-        // From above, falls are rounded down.
+        // A window that falls from above settles a little lower, because decreases are rounded
+        // down.
         assert!(caqm.window_bytes().abs_diff(40_000) < 10, "{}", caqm.window_bytes());
         caqm.on_ack(&AckSample { pressure: true, ..ack(32, 0) });
         assert!(caqm.window_bytes().abs_diff(40_000) < 10, "pressure marks all");

@@ -1,9 +1,9 @@
-//! Have I seen this before? Sometimes wrongly yes, never wrongly no.
+//! Bloom filter: a set with false positives and without false negatives.
 //!
-//! Eight bits per key it is made for and three hashes: when it holds that many keys, three in a
-//! hundred others are taken for seen, `(1 − e^(−3/8))³ = 0.031`. Identifies the first packet of a
-//! flow whose number is too wide for an array (SCR §4.3.3; §6.1 has these sizes for 8192 flows: 8
-//! KB).
+//! The filter has eight bits per key of its capacity and three hashes. When it is full, three
+//! percent of other keys are reported as members, `(1 − e^(−3/8))³ = 0.031`. It identifies the
+//! first packet of a flow whose number is too wide for an array (SCR §4.3.3; §6.1 has these sizes
+//! for 8192 flows: 8 KB).
 //!
 //! **Source:** Bloom, *Space/time trade-offs in hash coding with allowable errors*, CACM 1970.
 
@@ -15,19 +15,19 @@ use super::hash::{mix, nth};
 const HASHES: u32 = 3;
 const WORD_BITS: usize = 64;
 
-/// A set that may take a key for a member that is none.
+/// A set that may report a key as a member although it is not.
 #[derive(Clone, Debug)]
 pub struct BloomFilter {
     words: Box<[u64]>,
 }
 
 impl BloomFilter {
-    /// For `capacity` keys: a byte for each, in words of eight.
+    /// Creates a filter for `capacity` keys: one byte per key, in words of eight.
     pub fn new(capacity: usize) -> BloomFilter {
         BloomFilter { words: vec![0; capacity.div_ceil(8).max(1)].into_boxed_slice() }
     }
 
-    /// Puts the key in. True if it was not there before: for certain, if true.
+    /// Adds the key. Returns true if it was certainly not a member before.
     pub fn insert(&mut self, key: u64) -> bool {
         let mut is_new = false;
         for (word, bit) in self.places(key) {
@@ -37,17 +37,17 @@ impl BloomFilter {
         is_new
     }
 
-    /// Might the key be in it? For certain not, if false.
+    /// Whether the key may be a member. False means that it certainly is not.
     pub fn contains(&self, key: u64) -> bool {
         self.places(key).iter().all(|(word, bit)| self.words[*word] & bit != 0)
     }
 
-    /// Forgets all keys.
+    /// Removes all keys.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Bytes of memory that it took.
+    /// Allocated memory in bytes.
     pub fn state_bytes(&self) -> usize {
         core::mem::size_of_val(&*self.words)
     }

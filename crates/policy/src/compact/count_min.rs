@@ -1,10 +1,10 @@
-//! How much of each? Never too little, seldom much too much.
+//! Count-min sketch: sums per key that are never too small and seldom much too large.
 //!
-//! `depth` rows of `width` counters; a key has one counter in each row, and what it counted is at
-//! most the least of them. With `N` added in all, the estimate is more than `e · N / width` too
-//! high with a chance of at most `e^(−depth)`. Adding raises a key's counters no further than to
-//! its new estimate, which leaves that as it is and makes those of other keys smaller (conservative
-//! update).
+//! A sketch has `depth` rows of `width` counters. A key has one counter in each row, and its sum is
+//! at most the smallest of them. With `N` added in all, the probability that an estimate is more
+//! than `e · N / width` too high is at most `e^(−depth)`. Adding raises a key's counters only up to
+//! its new estimate, which leaves that estimate unchanged and makes those of other keys smaller
+//! (conservative update).
 //!
 //! **Source:** Cormode and Muthukrishnan, *An improved data stream summary: the count-min sketch
 //! and its applications*, 2005; Estan and Varghese, *New directions in traffic measurement and
@@ -23,13 +23,13 @@ pub struct CountMin {
 }
 
 impl CountMin {
-    /// `depth` rows of `width` counters of eight bytes, at least one of each.
+    /// Creates `depth` rows of `width` counters of eight bytes, at least one of each.
     pub fn new(width: usize, depth: usize) -> CountMin {
         let width = width.max(1);
         CountMin { counters: vec![0; width * depth.max(1)].into_boxed_slice(), width }
     }
 
-    /// Adds `amount` to the sum of `key`, and returns the estimate of it.
+    /// Adds `amount` to the sum of `key`, and returns the new estimate of the sum.
     pub fn add(&mut self, key: u64, amount: u64) -> u64 {
         let sum = self.estimate(key).saturating_add(amount);
         let mixed = mix(key);
@@ -40,7 +40,7 @@ impl CountMin {
         sum
     }
 
-    /// What was added to `key`, or more.
+    /// The estimated sum of `key`, which is never below the true sum.
     pub fn estimate(&self, key: u64) -> u64 {
         let mixed = mix(key);
         let rows = self.counters.chunks_exact(self.width).enumerate();
@@ -48,17 +48,17 @@ impl CountMin {
         counted.min().unwrap_or(0)
     }
 
-    /// Halves every sum: what is old counts less and less.
+    /// Halves every sum, so that old amounts lose weight.
     pub fn halve(&mut self) {
         self.counters.iter_mut().for_each(|counter| *counter /= 2);
     }
 
-    /// Forgets all sums.
+    /// Sets all sums to zero.
     pub fn clear(&mut self) {
         self.counters.fill(0);
     }
 
-    /// Bytes of memory that it took.
+    /// Allocated memory in bytes.
     pub fn state_bytes(&self) -> usize {
         core::mem::size_of_val(&*self.counters)
     }

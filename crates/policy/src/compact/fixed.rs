@@ -1,11 +1,12 @@
-//! Fixed-point arithmetic: what control laws compute with instead of floating point.
+//! Fixed-point arithmetic, which policies use instead of floating point.
 //!
 //! [`Fixed`] has 16 bits before the point and 16 behind it (SCR §4.3.3, "FXP-16"). Every operation
-//! saturates at the ends of its range and rounds to the nearest value, so that no law can wrap.
+//! saturates at the ends of its range and rounds to the nearest value, so that no computation can
+//! wrap.
 
 use core::ops::{Add, Mul, Neg, Sub};
 
-/// Bits behind the point.
+/// Number of bits behind the point.
 const FRACTION_BITS: u32 = 16;
 
 /// A signed number with 16 bits before the point and 16 behind it.
@@ -13,31 +14,31 @@ const FRACTION_BITS: u32 = 16;
 pub struct Fixed(i32);
 
 impl Fixed {
-    /// 0.
+    /// The number 0.
     pub const ZERO: Fixed = Fixed(0);
-    /// 1.
+    /// The number 1.
     pub const ONE: Fixed = Fixed(1 << FRACTION_BITS);
-    /// The largest: 1/65,536 less than 32,768.
+    /// The largest number: 1/65,536 less than 32,768.
     pub const MAX: Fixed = Fixed(i32::MAX);
-    /// The smallest: −32,768.
+    /// The smallest number: −32,768.
     pub const MIN: Fixed = Fixed(i32::MIN);
 
-    /// From its representation, which is 65,536 times the number.
+    /// The number with this representation, which is 65,536 times the number.
     pub const fn from_bits(bits: i32) -> Fixed {
         Fixed(bits)
     }
 
-    /// 65,536 times the number.
+    /// The representation, which is 65,536 times the number.
     pub const fn to_bits(self) -> i32 {
         self.0
     }
 
-    /// A whole number.
+    /// The fixed-point form of a whole number, saturated.
     pub const fn from_int(whole: i32) -> Fixed {
         saturated((whole as i64) << FRACTION_BITS)
     }
 
-    /// `numerator / denominator`; the end of the range if the denominator is zero.
+    /// `numerator / denominator`. If the denominator is zero, the largest number, or zero for 0/0.
     pub const fn ratio(numerator: u64, denominator: u64) -> Fixed {
         if denominator == 0 {
             return if numerator == 0 { Fixed::ZERO } else { Fixed::MAX };
@@ -47,7 +48,7 @@ impl Fixed {
         if quotient > i32::MAX as u128 { Fixed::MAX } else { Fixed(quotient as i32) }
     }
 
-    /// The quotient; the end of the range that the sign asks for if `divisor` is zero.
+    /// The quotient. If `divisor` is zero, the end of the range with the sign of the dividend.
     pub const fn divide(self, divisor: Fixed) -> Fixed {
         if divisor.0 == 0 {
             return match self.0 {
@@ -67,7 +68,7 @@ impl Fixed {
         Fixed::ONE.divide(self)
     }
 
-    /// The square root, rounded down; zero for what is below zero.
+    /// The square root, rounded down; zero for negative numbers.
     pub const fn sqrt(self) -> Fixed {
         if self.0 <= 0 {
             return Fixed::ZERO;
@@ -92,7 +93,7 @@ impl Fixed {
         saturated(self.0 as i64 + toward(distance, shift))
     }
 
-    /// The number without what is behind the point, towards minus infinity.
+    /// The number rounded down to a whole number.
     pub const fn floor(self) -> i32 {
         self.0 >> FRACTION_BITS
     }
@@ -137,14 +138,15 @@ const fn saturated(bits: i64) -> Fixed {
     }
 }
 
-/// `2^-shift` of `distance`, but at least one towards it: an average arrives where it is drawn to.
+/// `2^-shift` of `distance`, but at least one in its direction, so that an average reaches a
+/// constant sample.
 const fn toward(distance: i64, shift: u32) -> i64 {
     let part = distance / (1 << shift);
     if part == 0 { distance.signum() } else { part }
 }
 
-/// The moving average of a count: `average` after `sample`, which weighs `2^-shift`. `shift` is at
-/// most 31. Counts that are above 2^63 are taken for 2^63 − 1.
+/// Exponentially weighted moving average of a count: `average` after `sample`, which has the weight
+/// `2^-shift`. `shift` is at most 31. Counts above 2^63 are taken as 2^63 − 1.
 pub const fn ewma(average: u64, sample: u64, shift: u32) -> u64 {
     let (average, sample) = (clipped(average), clipped(sample));
     (average + toward(sample - average, shift)) as u64
@@ -155,14 +157,14 @@ const fn clipped(count: u64) -> i64 {
 }
 
 /// The logarithm of `value` to the base 2, with 16 bits behind the point, rounded down; zero for
-/// zero. The whole part is the position of the first bit; the others come from squaring what is
-/// left, which carries into the next power of two where the bit is set.
+/// zero. The whole part is the position of the first bit. Each further bit is found by squaring the
+/// rest: the bit is set if the square reaches the next power of two.
 pub const fn log2(value: u64) -> Fixed {
     if value == 0 {
         return Fixed::ZERO;
     }
     let whole = value.ilog2();
-    // 1 ≤ mantissa < 2, with 63 bits behind the point.
+    // The mantissa has 63 bits behind the point, and 1 ≤ mantissa < 2.
     let mut mantissa = (value << (63 - whole)) as u128;
     let mut bits = whole as i32;
     let mut step = 0;

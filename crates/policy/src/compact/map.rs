@@ -1,19 +1,19 @@
-//! A table of fixed capacity.
+//! A hash table of fixed capacity.
 //!
-//! Open addressing with linear probing, at most three quarters full. An entry that is removed
-//! leaves no mark behind: the entries after it that would no longer be found move back (Knuth, *The
-//! Art of Computer Programming* 3, §6.4, algorithm R), so that look-ups stay short for ever.
+//! The table uses open addressing with linear probing, and is at most three quarters full. Removing
+//! an entry leaves no tombstone: the entries behind it that could no longer be found move back
+//! (Knuth, *The Art of Computer Programming* 3, §6.4, algorithm R), so that look-ups stay short.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use super::hash::mix;
 
-/// The table holds as many entries as it can.
+/// The table already holds `capacity` entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// At most so many values by a key of 64 bits.
+/// A table of values by keys of 64 bits, with a fixed capacity.
 #[derive(Clone, Debug)]
 pub struct FixedMap<V> {
     slots: Box<[Option<(u64, V)>]>,
@@ -22,45 +22,45 @@ pub struct FixedMap<V> {
 }
 
 impl<V: Copy> FixedMap<V> {
-    /// Room for `capacity` entries.
+    /// Creates a table for `capacity` entries.
     pub fn new(capacity: usize) -> FixedMap<V> {
         // One slot is always empty, which ends every search.
         let slots = (capacity + capacity / 3 + 1).next_power_of_two();
         FixedMap { slots: vec![None; slots].into_boxed_slice(), entries: 0, capacity }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Are there none?
+    /// True if the table has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// How many entries there can be.
+    /// Largest number of entries.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Bytes of memory that it took.
+    /// Allocated memory in bytes.
     pub fn state_bytes(&self) -> usize {
         core::mem::size_of_val(&*self.slots)
     }
 
-    /// The value of `key`.
+    /// The value of `key`, if it is in the table.
     pub fn get(&self, key: u64) -> Option<V> {
         self.slots[self.find(key)].map(|(_, value)| value)
     }
 
-    /// The value of `key`, to be changed.
+    /// The value of `key`, for modification.
     pub fn get_mut(&mut self, key: u64) -> Option<&mut V> {
         let at = self.find(key);
         self.slots[at].as_mut().map(|(_, value)| value)
     }
 
-    /// Sets the value of `key` and returns the one before.
+    /// Sets the value of `key` and returns the previous one.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl<V: Copy> FixedMap<V> {
         }
     }
 
-    /// Takes `key` out and returns its value.
+    /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: u64) -> Option<V> {
         let mut hole = self.find(key);
         let (_, value) = self.slots[hole].take()?;
@@ -90,7 +90,7 @@ impl<V: Copy> FixedMap<V> {
         loop {
             at = (at + 1) & mask;
             let Some((key, _)) = self.slots[at] else { return Some(value) };
-            // Its search begins at or before the hole, seen from where it is: it must move there.
+            // The entry's search begins at or before the hole, so it must move into the hole.
             let distance = at.wrapping_sub(self.home(key)) & mask;
             if distance >= (at.wrapping_sub(hole) & mask) {
                 self.slots[hole] = self.slots[at].take();
@@ -99,23 +99,23 @@ impl<V: Copy> FixedMap<V> {
         }
     }
 
-    /// Takes everything out.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.slots.fill(None);
         self.entries = 0;
     }
 
-    /// All entries, in the order of their slots: the same for the same history.
+    /// All entries in the order of their slots, which depends only on the calls so far.
     pub fn iter(&self) -> impl Iterator<Item = (u64, V)> + '_ {
         self.slots.iter().flatten().copied()
     }
 
-    /// Where the search for `key` begins.
+    /// The slot at which the search for `key` begins.
     fn home(&self, key: u64) -> usize {
         mix(key) as usize & (self.slots.len() - 1)
     }
 
-    /// The slot of `key`, or the empty one where it would go.
+    /// The slot of `key`, or the empty slot where it would be inserted.
     fn find(&self, key: u64) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = self.home(key);

@@ -1,33 +1,35 @@
-//! EQDS: the receiver paces its senders, in turn, at the rate of its line.
+//! EQDS: the receiver grants credit to its senders in turn, paced at the rate of its line.
 //!
-//! **Control law.** A pacer grants one quantum at a time, and the next one after as long as the
-//! last takes on the line, and a sixty-fourth more so that queues drain. Senders are in three
-//! lists, the first that is not empty is served, from its front, and a sender that wants more goes
-//! to the end:
+//! **Control law.** A pacer grants one quantum at a time. The next grant follows after the time
+//! that the quantum takes on the line and a sixty-fourth of it more, so that queues drain. Senders
+//! are in three lists. The first sender of the first list that is not empty is served, and goes to
+//! the end if it needs more:
 //!
 //! ```text
-//! resend   something was lost, or it waits although it was granted everything: one quantum (or, to
-//!          the second, the running total once more), then active
-//! active   it wants more than it was granted
-//! idle     it wants nothing: up to `ahead` bytes, for its next message
+//! resend   data was lost, or the sender waits although everything was granted: one quantum (or, in
+//!          the second case, the running total once more), then active
+//! active   the sender has requested more than it was granted
+//! idle     the sender has requested nothing: up to `ahead` bytes, for its next message
 //! ```
 //!
 //! A sender that has not used credit of two windows, or of two round trips of the line if that is
-//! more, is left out until data comes: its own line is busy, and the others can use the time. The
-//! round trip is measured from the first credit of a flow to the data that it calls for. What
-//! arrives without credit (from other senders' speculative windows, or from those that need none)
-//! takes time of the line, too, so the pacer waits that long; but for the first window after an
-//! idle time, while which the first credit and the data it calls for are on their way.
+//! more, is left out until data arrives: its own line is busy, and the others can use the time. The
+//! round trip is measured from the first credit of a flow to the data that it triggers. Data that
+//! arrives without credit (from the speculative windows of other senders, or from senders that use
+//! no credit) also takes time of the line, so the pacer waits that long. The exception is the first
+//! window after an idle time, because the first credit and the data that it triggers are then still
+//! under way.
 //!
 //! **Source:** Olteanu et al., *An edge-queued datagram service for all datacenter traffic* (EQDS),
 //! NSDI 2022, §3; the lists are UCCL's (appendix B). A window of 256 KiB is the bandwidth-delay
 //! product of 100 Gb/s and 20 us; the quantum is UCCL's chunk.
 //!
 //! **Where this differs:**
-//! * EQDS lets switches trim packets, and a trimmed packet puts its sender on the first list at
-//!   once. Here, as in UCCL, a loss is found by the sender, which says so.
-//! * EQDS counts what arrives without credit by letting its queues fill; here the pacer waits, so
-//!   that a flow with credit takes what other traffic leaves of the line, as in SCR's Fig. 20.
+//! * In EQDS, switches trim packets, and a trimmed packet puts its sender on the first list at
+//!   once. Here, as in UCCL, the sender detects a loss and reports it.
+//! * EQDS accounts for data that arrives without credit by letting its queues fill. Here the pacer
+//!   waits, so that a flow with credit takes what other traffic leaves of the line, as in SCR's
+//!   Fig. 20.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -42,27 +44,27 @@ const RESEND: usize = 0;
 const ACTIVE: usize = 1;
 const IDLE: usize = 2;
 
-/// A pacer that is asked late makes up for so much time.
+/// Most time that a pacer which is polled late makes up for.
 const CATCH_UP: Duration = Duration::from_us(100);
-/// One part in so many of the line is not granted, so that queues drain.
+/// One part in this many of the line is not granted, so that queues drain.
 const DRAIN_PART: u64 = 64;
-/// Credit that a sender may have without using it, in windows or round trips of the line.
+/// Unused credit that a sender may have, in windows or round trips of the line.
 const UNUSED_WINDOWS: u64 = 2;
 
-/// What can be set about EQDS, at both ends.
+/// Parameters of EQDS, for both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EqdsParameters {
     /// The receiver's line in bits per second; not zero.
     pub line_bits: u64,
-    /// What is granted at a time; not zero.
+    /// Bytes granted at a time; not zero.
     pub quantum_bytes: u64,
-    /// The bandwidth-delay product: what a flow may send without credit when it starts.
+    /// The bandwidth-delay product: bytes that a flow may send without credit when it starts.
     pub window_bytes: u64,
-    /// What a sender that wants nothing is granted.
+    /// Bytes granted to a sender that has requested nothing.
     pub ahead_bytes: u64,
-    /// The most that a sender has in flight.
+    /// Most bytes that a sender has in flight.
     pub max_bytes: u64,
-    /// Time without credit after which a sender asks again.
+    /// Time without credit after which a sender repeats its request.
     pub timeout: Duration,
 }
 
@@ -80,7 +82,7 @@ impl Default for EqdsParameters {
 }
 
 impl EqdsParameters {
-    /// Those of the sender.
+    /// Parameters of the sender's half.
     pub fn sender(&self) -> CreditSenderParameters {
         CreditSenderParameters {
             speculative_bytes: self.window_bytes,
@@ -92,12 +94,12 @@ impl EqdsParameters {
     }
 }
 
-/// The round trip from credit to the data that it calls for, measured once per flow.
+/// The round trip from credit to the data that it triggers, measured once per flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct CreditLoop {
-    /// The flow has had no credit yet.
+    /// True if the flow has had no credit yet.
     is_new: bool,
-    /// When the first whole quantum was granted, and how much of it has not been used.
+    /// When the first whole quantum was granted, and how many bytes of it have not been used.
     pending: Option<(Instant, u64)>,
     round_trip: Duration,
 }
@@ -125,20 +127,20 @@ impl CreditLoop {
 pub struct Eqds {
     parameters: EqdsParameters,
     accounts: Box<[Account]>,
-    /// By sender, as `accounts`.
+    /// Credit loops by sender, in the order of `accounts`.
     loops: Box<[CreditLoop]>,
     lists: Lists<3>,
-    /// When the line has time for the next quantum; `None` before the first.
+    /// When the line is free for the next quantum; `None` before the first.
     next_at: Option<Instant>,
-    /// What may still arrive without credit before the pacer waits for it.
+    /// Bytes that may still arrive without credit before the pacer waits for them.
     overlap: u64,
 }
 
 impl Eqds {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "eqds";
 
-    /// For so many senders.
+    /// Creates the policy for `sources` senders.
     pub fn new(parameters: EqdsParameters, sources: u32) -> Eqds {
         Eqds {
             parameters: EqdsParameters {
@@ -154,13 +156,13 @@ impl Eqds {
         }
     }
 
-    /// No sender is on a list.
+    /// True if no sender is on a list.
     fn is_empty(&self) -> bool {
         (RESEND..=IDLE).all(|list| self.lists.first(list).is_none())
     }
 
-    /// Puts a sender on the list where it belongs; in the first of them it stays until it is
-    /// served.
+    /// Puts a sender on the list where it belongs. A sender on the first list stays there until it
+    /// is served.
     fn sort(&mut self, source: SourceId, resend: bool) {
         let account = &self.accounts[source.index()];
         let quantum = account.owed().min(self.parameters.quantum_bytes);
@@ -180,18 +182,18 @@ impl Eqds {
         self.lists.place(source, list);
     }
 
-    /// What the line carries in `time`.
+    /// Bytes that the line carries in `time`.
     fn product_bytes(&self, time: Duration) -> u64 {
         let bits = u128::from(time.as_ps()) * u128::from(self.parameters.line_bits);
         u64::try_from(bits / 8 / 1_000_000_000_000).unwrap_or(u64::MAX)
     }
 
-    /// When the line is free, if time is made up for since `earliest`.
+    /// When the line is free, if time since `earliest` is made up for.
     fn free_at(&self, earliest: Instant) -> Instant {
         self.next_at.map_or(earliest, |at| at.max(earliest))
     }
 
-    /// The line is busy for as long as `bytes` take, from `start` on.
+    /// Occupies the line for the time that `bytes` take, from `start` on.
     fn occupy(&mut self, start: Instant, bytes: u64) {
         let drain = bytes / DRAIN_PART;
         self.next_at = Some(start + time_of(bytes + drain, self.parameters.line_bits));
@@ -211,7 +213,7 @@ impl CreditPolicy for Eqds {
         self.loops[source.index()].is_new |= had_none && account.remaining() > 0;
         self.sort(source, credit_request.resend);
         if was_empty {
-            // No time is made up for in which no sender wanted credit.
+            // Time in which no sender had requested credit is not made up for.
             self.next_at = Some(self.free_at(now));
         }
     }
@@ -264,7 +266,7 @@ impl CreditPolicy for Eqds {
         let quantum_bytes = self.parameters.quantum_bytes;
         self.loops[source.index()].granted(now, u64::from(bytes), quantum_bytes);
         self.occupy(self.free_at(now - CATCH_UP), u64::from(bytes));
-        // To the end of its list, or of another: from the first one to the second at least.
+        // The sender goes to the end of its list or, after a repetition, to that of a later list.
         self.lists.place(source, (list != RESEND).then_some(list));
         self.lists.send_back(source);
         self.sort(source, false);

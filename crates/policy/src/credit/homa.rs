@@ -1,20 +1,21 @@
-//! Homa: the receiver grants first to the senders that have least left to send.
+//! Homa: the receiver grants first to the senders with the least data left to send.
 //!
-//! **Control law.** Of all senders that want more than they were granted, the `overcommit` with the
-//! fewest bytes left may have one window of credit each that has not been used. Data that arrives
-//! uses it, and so calls for the next grant: there is no pacer. One grant in twenty goes to the
-//! sender that has waited longest, so that a long message is not put off for ever.
+//! **Control law.** Of all senders that have requested more than they were granted, the
+//! `overcommit` with the fewest bytes left may each have one window of unused credit. Data that
+//! arrives uses credit, and so triggers the next grant: there is no pacer. One grant in twenty goes
+//! to the sender that has waited longest, so that a long message is not delayed for ever.
 //!
 //! **Source:** Montazeri et al., *Homa: a receiver-driven low-latency transport protocol using
 //! network priorities*, SIGCOMM 2018, §3.3–§3.5: RTTbytes unscheduled and granted, shortest
-//! remaining first, overcommitment by the number of priority levels, of which it has eight. The
+//! remaining first, overcommitment by the number of priority levels, of which Homa has eight. The
 //! share of the oldest is that of its implementation for Linux (Ousterhout, USENIX ATC 2021). A
 //! window of 256 KiB is the bandwidth-delay product of 100 Gb/s and 20 us.
 //!
 //! **Where this differs:**
-//! * A sender is a channel, and what is left is all that waits on it, not one message.
-//! * There are no network priorities: what Homa gains by letting short messages pass in the
-//!   switches is not gained here.
+//! * A sender is a channel, and its remaining bytes are all that wait on the channel, not one
+//!   message.
+//! * There are no network priorities, so short messages do not overtake others in the switches as
+//!   they do in Homa.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -24,26 +25,26 @@ use super::account::Account;
 use super::lists::Lists;
 use super::{Credit, CreditPolicy, CreditRequest, CreditSenderParameters, SourceId};
 
-/// The list of senders that want more.
+/// The list of senders that have requested more than they were granted.
 const WANTING: usize = 0;
-/// One grant in so many goes to the one that has waited longest.
+/// One grant in this many goes to the sender that has waited longest.
 const GRANTS_PER_OLDEST: u32 = 20;
-/// No more senders can be granted to at once.
+/// Largest value of `overcommit`.
 const OVERCOMMIT_MAX: usize = 64;
 
-/// What can be set about Homa, at both ends.
+/// Parameters of Homa, for both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomaParameters {
-    /// The bandwidth-delay product (RTTbytes): what a flow may send without a grant when it starts,
-    /// and what it is granted ahead of what has arrived.
+    /// The bandwidth-delay product (RTTbytes): bytes that a flow may send without a grant when it
+    /// starts, and that it is granted ahead of arriving data.
     pub window_bytes: u64,
-    /// What is granted at a time at most; not zero.
+    /// Most bytes granted at a time; not zero.
     pub quantum_bytes: u64,
     /// Senders that have grants at the same time, 1 to 64.
     pub overcommit: u64,
-    /// The most that a sender has in flight.
+    /// Most bytes that a sender has in flight.
     pub max_bytes: u64,
-    /// Time without a grant after which a sender asks again.
+    /// Time without a grant after which a sender repeats its request.
     pub timeout: Duration,
 }
 
@@ -60,7 +61,7 @@ impl Default for HomaParameters {
 }
 
 impl HomaParameters {
-    /// Those of the sender.
+    /// Parameters of the sender's half.
     pub fn sender(&self) -> CreditSenderParameters {
         CreditSenderParameters {
             speculative_bytes: self.window_bytes,
@@ -72,23 +73,23 @@ impl HomaParameters {
     }
 }
 
-/// The grants of a receiver.
+/// The Homa policy at the receiver.
 #[derive(Debug)]
 pub struct Homa {
     parameters: HomaParameters,
     accounts: Box<[Account]>,
-    /// The senders that want more, the one first that has wanted longest.
+    /// The senders that have requested more, in the order of waiting time, longest first.
     lists: Lists<1>,
-    /// Something has happened since nothing could be granted.
+    /// True if something has happened since no grant was possible.
     changed: bool,
     grants: u32,
 }
 
 impl Homa {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "homa";
 
-    /// For so many senders.
+    /// Creates the policy for `sources` senders.
     pub fn new(parameters: HomaParameters, sources: u32) -> Homa {
         let quantum_bytes = parameters.quantum_bytes.clamp(1, u64::from(u32::MAX));
         Homa {
@@ -112,7 +113,7 @@ impl Homa {
         self.changed = true;
     }
 
-    /// What a sender may be granted now, if it is its turn; `None` if it has enough.
+    /// Bytes that a sender may be granted now; `None` if it has enough credit.
     fn grantable(&self, source: SourceId) -> Option<u32> {
         let account = &self.accounts[source.index()];
         let bytes = account.owed().min(self.parameters.quantum_bytes);
@@ -126,7 +127,7 @@ impl Homa {
         let least = &mut least[..self.parameters.overcommit as usize];
         for source in self.lists.iter(WANTING) {
             let entry = (self.accounts[source.index()].remaining(), source);
-            // Equal ones keep the order in which they came.
+            // Senders with equal amounts keep the order in which they requested.
             let at = least.partition_point(|other| other.0 <= entry.0);
             if at < least.len() {
                 least[at..].rotate_right(1);
@@ -154,7 +155,7 @@ impl CreditPolicy for Homa {
     fn on_data(&mut self, _now: Instant, source: SourceId, bytes: u32) {
         if let Some(account) = self.accounts.get_mut(source.index()) {
             account.arrived(bytes);
-            // What is left has changed, and with it perhaps which sender has least.
+            // The remaining bytes have changed, and perhaps the sender with the least.
             self.changed = true;
         }
     }
@@ -183,7 +184,7 @@ impl CreditPolicy for Homa {
         Some(Credit { source, bytes })
     }
 
-    /// Only what arrives calls for grants.
+    /// Only arriving data and requests trigger grants.
     fn poll_at(&self) -> Option<Instant> {
         None
     }

@@ -1,12 +1,11 @@
-//! Lists of sources, of which each is in one at most; every operation takes the same time however
-//! many there are.
+//! Lists of sources, of which each is in at most one list. Every operation takes constant time.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use super::SourceId;
 
-/// No source.
+/// Marks the end of a list.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +15,7 @@ struct Node {
     list: Option<u8>,
 }
 
-/// `N` lists.
+/// `N` doubly linked lists.
 #[derive(Debug)]
 pub(super) struct Lists<const N: usize> {
     nodes: Box<[Node]>,
@@ -25,7 +24,7 @@ pub(super) struct Lists<const N: usize> {
 }
 
 impl<const N: usize> Lists<N> {
-    /// For so many sources, all in no list.
+    /// Creates the lists for `sources` sources, all in no list.
     pub(super) fn new(sources: u32) -> Self {
         let node = Node { before: NONE, after: NONE, list: None };
         let nodes = vec![node; sources as usize].into_boxed_slice();
@@ -45,12 +44,12 @@ impl<const N: usize> Lists<N> {
         core::iter::successors(self.first(list), next)
     }
 
-    /// The list in which a source is.
+    /// The list that contains a source.
     pub(super) fn list_of(&self, source: SourceId) -> Option<usize> {
         self.nodes[source.index()].list.map(usize::from)
     }
 
-    /// Puts a source at the end of a list, or in none, unless it is in that already.
+    /// Moves a source to the end of a list, or out of all lists, unless it is already there.
     pub(super) fn place(&mut self, source: SourceId, list: Option<usize>) {
         if self.list_of(source) == list {
             return;
@@ -66,7 +65,7 @@ impl<const N: usize> Lists<N> {
         self.last[list] = source.0;
     }
 
-    /// Puts a source at the end of the list in which it is.
+    /// Moves a source to the end of its list.
     pub(super) fn send_back(&mut self, source: SourceId) {
         let list = self.list_of(source);
         self.place(source, None);

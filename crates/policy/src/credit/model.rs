@@ -1,8 +1,8 @@
-//! Senders and their receiver, for tests: all lines have one rate, packets have one size, and the
-//! only queue is the one before the receiver, with an end.
+//! Test model of senders and their receiver. All lines have one rate, packets have one size, and
+//! the only queue, of limited length, is in front of the receiver.
 //!
-//! Time goes in slots, in each of which a line carries one packet. The engine's part is played
-//! here: running totals on the wire, retransmission after four round trips, one packet at a time.
+//! Time advances in slots; a line carries one packet per slot. The model also takes the engine's
+//! part: running totals on the wire, retransmission after four round trips, one packet at a time.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -13,29 +13,30 @@ use super::{CreditPolicy, CreditRequest, SourceId};
 use crate::{AckSample, CongestionControl, LossSample};
 
 pub(super) const PACKET: u32 = 4096;
-/// 4096 bytes at 10 Gb/s.
+/// Transmission time of 4096 bytes at 10 Gb/s.
 const SLOT: Duration = Duration::from_ps(3_276_800);
 /// The rate of each line, in bits per second.
 pub(super) const LINE: u64 = 10_000_000_000;
-/// Slots to the receiver, or back: a round trip is 32, 105 us, and its product 128 KiB.
+/// Slots of one direction: a round trip is 32 slots or 105 us, and its bandwidth-delay product 128
+/// KiB.
 const WAY: u64 = 16;
-/// Slots after which a packet that was dropped is known to be lost.
+/// Slots after which a dropped packet is detected as lost.
 const LOST_AFTER: u64 = 4 * 2 * WAY;
 
 pub(super) struct Sender {
     pub(super) control: Box<dyn CongestionControl>,
-    /// Bytes that wait, those that were lost among them.
+    /// Bytes that wait to be sent, including those that were lost.
     pub(super) backlog: u64,
     in_flight: u64,
-    /// The highest running total of credit that has come.
+    /// The highest running total of credit received.
     credit_seen: u64,
     pub(super) delivered: u64,
     pub(super) sent: u64,
-    /// When it had delivered everything.
+    /// Slot in which it had delivered everything.
     pub(super) done_at: u64,
-    /// It sends in one slot of so many: its own line is busy.
+    /// The sender sends in one of this many slots, because its own line is busy.
     pub(super) every: u64,
-    /// What it sends needs no credit.
+    /// True if its data needs no credit.
     pub(super) uncontrolled: bool,
 }
 
@@ -51,14 +52,14 @@ pub(super) struct Model {
     pub(super) senders: Vec<Sender>,
     pub(super) receiver: Box<dyn CreditPolicy>,
     granted: Vec<u64>,
-    /// News on their way, by arrival; equal delays keep them in order.
+    /// Messages under way, by arrival; equal delays keep them in order.
     on_the_way: VecDeque<(u64, News)>,
     loss_reports: VecDeque<(u64, News)>,
     queue: VecDeque<usize>,
     pub(super) queue_most: usize,
     pub(super) queue_limit: usize,
     pub(super) slot: u64,
-    /// Of credits and requests on one hand and data on the other, so many in a thousand are lost.
+    /// Losses per thousand, of credits and requests and of data.
     pub(super) lose: [u64; 2],
     pub(super) dropped: u64,
     random: u64,
@@ -101,7 +102,7 @@ impl Model {
         Instant::ZERO + SLOT.times(self.slot)
     }
 
-    /// A sender gets more to send.
+    /// Adds bytes to a sender's backlog.
     pub(super) fn post(&mut self, sender: usize, bytes: u64) {
         self.senders[sender].backlog += bytes;
         self.ask(sender);
@@ -113,7 +114,7 @@ impl Model {
         }
     }
 
-    /// Runs until all is delivered.
+    /// Runs until everything is delivered.
     pub(super) fn finish(&mut self, slots_most: u64) {
         let end = self.slot + slots_most;
         while self.senders.iter().any(|sender| sender.backlog + sender.in_flight > 0) {
@@ -122,7 +123,7 @@ impl Model {
         }
     }
 
-    /// Packets that each delivers in `slots` from now on.
+    /// Packets that each sender delivers in the next `slots` slots.
     pub(super) fn measure(&mut self, slots: u64) -> Vec<u64> {
         let before: Vec<u64> = self.senders.iter().map(|sender| sender.delivered).collect();
         self.queue_most = self.queue.len();
@@ -143,7 +144,7 @@ impl Model {
                 let (_, one) = news.pop_front().expect("one is there");
                 self.hear(one);
             }
-            // What was sent meanwhile comes later.
+            // Messages that were sent meanwhile arrive later.
             news.append(&mut queue_of(self));
             *(if queue == 0 { &mut self.on_the_way } else { &mut self.loss_reports }) = news;
         }

@@ -1,4 +1,4 @@
-//! The sender's half of receiver-driven control: it sends what it has credit for.
+//! The sender's half of receiver-driven congestion control: it sends what it has credit for.
 //!
 //! **Control law.**
 //!
@@ -6,37 +6,37 @@
 //! allowance = granted − spent + speculative
 //! sending b bytes:   from credit, then from the speculative window
 //! idle:              nothing waits, nothing is in flight: the speculative window is full again
-//! demand  D = spent + what waits beyond the speculative window
-//! RTS     when D has grown and what was announced is granted, or D has grown by a quantum, or
-//!         something was lost; and again if no credit came for
+//! demand  D = spent + backlog beyond the speculative window
+//! RTS     when D has grown and the last announced D is granted, or D has grown by a quantum, or
+//!         data was lost; and again if no credit came for
 //!         max(min(max(timeout, 4 round trips) · 2^n, timeout · 2^6), 4 round trips),
 //!         or at once if an acknowledgement ends a silence in which the request was repeated
 //! ```
 //!
-//! No more is in flight than a CUBIC window, which is as large as it may be until credited packets
-//! are lost, a hundredth of them or more, while round trips show a queue: then other traffic shares
-//! the way, and the receiver's credit for its whole line is more than this flow's part. Beside
-//! flows that do not yield it counts as several flows, as every CUBIC window does ([`Cubic`]).
-//! Losses within two round trips of a packet without credit and losses that a time-out finds do not
-//! begin that: they belong to the speculative window and to paths that fail. Marks never count:
-//! they belong to the fabric's paths.
+//! The bytes in flight are also limited by a CUBIC window. It stays at its maximum until credited
+//! packets are lost, a hundredth of them or more, while round trips show a queue: then other
+//! traffic shares the path, and the receiver's credit for its whole line is more than this flow's
+//! share. Beside flows that do not yield, the window counts as several flows, as every CUBIC window
+//! does ([`Cubic`]). Losses within two round trips of a packet without credit, and losses found by
+//! a time-out, do not start this reaction: they belong to the speculative window and to failed
+//! paths. Marks never count, because they belong to single paths of the fabric.
 //!
 //! A flow starts with a speculative window: one bandwidth-delay product that it may send without
-//! credit, so that short messages take no extra round trip. What of it is lost is sent again on
-//! credit. What is sent beyond the allowance, since packets are whole, is a debt that the next
-//! credit pays.
+//! credit, so that short messages take no extra round trip. Losses of it are retransmitted on
+//! credit. Because packets are whole, a flow may exceed its allowance; the excess is a debt that
+//! the next credit pays.
 //!
 //! **Source:** EQDS (Olteanu et al., NSDI 2022) §3 and UCCL appendix B, which has time-out and RTS
 //! in place of trimmed packets; Homa (Montazeri et al., SIGCOMM 2018) §3.2, unscheduled bytes. The
 //! time-out is UCCL's (§6.3.2, 500 us).
 //!
 //! **Where this differs:**
-//! * EQDS has a window of its own against congestion inside the fabric, steered by marks and
-//!   trimmed packets; this one needs neither.
-//! * Credit is the channel's and not a message's: messages that share a channel share its credit,
-//!   in the order of the scheduler.
-//! * SCR's senders go on at their rate until a credit changes it (§A.8), because its NIC has only
-//!   rates; these stop when their credit is spent.
+//! * EQDS has a window of its own against congestion inside the fabric, controlled by marks and
+//!   trimmed packets; this sender uses neither.
+//! * Credit belongs to the channel and not to a message: messages that share a channel share its
+//!   credit, in the order of the scheduler.
+//! * SCR's senders keep sending at their rate until a credit changes it (§A.8), because its NIC has
+//!   only rates; this sender stops when its credit is spent.
 
 use fairway_wire::{Duration, Instant};
 
@@ -44,23 +44,23 @@ use super::{CreditRequest, Eqds, Homa};
 use crate::chunk::{chunk_bytes, packet_bytes};
 use crate::{AckSample, CongestionControl, Cubic, LossSample};
 
-/// A request is repeated after at least so many round trips.
+/// Minimum time before a request is repeated, in round trips.
 const TIMEOUT_ROUND_TRIPS: u64 = 4;
-/// What is lost within so many round trips of a packet without credit may be such a packet.
+/// A loss within this many round trips of a packet without credit may be of such a packet.
 const GUESS_ROUND_TRIPS: u64 = 2;
-/// The time-out grows at most `2^6`-fold.
+/// Limit of the exponential back-off: the time-out grows at most `2^6`-fold.
 const BACKOFF_MAX: u32 = 6;
 
-/// What can be set about [`CreditSender`].
+/// Parameters of [`CreditSender`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditSenderParameters {
-    /// What a flow may send without credit when it starts.
+    /// Bytes that a flow may send without credit when it starts.
     pub speculative_bytes: u64,
-    /// The most that is in flight.
+    /// Most bytes in flight.
     pub max_bytes: u64,
-    /// Growth of the demand that is worth a request of its own; not zero.
+    /// Growth of the demand, in bytes, that causes a request of its own; not zero.
     pub quantum_bytes: u64,
-    /// Credit that the receiver grants without a request.
+    /// Bytes of credit that the receiver grants without a request.
     pub ahead_bytes: u64,
     /// Time without credit after which a request is repeated.
     pub timeout: Duration,
@@ -71,35 +71,35 @@ pub struct CreditSenderParameters {
 pub struct CreditSender {
     name: &'static str,
     parameters: CreditSenderParameters,
-    /// Running totals, in bytes.
+    /// Running totals, in bytes: credit granted, credit spent, and demand announced.
     granted: u64,
     spent: u64,
     announced: u64,
-    /// What is left to be sent without credit.
+    /// Bytes that may still be sent without credit.
     speculative: u64,
-    /// What waited when that was last told.
+    /// Bytes that waited at the last call that reported it.
     backlog: u64,
-    /// Something was lost since the last request.
+    /// True if data was lost since the last request.
     resend: bool,
-    /// The last request or credit.
+    /// Time of the last request or credit.
     heard: Instant,
     backoff: u32,
-    /// The receiver has acknowledged data after requests to it were repeated in vain.
+    /// True if the receiver has acknowledged data after repeated requests had no answer.
     is_back: bool,
     smoothed_rtt: Duration,
-    /// What losses of credited packets leave of the window.
+    /// The CUBIC window, which losses of credited packets reduce.
     limit: Cubic,
     /// When something was last sent without credit.
     guessed_at: Option<Instant>,
 }
 
 impl CreditSender {
-    /// The sender of [`Eqds`].
+    /// Creates the sender of [`Eqds`].
     pub fn eqds(parameters: CreditSenderParameters, mtu_bytes: u32) -> CreditSender {
         CreditSender::new(Eqds::NAME, parameters, mtu_bytes)
     }
 
-    /// The sender of [`Homa`].
+    /// Creates the sender of [`Homa`].
     pub fn homa(parameters: CreditSenderParameters, mtu_bytes: u32) -> CreditSender {
         CreditSender::new(Homa::NAME, parameters, mtu_bytes)
     }
@@ -125,36 +125,36 @@ impl CreditSender {
         }
     }
 
-    /// Credit that has not been spent.
+    /// Credit that has not been spent, in bytes.
     fn balance(&self) -> u64 {
         self.granted.saturating_sub(self.spent)
     }
 
-    /// All that it wants to send on credit, since the beginning.
+    /// Total bytes to be sent on credit, since the beginning.
     fn wanted(&self) -> u64 {
         self.spent + self.backlog.saturating_sub(self.speculative)
     }
 
-    /// Congestion has struck, and its window is not what it was.
+    /// True if congestion has reduced the window.
     fn is_limited(&self) -> bool {
         self.window_bytes() < self.parameters.max_bytes
     }
 
-    /// May what was lost have been sent without credit?
+    /// True if the lost packets may have been sent without credit.
     fn may_be_guess(&self, sample: &LossSample) -> bool {
         let doubt = sample.smoothed_rtt.times(GUESS_ROUND_TRIPS);
         self.guessed_at.is_some_and(|at| sample.now.elapsed_since(at) <= doubt)
     }
 
-    /// It waits for credit: for what it has asked for, or for so little more that it was not worth
-    /// asking again.
+    /// True if the sender waits for credit: for requested credit, or for an amount so small that it
+    /// was not requested separately.
     fn is_waiting(&self) -> bool {
         self.backlog > 0 && self.allowance_bytes() == 0
     }
 
-    /// Time without credit after which the request is repeated. The doubling ends at
-    /// `timeout · 2^6`, and round trips count up to four times that: a receiver that was paused
-    /// makes them look long, and its senders must not wait for many of those after one lost packet.
+    /// Time without credit after which the request is repeated. The doubling ends at `timeout ·
+    /// 2^6`, and round trips count up to four times that: a pause of the receiver makes round trips
+    /// look long, and its senders must not wait for many of those after one lost packet.
     fn timeout(&self) -> Duration {
         let timeout = self.parameters.timeout;
         let longest = timeout.times(1 << BACKOFF_MAX);
@@ -173,7 +173,7 @@ impl CongestionControl for CreditSender {
     }
 
     fn allowance_bytes(&self) -> u64 {
-        // A debt reduces what may be sent without credit, too.
+        // A debt also reduces the bytes that may be sent without credit.
         (self.granted + self.speculative).saturating_sub(self.spent)
     }
 
@@ -218,7 +218,7 @@ impl CongestionControl for CreditSender {
         if self.is_limited() || !(sample.by_timeout || self.may_be_guess(sample)) {
             self.limit.on_loss(sample);
         }
-        // What guesses lose is not guessed again.
+        // Data lost from the speculative window is not sent speculatively again.
         self.speculative = 0;
     }
 
@@ -242,8 +242,9 @@ impl CongestionControl for CreditSender {
         let was_back = core::mem::take(&mut self.is_back);
         let is_first = is_news || was_back;
         self.backoff = if is_first { 0 } else { (self.backoff + 1).min(BACKOFF_MAX) };
-        // It may be less than the request before, if what was thought lost has arrived. Credit for
-        // the rest of that is not worth waiting for: the receiver may never have had that request.
+        // The total may be lower than in the last request, if packets thought lost have arrived.
+        // Credit for the difference is not worth waiting for: the receiver may never have received
+        // that request.
         self.announced = total_bytes;
         self.heard = now;
         let resend = core::mem::take(&mut self.resend);
@@ -255,7 +256,7 @@ impl CongestionControl for CreditSender {
     }
 
     fn pacing_bytes_per_second(&self) -> Option<u64> {
-        // Credit sets the pace, unless there is more of it than the window lets go.
+        // Credit sets the pace, unless the window allows less than the credit.
         self.limit.pacing_bytes_per_second().filter(|_| self.is_limited())
     }
 

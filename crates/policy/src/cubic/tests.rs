@@ -1,6 +1,6 @@
 use super::*;
 
-/// A packet of 1000 bytes makes C · mss 400 bytes per second cubed.
+/// With packets of 1000 bytes, C · mss is 400 bytes per second cubed.
 const MTU: u32 = 1000;
 
 fn cubic(initial_bytes: u64) -> Cubic {
@@ -14,13 +14,13 @@ fn cubic(initial_bytes: u64) -> Cubic {
     Cubic::new(parameters, MTU)
 }
 
-/// One that tolerates losses while round trips show no queue.
+/// A control that tolerates losses while round trips show no queue.
 fn tolerant(initial_bytes: u64) -> Cubic {
     let parameters = CubicParameters { initial_bytes, ..CubicParameters::default() };
     Cubic::new(parameters, MTU)
 }
 
-/// `ms` after a start from which the clock wraps in 2 s.
+/// The instant `ms` after a start from which the clock wraps in 2 s.
 fn at_ms(ms: u64) -> Instant {
     Instant::from_ps(0) - Duration::from_secs(2) + Duration::from_ms(ms)
 }
@@ -88,7 +88,7 @@ fn the_curve_is_the_cube_of_the_time_from_the_plateau() {
     cubic.on_ack(&ack(0, 0));
     let epoch = cubic.epoch.expect("congestion avoidance");
     assert_eq!(epoch.plateau_at_us, 19_574_338);
-    // The cube is taken to a thousandth of a second cubed, which is 0.4 bytes.
+    // The cube has a precision of a thousandth of a second cubed, which is 0.4 bytes.
     let near = |at_us, bytes: u64| {
         let curve = cubic.curve(&epoch, at_us);
         assert!(curve.abs_diff(bytes) <= 1, "{at_us}: {curve} for {bytes}");
@@ -106,8 +106,8 @@ fn it_approaches_the_curve_by_what_is_acknowledged() {
     let mut cubic = cubic(10_000_000);
     cubic.on_loss(&loss(0, false));
     cubic.on_ack(&ack(0, 0));
-    // The curve 5.1 s on: 10^7 − 400 × 14.474338³ = 10^7 − 400 × 3032.49 = 8,787,004; half of a
-    // window is acknowledged, so half of what is missing is added.
+    // The curve 5.1 s later: 10^7 − 400 × 14.474338³ = 10^7 − 400 × 3032.49 = 8,787,004. Half of a
+    // window is acknowledged, so half of the difference is added.
     cubic.on_ack(&ack(5000, 3_500_000));
     let wanted = 7_000_000 + (8_787_004 - 7_000_000) / 2;
     assert!(cubic.window_bytes().abs_diff(wanted) < 20, "{}", cubic.window_bytes());
@@ -118,7 +118,7 @@ fn a_step_is_at_most_half_a_window() {
     let mut cubic = cubic(10_000);
     cubic.on_loss(&loss(0, false));
     cubic.on_ack(&ack(0, 0));
-    // 1000 s on, the curve is out of sight: 7000 bytes acknowledged of 7000 add 3500.
+    // 1000 s later, the curve is far above: 7000 bytes acknowledged of 7000 add 3500.
     cubic.on_ack(&ack(1_000_000, 7000));
     assert_eq!(cubic.window_bytes(), 10_500);
 }
@@ -128,7 +128,7 @@ fn small_windows_grow_additively() {
     let mut cubic = cubic(100_000);
     cubic.on_loss(&loss(0, false));
     cubic.on_ack(&ack(0, 0));
-    // W_cubic(0) is 70,000: 9/17 × 1000 × 70,000 / 70,000 = 529 more is above it.
+    // W_cubic(0) is 70,000, and the window grows by 9/17 × 1000 × 70,000 / 70,000 = 529 more.
     cubic.on_ack(&ack(0, 70_000));
     assert_eq!(cubic.window_bytes(), 70_529);
 }
@@ -189,7 +189,7 @@ fn time_outs_in_a_row_that_were_none_are_taken_back_as_one() {
     assert_eq!(cubic.window_bytes(), 100_000);
 }
 
-/// 100 ms without a queue, and 20 MB/s.
+/// Measures round trips of 100 ms without a queue, and a delivery rate of 20 MB/s.
 fn measured(cubic: &mut Cubic) {
     for step in 0..=20 {
         let rtt = Some(Duration::from_ms(100));

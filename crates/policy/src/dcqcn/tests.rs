@@ -5,13 +5,13 @@ const MTU: u32 = 1408;
 const MBPS: u64 = 1_000_000;
 const QUARTER: u64 = ALPHA_ONE / 4;
 
-/// Line rate 10 Gb/s, and α = 1 where g = 1/4.
+/// A control with a line rate of 10 Gb/s, α = 1 and g = 1/4.
 fn dcqcn() -> Dcqcn {
     let line_bits = 10_000 * MBPS;
     Dcqcn::new(DcqcnParameters { line_bits, gain: 4, ..DcqcnParameters::default() }, MTU)
 }
 
-/// `us` after a start from which the clock wraps in 100 us.
+/// The instant `us` after a start from which the clock wraps in 100 us.
 fn at_us(us: u64) -> Instant {
     Instant::from_ps(0) - Duration::from_us(100) + Duration::from_us(us)
 }
@@ -66,19 +66,20 @@ fn it_recovers_fast_then_adds_then_hurries() {
     dcqcn.on_ack(&ack(0, 1));
     dcqcn.on_ack(&ack(50, 1));
     assert_eq!((dcqcn.rate_bits(), dcqcn.target_bits()), (2500 * MBPS, 5000 * MBPS));
-    // Four steps of fast recovery.
+    // The first four steps are fast recovery.
     for (step, rate) in [(1, 3_750_000_000), (2, 4_375_000_000), (3, 4_687_500_000)] {
         dcqcn.on_ack(&ack(50 + 55 * step, 0));
         assert_eq!((dcqcn.rate_bits(), dcqcn.target_bits()), (rate, 5000 * MBPS));
     }
     dcqcn.on_ack(&ack(50 + 55 * 4, 0));
     assert_eq!(dcqcn.rate_bits(), 4_843_750_000);
-    // The fifth is additive.
+    // The fifth step is additive.
     dcqcn.on_ack(&ack(50 + 55 * 5, 0));
     assert_eq!((dcqcn.rate_bits(), dcqcn.target_bits()), (4_941_875_000, 5040 * MBPS));
     dcqcn.on_ack(&ack(50 + 55 * 6, 0));
     assert_eq!(dcqcn.target_bits(), 5080 * MBPS);
-    // Five times 10 MB: still additive, since min(6, 5) is not beyond five. The sixth: hyper.
+    // After five times 10 MB the increase is still additive, since min(6, 5) does not exceed five.
+    // The sixth makes it hyper increase.
     for _ in 0..5 {
         dcqcn.on_ack(&AckSample { acked_bytes: 10_000_000, ..ack(381, 0) });
     }

@@ -19,7 +19,7 @@ fn the_first_notification_halves_the_rate() {
     let mut flow = DcqcnRate::new(&DcqcnRateParameters::new(LINE));
     flow.on_notification(at(0));
     assert_eq!(flow.rate(at(0)), LINE / 2);
-    // 1250 bytes at 5 Gb/s.
+    // The time of 1250 bytes at 5 Gb/s.
     assert_eq!(flow.on_sent(at(0), 1250), Duration::from_us(2));
 }
 

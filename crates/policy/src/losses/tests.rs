@@ -18,7 +18,8 @@ fn a_share_is_of_what_was_sent_lately() {
     assert!(!share.exceeds(30), "30 of 1000");
     share.remember(0, 1, 1000);
     assert!(share.exceeds(30), "31 of 1001");
-    // 970 + 2000 acknowledged and 31 lost exceed two windows: 1485 and 15, or 10 in thousand.
+    // 970 + 2000 acknowledged and 31 lost exceed two windows; halved, 1485 and 15 are 10 in a
+    // thousand.
     share.remember(2000, 0, 1000);
     assert!(share.exceeds(9) && !share.exceeds(10));
 }

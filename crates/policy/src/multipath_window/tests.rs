@@ -66,7 +66,7 @@ fn chunks_take_turns_over_the_paths_with_room() {
     assert!(paths.has_room(&views));
     let full = [view(4, 1), view(5, 1), down];
     assert!(!paths.has_room(&full));
-    // What must go all the same goes where it can.
+    // Packets that must leave although no path has room go to any usable path.
     let chosen: Vec<usize> = (0..3).map(|_| choose(&mut paths, &full, 0)).collect();
     assert_eq!(chosen, [0, 1, 0]);
 }
@@ -85,7 +85,7 @@ fn two_random_ones_with_room_can_be_compared_instead() {
 
 #[test]
 fn paths_that_carry_more_get_larger_windows() {
-    // Path `n` carries `n + 1` packets per round trip and marks those that are more.
+    // Path `n` carries `n + 1` packets per round trip and marks any more.
     let mut paths = MultipathWindow::new(MultipathParameters::default());
     for _ in 0..2000 {
         for path in 0..4u32 {

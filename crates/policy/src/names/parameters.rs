@@ -1,4 +1,4 @@
-//! The parameters of each algorithm: how they are called, what they measure and what they may be.
+//! The parameters of each algorithm: their names, units and ranges.
 
 use alloc::borrow::ToOwned;
 use core::fmt;
@@ -14,50 +14,50 @@ use crate::{
     TimelyParameters, WaterFilling, WaterFillingParameters,
 };
 
-/// A parameter that can be read and written.
+/// A parameter that can be parsed and printed.
 pub(super) enum Slot<'a> {
     Bytes(&'a mut u64),
     Time(&'a mut Duration),
-    /// In bits per second, not zero.
+    /// A rate in bits per second, not zero.
     Rate(&'a mut u64),
-    /// In thousandths.
+    /// A share in thousandths.
     Share(&'a mut u64),
-    /// How many; not zero.
+    /// A number; not zero.
     Count(&'a mut u64),
-    /// In bits per second, or `auto` for zero.
+    /// A rate in bits per second, or `auto` for zero.
     Line(&'a mut u64),
-    /// `fair`, or in bits per second.
+    /// `fair`, or a rate in bits per second.
     Start(&'a mut Start),
-    /// A word.
+    /// One of several words.
     Word(&'a mut dyn Word),
 }
 
 /// A choice between words.
 pub(super) trait Word {
     fn words(&self) -> &'static [&'static str];
-    /// Which of them it is.
+    /// Index of the current word in `words`.
     fn index(&self) -> usize;
-    /// Makes it number `index` of them.
+    /// Chooses word number `index`.
     fn choose(&mut self, index: usize);
 }
 
-/// Parameters that have a text.
+/// Parameters that can be parsed and printed.
 pub(super) trait Parameters: Copy + Default {
-    /// Of the algorithm.
+    /// The name of the algorithm.
     const NAME: &'static str;
-    /// In the order in which they are printed.
+    /// The names of the parameters, in the order in which they are printed.
     const FIELDS: &'static [&'static str];
-    /// What an error says about them.
+    /// Description of the valid parameters, for error messages.
     const KNOWN: &'static str;
 
     /// The parameter called `name`.
     fn slot(&mut self, name: &str) -> Option<Slot<'_>>;
 
-    /// Do they fit each other?
+    /// True if the parameters are consistent with each other.
     fn is_sound(&self) -> bool;
 }
 
-/// Reads `name=value:name=value…`; what is not named has its default.
+/// Parses `name=value:name=value…`; parameters that are not given have their defaults.
 pub(super) fn read<P: Parameters>(text: &str) -> Result<P, PolicyError> {
     let error = |parameter: &str| PolicyError::BadParameter {
         name: P::NAME,
@@ -76,7 +76,7 @@ pub(super) fn read<P: Parameters>(text: &str) -> Result<P, PolicyError> {
     Ok(parameters)
 }
 
-/// Writes the algorithm's name and those parameters that are not the default.
+/// Prints the algorithm's name and those parameters that are not the default.
 pub(super) fn write<P: Parameters>(f: &mut fmt::Formatter<'_>, parameters: &P) -> fmt::Result {
     f.write_str(P::NAME)?;
     let (mut given, mut default) = (*parameters, P::default());
@@ -91,7 +91,7 @@ pub(super) fn write<P: Parameters>(f: &mut fmt::Formatter<'_>, parameters: &P) -
 }
 
 impl Slot<'_> {
-    /// Reads `text` into it, if that is a value it may have.
+    /// Parses `text` into the parameter, if it is a valid value.
     fn set(self, text: &str) -> Option<()> {
         match (self, text) {
             (Slot::Word(slot), _) => {
@@ -547,11 +547,11 @@ pub(super) const TIME_UNITS: [(&str, u64); 4] =
 /// Units of rates in bits per second, the largest first.
 const RATE_UNITS: [(&str, u64); 4] =
     [("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("Kbps", 1_000), ("bps", 1)];
-/// The longest time that picoseconds hold, in nanoseconds.
+/// The longest time that fits into 64 bits of picoseconds, in nanoseconds.
 const TIME_MAX_NS: u64 = u64::MAX / 1000;
-/// No window is larger.
+/// Upper limit of all windows.
 const LARGEST_BYTES: u64 = SwiftParameters::LARGEST_BYTES;
-/// No rate is higher.
+/// Upper limit of all rates.
 const HIGHEST_BITS: u64 = DcqcnParameters::HIGHEST_BITS;
 const COUNT_MAX: u64 = 1_000_000;
 
@@ -559,7 +559,7 @@ pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     parse_quantity(text, &BYTE_UNITS)
 }
 
-/// A time that picoseconds can say.
+/// Parses a time that fits into 64 bits of picoseconds.
 pub(super) fn parse_time(text: &str) -> Option<Duration> {
     let ns = parse_quantity(text, &TIME_UNITS)?;
     (ns <= TIME_MAX_NS).then_some(Duration::from_ns(ns))
@@ -576,7 +576,7 @@ fn parse_quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(*factor)
 }
 
-/// `value` in the largest of `units` that gives a whole number.
+/// Prints `value` in the largest of `units` that gives a whole number.
 pub(super) fn write_quantity(
     f: &mut fmt::Formatter<'_>,
     value: u64,

@@ -101,7 +101,7 @@ fn schedulers_have_rates_and_words() {
         assert_eq!(spec(&whole).to_string(), whole);
         assert_eq!(spec(&whole), spec(&format!("{text},fixed,p2c,sack")));
     }
-    // What is the default is not printed.
+    // Default values are not printed.
     let filling =
         "water-filling:line=auto:start=fair:join=scale:leave=reclaim:floor=1000:hints=ignore";
     assert_eq!(spec(filling), spec("sched=water-filling"));

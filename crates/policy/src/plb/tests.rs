@@ -1,7 +1,7 @@
 use super::*;
 use fairway_wire::Duration;
 
-/// Four paths, one round trip of 100 us apart, on a clock that wraps in 500 us.
+/// Four paths with rounds of one round trip, 100 us, on a clock that wraps in 500 us.
 struct Bench {
     plb: Plb,
     paths: [PathView; 4],
@@ -21,7 +21,8 @@ impl Bench {
         self.plb.choose(&self.paths, &request)
     }
 
-    /// A round trip in which of ten packets so many were marked and lost; then a choice.
+    /// A round trip in which, of ten packets, `marked` were marked and `lost` were lost; then a
+    /// choice.
     fn round(&mut self, marked: u64, lost: u64) -> usize {
         let path = &mut self.paths[self.plb.path];
         path.sent += 10;
@@ -31,7 +32,7 @@ impl Bench {
         self.choose(0)
     }
 
-    /// Something is always in flight.
+    /// Keeps packets in flight on every path.
     fn keep_busy(&mut self) {
         for path in &mut self.paths {
             path.in_flight += 1;
@@ -107,7 +108,7 @@ fn a_round_is_a_round_trip_with_news() {
     bench.choose(u32::MAX);
     bench.round(10, 0);
     bench.round(10, 0);
-    // Time without packets is no round, and packets within a round trip are one.
+    // Time without packets is not a round, and all packets within a round trip are in one round.
     for _ in 0..10 {
         bench.now = bench.now + Duration::from_us(100);
         assert_eq!(bench.choose(0), 3);

@@ -11,7 +11,7 @@ fn choose(paths: &[PathView], random: u32) -> usize {
     PowerOfTwo.choose(paths, &ChunkRequest { now: Instant::ZERO, bytes: 1, random })
 }
 
-/// A random number that draws `first` of `n`, and then number `other` of those that are left.
+/// A random number that draws `first` of `n`, and then number `other` of the remaining ones.
 fn draw(first: u32, other: u32, n: u32) -> u32 {
     let low = ((first << 16) + 0xffff) / n;
     let high = ((other << 16) + 0xffff) / (n - 1);

@@ -1,6 +1,6 @@
-//! Greedy: no dequeue rates, turns as the NIC takes them.
+//! Greedy: no dequeue rates, and the default turns of a NIC.
 //!
-//! **Rule:** none. Every flow may send whenever the NIC gets to it, which favours large messages.
+//! **Rule:** none. Every flow sends whenever the NIC serves it, which favours large messages.
 //!
 //! **Source:** the default queue-pair scheduler of RDMA NICs (SCR §5.1).
 
@@ -8,12 +8,12 @@ use fairway_wire::Instant;
 
 use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 
-/// The default NIC's.
+/// The scheduler of a default NIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
 
 impl Greedy {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "greedy";
 }
 
@@ -22,7 +22,7 @@ impl Scheduler for Greedy {
         Self::NAME
     }
 
-    /// Another scheduler may have left a rate.
+    /// Removes a rate that another scheduler may have left.
     fn flow_started(&mut self, _now: Instant, flow: FlowId, _share: Share, rates: &RateRegisters) {
         rates.set(flow, RateRegisters::UNLIMITED);
     }

@@ -1,12 +1,12 @@
-//! Hints as weights: what an application asks for is what its flow is worth.
+//! Hints as weights: an application's hint sets the weight of its flow.
 //!
 //! **Rule:** a hint `h > 0` is the flow's weight, at most 65,535, in place of the one of its
-//! [`Share`]; 0, which a flow begins with, asks for nothing: the share's own weight holds again. To
-//! which tenant a flow belongs, and what the tenant is worth, no hint changes: among tenants with
-//! weights an application can take only from flows of its own tenant.
+//! [`Share`]; with 0, the initial value, the share's own weight holds. No hint changes the tenant
+//! of a flow or the weight of the tenant: among tenants with weights an application can gain only
+//! from flows of its own tenant.
 //!
-//! **Source:** SCR §4.1 has applications give the control hints through memory they share with it;
-//! what a hint means is the policy's to say. This is the simplest meaning that the schedulers here
+//! **Source:** in SCR §4.1 applications give hints to the control through memory they share with
+//! it; the policy defines what a hint means. This is the simplest meaning that the schedulers here
 //! have in common.
 
 use alloc::boxed::Box;
@@ -15,10 +15,10 @@ use fairway_wire::Instant;
 
 use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 
-/// What a scheduler makes of hints.
+/// How a scheduler treats hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hints {
-    /// Nothing.
+    /// Hints are ignored.
     #[default]
     Ignore,
     /// A hint is the flow's weight.
@@ -38,14 +38,14 @@ impl Asked {
     }
 }
 
-/// A scheduler that is told hints as changes of weights.
+/// A scheduler that receives hints as changes of weights.
 pub struct HintedWeights {
     scheduler: Box<dyn Scheduler>,
     flows: Box<[Asked]>,
 }
 
 impl HintedWeights {
-    /// Has `scheduler` heed hints of so many flows.
+    /// Makes `scheduler` follow the hints of `flows` flows.
     pub fn new(scheduler: Box<dyn Scheduler>, flows: u32) -> HintedWeights {
         HintedWeights { scheduler, flows: vec![Asked::default(); flows as usize].into() }
     }
@@ -57,7 +57,7 @@ impl Scheduler for HintedWeights {
     }
 
     fn flow_started(&mut self, now: Instant, flow: FlowId, share: Share, rates: &RateRegisters) {
-        // A hint belongs to a flow's life: the next flow with its number has hints of its own.
+        // A hint belongs to one life of a flow: the next flow with its number has hints of its own.
         if let Some(asked) = self.flows.get_mut(flow.index()) {
             *asked = Asked { share, hint: 0 };
         }
@@ -82,7 +82,7 @@ impl Scheduler for HintedWeights {
         let Some(asked) = self.flows.get_mut(flow.index()) else { return };
         let before = asked.share();
         asked.hint = u16::try_from(hint).unwrap_or(u16::MAX);
-        // The same hint again and again does not have everything divided anew.
+        // A repeated hint must not cause everything to be divided anew.
         if asked.share() != before {
             self.scheduler.share_changed(now, flow, asked.share(), rates);
         }

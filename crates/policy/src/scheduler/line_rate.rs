@@ -1,21 +1,22 @@
-//! What the line carries, given or found out, shared by the schedulers.
+//! The rate of the line, specified or measured, shared by the schedulers.
 //!
-//! **`line=auto`:** a *measurement* lifts every dequeue rate, so that what is sent is what the line
-//! and the host let through, and adds up all flows' transmit events while at least one flow has
-//! more to send. It ends after 1 ms and 256 KiB, whichever comes later; where all flows run out of
-//! work it starts over. With `m` the bytes measured per second, the estimate `C` becomes
+//! **`line=auto`:** a *measurement* lifts every dequeue rate, so that only the line and the host
+//! limit sending. It adds up all flows' transmit events while at least one flow has more to send.
+//! It ends after 1 ms and 256 KiB, whichever comes later; if all flows run out of work it starts
+//! over. With `m` the bytes measured per second, the estimate `C` becomes
 //!
 //! ```text
 //! C = m, if m > C or there was none;   C −= (C − m) / 8   otherwise
 //! ```
 //!
-//! Then rates hold again, and the next measurement begins 64 ms later, with the first event that is
-//! followed by more. A total above `C` that is seen between two measurements raises it at once. So
-//! a faster line is known after one measurement, a slower one by half after six, about 0.4 s, and
-//! about one part in sixty of the time has no limits. Until the first measurement there are none.
+//! Then rates hold again, and the next measurement begins 64 ms later, with the first event of a
+//! flow that has more to send. A total above `C` between two measurements raises it at once. A
+//! faster line is thus detected after one measurement, and a slower one by half after six, about
+//! 0.4 s; about one part in sixty of the time has no limits. Until the first measurement there are
+//! none.
 //!
-//! **Source:** none; that a limit must be lifted to learn what is beyond it is from BBR's probing
-//! (Cardwell et al., *BBR: Congestion-Based Congestion Control*, 2016).
+//! **Source:** none; BBR's probing (Cardwell et al., *BBR: Congestion-Based Congestion Control*,
+//! 2016) has the idea that a limit must be lifted to learn what is beyond it.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -23,40 +24,40 @@ use fairway_wire::{Duration, Instant};
 
 use super::{FlowId, TransmitSample, per_second};
 
-/// A measurement lasts at least so long, and until so much was sent.
+/// Minimum duration of a measurement, and minimum number of bytes sent in it.
 const MEASURE: Duration = Duration::from_ms(1);
 const MEASURE_BYTES: u64 = 256 * 1024;
 /// Time between measurements.
 const PAUSE: Duration = Duration::from_ms(64);
 
-/// What the schedulers have to do about an event.
+/// Reaction to an event that the schedulers have to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// Nothing.
+    /// No reaction.
     None,
-    /// Lift all rates: a measurement begins.
+    /// Lift all rates, because a measurement begins.
     Lift,
-    /// Set all rates: the line's rate has changed or holds again.
+    /// Set all rates, because the line's rate has changed or holds again.
     Set,
 }
 
-/// The rate of the line.
+/// The rate of the line, and the state of its measurement.
 #[derive(Debug)]
 pub(super) struct LineRate {
     bytes_per_second: u64,
     given: bool,
     lifted: bool,
-    /// When the present interval began, if something waits.
+    /// When the current interval began, if a flow has more to send.
     began: Option<Instant>,
     bytes: u64,
     set_at: Instant,
-    /// Which flows had more to send, as far as their last events told, and how many.
+    /// Which flows had more to send at their last events, and how many.
     backlogged: Box<[bool]>,
     backlogs: u32,
 }
 
 impl LineRate {
-    /// Of `bits_per_second`; to be found out if that is zero.
+    /// Starts with a line of `bits_per_second`, or with a measurement if that is zero.
     pub(super) fn new(bits_per_second: u64, flows: u32) -> LineRate {
         let given = bits_per_second > 0;
         LineRate {
@@ -71,27 +72,27 @@ impl LineRate {
         }
     }
 
-    /// Bytes per second; zero as long as nothing is known.
+    /// The rate in bytes per second; zero until the first measurement ends.
     pub(super) fn bytes_per_second(&self) -> u64 {
         self.bytes_per_second
     }
 
-    /// No rate holds at present.
+    /// True while no dequeue rate holds.
     pub(super) fn is_lifted(&self) -> bool {
         self.lifted
     }
 
-    /// It need not be found out.
+    /// True if the rate was specified, so that it is not measured.
     pub(super) fn is_given(&self) -> bool {
         self.given
     }
 
-    /// A flow has gone.
+    /// Records the end of a flow.
     pub(super) fn ended(&mut self, flow: FlowId) {
         self.set_backlogged(flow, false);
     }
 
-    /// A flow has sent something.
+    /// Evaluates a transmit event of a flow.
     pub(super) fn observe(&mut self, flow: FlowId, sample: &TransmitSample) -> News {
         if self.given {
             return News::None;
@@ -99,7 +100,7 @@ impl LineRate {
         let waited = self.backlogs > 0;
         self.set_backlogged(flow, sample.backlogged);
         match self.began {
-            // Where nothing waited before, the line may have been idle.
+            // If no flow had more to send before, the line may have been idle.
             Some(began) if waited => {
                 self.bytes += sample.bytes;
                 let elapsed = sample.now.elapsed_since(began);
@@ -121,7 +122,7 @@ impl LineRate {
         News::None
     }
 
-    /// True if rates have to be set.
+    /// Ends an interval. Returns true if rates have to be set.
     fn end_of_interval(&mut self, now: Instant, measured: u64) -> bool {
         self.begin(now);
         let before = self.bytes_per_second;

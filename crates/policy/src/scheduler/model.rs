@@ -1,8 +1,8 @@
-//! A NIC of nothing but flows, for tests: they have demands and dequeue rates and share a line.
+//! Test model of a NIC: flows with demands and dequeue rates that share a line.
 //!
-//! Each tick every flow may send what waits, within its rate; if that is more than the line
-//! carries, the line is divided by the flows' `greed`, as the default NIC does by message size.
-//! What a flow sent becomes a transmit event.
+//! In each tick every flow may send its waiting bytes, within its rate. If they exceed the capacity
+//! of the line, the line is divided by the flows' `greed`, as the default NIC does by message size.
+//! The bytes that a flow sent become a transmit event.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -13,18 +13,18 @@ use super::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 
 const TICK: Duration = Duration::from_us(4);
 const TICKS_PER_SECOND: u64 = 250_000;
-/// A demand that is never met.
+/// A demand without limit.
 pub(super) const HUNGRY: u64 = u64::MAX;
-/// What waits of a flow that is not hungry, at most: its window.
+/// Most ticks of waiting bytes of a flow with a limited demand: its window.
 const WINDOW_TICKS: u64 = 250;
 
 #[derive(Clone, Copy, Debug)]
 struct Source {
-    /// Bytes per second that it wants.
+    /// Bytes per second that the flow generates.
     demand: u64,
     greed: u64,
     waiting: u64,
-    /// Bytes it may send by its rate, in `TICKS_PER_SECOND`ths, at most a tick's worth ahead.
+    /// Bytes that it may send by its rate, in `TICKS_PER_SECOND`ths, at most a tick's worth ahead.
     tokens: u64,
     started: bool,
     sent: u64,
@@ -39,7 +39,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// A model in which no flow sends yet. `line` is in bytes per second.
+    /// Creates a model in which no flow sends yet. `line` is in bytes per second.
     pub(super) fn new(scheduler: Box<dyn Scheduler>, line: u64, flows: u32) -> Model {
         let source = Source { demand: 0, greed: 1, waiting: 0, tokens: 0, started: false, sent: 0 };
         Model {
@@ -62,7 +62,7 @@ impl Model {
         (source.demand, source.waiting) = (demand, 0);
     }
 
-    /// What the line gives the flow when it is short, compared with others.
+    /// Sets the weight by which a full line is divided among flows.
     pub(super) fn greed(&mut self, flow: u32, greed: u64) {
         self.sources[flow as usize].greed = greed;
     }
@@ -94,7 +94,7 @@ impl Model {
         }
     }
 
-    /// Bytes per second of each flow over `ticks` from now on.
+    /// Bytes per second of each flow over the next `ticks` ticks.
     pub(super) fn measure(&mut self, ticks: u64) -> Vec<u64> {
         let before: Vec<u64> = self.sources.iter().map(|source| source.sent).collect();
         self.run(ticks);
@@ -113,14 +113,15 @@ impl Model {
             HUNGRY => HUNGRY / 2,
             _ => (source.waiting + wanted).min(wanted * WINDOW_TICKS),
         };
-        // What a rate leaves below a byte in a tick must not be lost.
+        // Fractions of a byte per tick must not be lost.
         let most = rate.saturating_add(TICKS_PER_SECOND * 2048);
         source.tokens = source.tokens.saturating_add(rate).min(most);
         source.waiting.min(source.tokens / TICKS_PER_SECOND)
     }
 }
 
-/// Fills `line` with what each may send, in rounds by weight among those that want more.
+/// Divides `line` among flows that may send `may` bytes, in rounds by weight among those that can
+/// send more.
 fn divide(may: &[u64], weights: &[u64], line: u64) -> Vec<u64> {
     let mut sent = vec![0; may.len()];
     let mut left = line;
@@ -144,12 +145,12 @@ fn divide(may: &[u64], weights: &[u64], line: u64) -> Vec<u64> {
     }
 }
 
-/// What each is due of `line` by weighted max-min fairness.
+/// The shares of `line` under weighted max-min fairness.
 pub(super) fn max_min(demands: &[u64], weights: &[u64], line: u64) -> Vec<u64> {
     divide(demands, weights, line)
 }
 
-/// Jain's fairness index in thousandths: 1000 if all are alike, 1000 / n if one has all.
+/// Jain's fairness index in thousandths: 1000 if all are equal, 1000 / n if one has everything.
 pub(super) fn jain(rates: &[u64]) -> u64 {
     let sum: u128 = rates.iter().map(|rate| u128::from(*rate)).sum();
     let squares: u128 = rates.iter().map(|rate| u128::from(*rate) * u128::from(*rate)).sum();

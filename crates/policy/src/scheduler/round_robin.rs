@@ -1,11 +1,11 @@
 //! Weighted deficit round robin.
 //!
-//! **Rule:** each flow may send its quantum in its turn, and what it could not use of it because
-//! the next chunk was larger stays for the next one. Quanta are in the ratio of what flows are due;
+//! **Rule:** each flow may send its quantum in its turn. What it could not use, because the next
+//! chunk was larger, is added to its next turn. Quanta are in the ratio of the flows' fair shares;
 //! the smallest of them is `quantum`. There are no dequeue rates, so the line is always used.
 //!
 //! **Source:** Shreedhar and Varghese, *Efficient Fair Queueing using Deficit Round Robin*, SIGCOMM
-//! 1995. The deficits are the engine's; the quanta are decided here.
+//! 1995. The engine keeps the deficits; this policy sets the quanta.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -14,18 +14,18 @@ use fairway_wire::Instant;
 use super::shares::Shares;
 use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample};
 
-/// What a flow is due is compared at this scale, fine enough for the smallest share.
+/// Scale at which fair shares are compared, fine enough for the smallest share.
 const SCALE: u64 = 1 << 60;
-/// No quantum is larger: longer turns would keep the others waiting.
+/// Upper limit of all quanta: longer turns would make the other flows wait too long.
 const LARGEST_QUANTUM: u64 = 16 * 1024 * 1024;
 
-/// What can be set about [`RoundRobin`].
+/// Parameters of [`RoundRobin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundRobinParameters {
-    /// The quantum of the flow that is due least; not zero.
+    /// The quantum of the flow with the smallest fair share; not zero.
     pub quantum_bytes: u64,
-    /// What is made of hints; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
-    /// sees to it.
+    /// How hints are treated; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
+    /// implements it.
     pub hints: Hints,
 }
 
@@ -45,10 +45,10 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "drr";
 
-    /// For so many flows.
+    /// Creates the scheduler for `flows` flows.
     pub fn new(parameters: RoundRobinParameters, flows: u32) -> RoundRobin {
         let quantum_bytes = parameters.quantum_bytes.clamp(1, LARGEST_QUANTUM);
         RoundRobin {

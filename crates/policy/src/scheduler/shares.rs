@@ -1,8 +1,9 @@
-//! The flows that share a NIC, and the part of it that each is due, shared by the schedulers.
+//! The flows that share a NIC, and their fair shares, for all schedulers.
 //!
-//! Flows of a tenant that has a weight form a group: groups divide the line by the tenants'
-//! weights, flows divide what their group has by their own. Flows without a tenant's weight are one
-//! group that weighs as much as they do together, so that each of them counts by its own weight.
+//! The flows of a tenant that has a weight form a group. Groups divide the line by the tenants'
+//! weights, and flows divide the share of their group by their own weights. Flows without a
+//! tenant's weight form one group with the sum of their weights, so that each of them counts by its
+//! own.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -11,14 +12,14 @@ use alloc::vec::Vec;
 use super::{FlowId, Share};
 use crate::compact::FixedMap;
 
-/// The key of the flows whose tenants do not count; no tenant's number.
+/// Key of the group of flows without a tenant's weight; no tenant has this number.
 const COMMON: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Member {
     share: Share,
     group: u32,
-    /// Its place among the active flows, if it is one.
+    /// Its position among the active flows, if it is active.
     position: Option<u32>,
 }
 
@@ -59,7 +60,7 @@ impl Shares {
         }
     }
 
-    /// The flow takes part. False if it does not exist or does so already.
+    /// Makes a flow active. Returns false if it does not exist or is already active.
     pub(super) fn start(&mut self, flow: FlowId, share: Share) -> bool {
         let position = self.active.len() as u32;
         match self.members.get_mut(flow.index()) {
@@ -71,7 +72,7 @@ impl Shares {
         true
     }
 
-    /// The flow takes part no more. False if it did not.
+    /// Makes a flow inactive. Returns false if it was not active.
     pub(super) fn end(&mut self, flow: FlowId) -> bool {
         let Some(member) = self.members.get_mut(flow.index()) else { return false };
         let Some(position) = member.position.take() else { return false };
@@ -83,7 +84,7 @@ impl Shares {
         true
     }
 
-    /// An active flow has another share. False if it is not active.
+    /// Changes the share of an active flow. Returns false if it is not active.
     pub(super) fn change(&mut self, flow: FlowId, share: Share) -> bool {
         if !self.is_active(flow) {
             return false;
@@ -97,7 +98,7 @@ impl Shares {
         self.members.get(flow.index()).is_some_and(|member| member.position.is_some())
     }
 
-    /// The flows that take part, in no order that means anything.
+    /// The active flows, in arbitrary order.
     pub(super) fn active(&self) -> &[FlowId] {
         &self.active
     }
@@ -117,12 +118,12 @@ impl Shares {
         if self.groups[group].flows == 0 { 0 } else { self.groups[group].weight() }
     }
 
-    /// What an active flow is due of `amount` if all want more than they are due.
+    /// The fair share of an active flow in `amount`, if all flows use their full shares.
     pub(super) fn due(&self, flow: FlowId, amount: u64) -> u64 {
         let group = &self.groups[self.group(flow)];
         let parts = u128::from(group.weight()) * u128::from(self.weight(flow));
         let whole = u128::from(self.total_weight) * u128::from(group.flow_weights);
-        // At most 64 + 48 + 16 bits.
+        // The product has at most 64 + 48 + 16 bits.
         (u128::from(amount) * parts).checked_div(whole).unwrap_or(0) as u64
     }
 
@@ -131,7 +132,7 @@ impl Shares {
         let slot = match self.group_by_key.get(key) {
             Some(slot) => slot,
             None => {
-                // There are as many groups as flows, and none is empty.
+                // There are as many groups as flows, and no group in use is empty.
                 let slot = self.free_groups.pop().expect("a group for every flow");
                 self.groups[slot as usize] = Group { key, ..Group::default() };
                 self.group_by_key.insert(key, slot).expect("a place for every group");

@@ -1,4 +1,4 @@
-//! Static: every flow gets its part of the line, whether it uses that part or not.
+//! Static: every flow gets its part of the line, even if it does not use that part.
 //!
 //! **Control law**, whenever a flow starts, ends or changes its share:
 //!
@@ -6,14 +6,14 @@
 //! rate_i = max(C · w_i / Σ w, min)
 //! ```
 //!
-//! with `C` what the line carries. With tenants' weights, `w_i / Σ w` is the tenant's part among
-//! tenants times the flow's among the tenant's.
+//! `C` is the rate of the line. With tenants' weights, `w_i / Σ w` is the tenant's part among
+//! tenants times the flow's part among the tenant's flows.
 //!
 //! **Source:** the static allocation of SCR §5.1, `Link_Capacity / Num_Of_Flow`.
 //!
-//! **Where this differs:** the paper's `min` is 1 Gb/s at 100 Gb/s, because its NIC limits small
-//! rates badly; ours is 1 Mb/s. Where no option says what the line carries, that is found out (the
-//! module [`line_rate`](super::line_rate) says how).
+//! **Where this differs:** the paper's `min` is 1 Gb/s at 100 Gb/s, because its NIC is inaccurate
+//! at small rates; here it is 1 Mb/s. If no option gives the rate of the line, it is measured (see
+//! the module [`line_rate`](super::line_rate)).
 
 use fairway_wire::Instant;
 
@@ -21,15 +21,15 @@ use super::line_rate::{LineRate, News};
 use super::shares::Shares;
 use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample};
 
-/// What can be set about [`StaticShare`]. Rates are in bits per second.
+/// Parameters of [`StaticShare`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticParameters {
-    /// What the line carries; zero to find out.
+    /// The rate of the line; zero to measure it.
     pub line_bits: u64,
-    /// No flow gets less.
+    /// The minimum rate of a flow.
     pub min_bits: u64,
-    /// What is made of hints; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
-    /// sees to it.
+    /// How hints are treated; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
+    /// implements it.
     pub hints: Hints,
 }
 
@@ -48,10 +48,10 @@ pub struct StaticShare {
 }
 
 impl StaticShare {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "static";
 
-    /// For so many flows.
+    /// Creates the scheduler for `flows` flows.
     pub fn new(parameters: StaticParameters, flows: u32) -> StaticShare {
         StaticShare {
             min_bytes_per_second: parameters.min_bits / 8,

@@ -1,8 +1,8 @@
-//! Water-filling: rates grow step by step until the line is full; then the fullest gives.
+//! Water-filling: rates grow step by step until the line is full; then the highest level gives way.
 //!
-//! **Control law.** Every flow has a *level*, the rate it has been given. From its transmit events
-//! its bandwidth is measured, as bytes by time since the last decision, at least 4 us, smoothed by
-//! `bw += (sample − bw) / 4`. At each decision
+//! **Control law.** Every flow has a *level*, the rate that it has been given. Its bandwidth is
+//! measured from its transmit events as bytes by time since the last decision, at least 4 us, and
+//! smoothed by `bw += (sample − bw) / 4`. At each decision
 //!
 //! ```text
 //! more waits, bw ≥ 3/4 level:      level += step · w, from what is free
@@ -12,20 +12,20 @@
 //! nothing waits, bw > level:       level = bw, from what is free or from the flow with the most
 //! ```
 //!
-//! and otherwise nothing. What moves between two flows is at most what makes their levels, divided
-//! by their weights, equal, and it moves between tenants before it moves within one: so levels end
-//! at the weighted max-min share, with no more given out than the line `C` carries. A step is at
-//! most an eighth of what the flow is due, `C · w / Σ w`. Flows that come and go:
+//! and otherwise nothing. At most as much moves between two flows as makes their levels, divided by
+//! their weights, equal, and it moves between tenants before it moves within one. Levels therefore
+//! converge to the weighted max-min share, and their sum never exceeds the rate `C` of the line. A
+//! step is at most an eighth of the flow's fair share, `C · w / Σ w`. When flows join and leave:
 //!
 //! ```text
 //! join=scale   level_i ·= 1 − w / Σ w for the others         (n − 1) / n, if all weigh the same
 //! join=halve   level_i /= 2 for the others
 //! join=reset   level_i = start for all
-//! start=fair   the new level is what the flow is due, C / n; or a rate, at most that
+//! start=fair   the new level is the fair share, C / n; or a rate, at most that
 //! leave=reclaim   the level is free, for the others to grow into;  leave=scale   they grow at once
 //! ```
 //!
-//! The dequeue rate is the level, or `floor` thousandths of what the flow is due if that is more.
+//! The dequeue rate is the level, or `floor` thousandths of the fair share if that is more.
 //!
 //! **Source:** SCR §5.1 and §A.4; steps of 0.02, 0.05 and 0.10 GB/s are from Table 5, `join=scale`
 //! with `start=fair` is Fig. 9c, with `start=0bps` 9b, `join=halve:start=0bps` 9a, and
@@ -33,17 +33,19 @@
 //! §6.5.
 //!
 //! **Where this differs:**
-//! * In the paper flows grow only while there is room, so that one whose demand rises late, or that
-//!   started late from zero, would not get its part. Here the fullest gives.
-//! * Whether more waits is told with the event; the paper has only the bandwidth to go by.
-//! * The paper slows a flow that uses little to what it uses. Then its next burst waits, although
-//!   no other flow gains: it is only when all flows use what they are due that the line is full. So
-//!   by default no dequeue rate is below what the flow is due (`floor=1000`); `floor=0` is the
-//!   paper's.
-//! * Its least rate is 1 Gb/s at 100 Gb/s, because its NIC limits small rates badly; ours is 1
-//!   Mb/s.
-//! * Its flows are found by a Bloom filter and kept in a hash map, as theirs are numbers of 24
-//!   bits; ours are dense, and an array holds them.
+//! * In the paper flows grow only while there is room, so that a flow whose demand rises late, or
+//!   that starts late from zero, would not get its share. Here the flow with the highest level
+//!   gives way.
+//! * A transmit event states whether the flow has more to send; the paper infers it from the
+//!   bandwidth.
+//! * The paper slows a flow that uses little to what it uses. Its next burst then waits, although
+//!   no other flow gains: the line is full only when all flows use their fair shares. By default no
+//!   dequeue rate is therefore below the fair share (`floor=1000`); `floor=0` is the paper's
+//!   behaviour.
+//! * The paper's minimum rate is 1 Gb/s at 100 Gb/s, because its NIC is inaccurate at small rates;
+//!   here it is 1 Mb/s.
+//! * The paper finds flows by a Bloom filter and keeps them in a hash map, because their numbers
+//!   have 24 bits; here numbers are dense, and an array holds the flows.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -54,75 +56,75 @@ use super::shares::Shares;
 use super::{FlowId, Hints, RateRegisters, Scheduler, Share, TransmitSample, per_second};
 use crate::compact::ewma;
 
-/// A new sample weighs a quarter.
+/// A new sample has a weight of a quarter.
 const GAIN_SHIFT: u32 = 2;
-/// A step is at most this part of what a flow is due.
+/// A step is at most this part of a flow's fair share.
 const STEP_PART: u64 = 8;
-/// Less than this part of what a flow is due does not move between flows.
+/// Amounts below this part of a flow's fair share do not move between flows.
 const WORTH_PART: u64 = 256;
-/// A flow that could have sent so much since its last event, and sent nothing, is silent.
+/// A flow that could have sent this much since its last event, and sent nothing, is silent.
 const SILENT_BYTES: u64 = 256 * 1024;
-/// So many intervals must have passed, too.
+/// Number of intervals that must also have passed before a flow is silent.
 const SILENT_INTERVALS: u64 = 16;
-/// When levels have settled, transmit events are added up to this. Less than [`SILENT_BYTES`], so
-/// that a flow whose events are held back is not taken for silent.
+/// Bytes up to which transmit events are added up once levels have settled. Less than
+/// [`SILENT_BYTES`], so that a flow whose events are delayed does not count as silent.
 const CALM_EVENT_BYTES: u32 = 64 * 1024;
-/// Decisions in a row, per flow, without a change, after which levels have settled.
+/// Consecutive decisions without a change, per flow, after which levels have settled.
 const CALM_ROUNDS: u32 = 8;
 
-/// What happens to the others when a flow comes.
+/// What happens to the levels of the other flows when a flow joins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Join {
-    /// They give it what it is due, each in proportion to its level.
+    /// The others give up the new flow's fair share, each in proportion to its level.
     #[default]
     Scale,
-    /// They keep half.
+    /// The others keep half of their levels.
     Halve,
-    /// All start again.
+    /// All flows start again.
     Reset,
 }
 
-/// What happens to the level of a flow that goes.
+/// What happens to the level of a flow that leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leave {
-    /// It is free for the others to grow into.
+    /// The level becomes free for the others to grow into.
     #[default]
     Reclaim,
-    /// It is the others' at once, each in proportion to its level.
+    /// The others get the level at once, each in proportion to its own.
     Scale,
 }
 
 /// The level at which a flow starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
-    /// What it is due.
+    /// The fair share of the flow.
     #[default]
     Fair,
-    /// A rate in bits per second, if that is less; zero for the least.
+    /// A rate in bits per second, at most the fair share; zero for the minimum.
     Rate(u64),
 }
 
-/// What can be set about [`WaterFilling`]. Rates are in bits per second.
+/// Parameters of [`WaterFilling`]. Rates are in bits per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaterFillingParameters {
-    /// What the line carries; zero to find out.
+    /// The rate of the line; zero to measure it.
     pub line_bits: u64,
-    /// By how much a level grows at a decision.
+    /// Growth of a level at a decision.
     pub step_bits: u64,
-    /// No level is lower, unless the flow is due less.
+    /// The minimum level, unless the fair share is less.
     pub min_bits: u64,
     /// The level of a new flow.
     pub start: Start,
-    /// What the others do about it.
+    /// What happens to the other flows when a flow joins.
     pub join: Join,
-    /// What they do when it goes.
+    /// What happens to its level when a flow leaves.
     pub leave: Leave,
     /// Time between two decisions about a flow.
     pub interval: Duration,
-    /// The least dequeue rate, in thousandths of what the flow is due.
+    /// The minimum dequeue rate, in thousandths of the fair share.
     pub floor_permille: u64,
-    /// What is made of hints; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
-    /// sees to it.
+    /// How hints are treated; [`PolicySpec::build_scheduler`](crate::PolicySpec::build_scheduler)
+    /// implements it.
     pub hints: Hints,
 }
 
@@ -142,28 +144,28 @@ impl Default for WaterFillingParameters {
     }
 }
 
-/// A flow. Rates are in bytes per second.
+/// The state of a flow. Rates are in bytes per second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     level: u64,
-    /// What it is due of the line, as of the last change of either.
+    /// Its fair share of the line, as of the last change of either.
     due: u64,
     /// Smoothed bandwidth.
     bandwidth: u64,
-    /// When the last decision was.
+    /// Time of the last decision.
     since: Instant,
-    /// Sent since.
+    /// Bytes sent since the last decision.
     bytes: u64,
-    /// Nothing has been sent since it started.
+    /// True if nothing has been sent since the flow started.
     fresh: bool,
 }
 
-/// A group of flows: those of a tenant.
+/// The flows of a group, which are those of a tenant.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pool {
     /// Sum of the flows' levels.
     level: u64,
-    /// The flow with the highest level for its weight, as far as events have told.
+    /// The flow with the highest level for its weight, according to events so far.
     fullest: Option<FlowId>,
 }
 
@@ -177,26 +179,26 @@ pub struct WaterFilling {
     pools: Box<[Pool]>,
     /// Sum of all levels.
     given: u64,
-    /// The pool with the highest level for its weight, as far as events have told.
+    /// The pool with the highest level for its weight, according to events so far.
     fullest: usize,
-    /// Which active flow is looked at next, whether it sends or not.
+    /// Position of the active flow that is checked next, whether it sends or not.
     cursor: usize,
-    /// Decisions in a row without a change.
+    /// Consecutive decisions without a change.
     calm: u32,
 }
 
 impl WaterFilling {
-    /// The name under which it is chosen.
+    /// Name of the policy in a specification.
     pub const NAME: &'static str = "water-filling";
 
-    /// For so many flows.
+    /// Creates the scheduler for `flows` flows.
     pub fn new(parameters: WaterFillingParameters, flows: u32) -> WaterFilling {
         WaterFilling {
             parameters: WaterFillingParameters {
                 step_bits: parameters.step_bits.max(8),
                 min_bits: parameters.min_bits.max(8),
                 floor_permille: parameters.floor_permille.min(1000),
-                // No bandwidth can be told from no time.
+                // No bandwidth can be computed without a time span.
                 interval: parameters.interval.max(Duration::from_ns(1)),
                 ..parameters
             },
@@ -228,7 +230,7 @@ impl WaterFilling {
         self.flows[flow.index()].due
     }
 
-    /// Computes the fair share of every flow again, after a flow has begun, ended or got another
+    /// Computes the fair share of every flow again, after a flow has started, ended or changed its
     /// share, or after the line's rate was measured anew.
     fn divide(&mut self) {
         for flow in self.shares.active() {
@@ -247,7 +249,7 @@ impl WaterFilling {
         }
     }
 
-    /// Sets the level of a flow, and with it the sums.
+    /// Sets the level of a flow, and updates the sums.
     fn set_level(&mut self, flow: FlowId, level: u64) {
         let before = core::mem::replace(&mut self.flows[flow.index()].level, level);
         let pool = &mut self.pools[self.shares.group(flow)];
@@ -256,7 +258,7 @@ impl WaterFilling {
         self.calm = 0;
     }
 
-    /// Sets the levels of all flows but one to `part / whole` of what they are.
+    /// Sets the levels of all flows but one to `part / whole` of their values.
     fn scale_others(&mut self, except: FlowId, part: u64, whole: u64) {
         for index in 0..self.shares.active().len() {
             let flow = self.shares.active()[index];
@@ -277,7 +279,7 @@ impl WaterFilling {
         }
     }
 
-    /// The line turned out to carry something else.
+    /// Adapts the levels to a changed rate of the line.
     fn fit_line(&mut self) {
         let line = self.line.bytes_per_second();
         if self.given == 0 {
@@ -303,7 +305,7 @@ impl WaterFilling {
         }
     }
 
-    /// What was sent since the last decision becomes part of the bandwidth.
+    /// Adds the bytes sent since the last decision to the smoothed bandwidth.
     fn measure(&mut self, flow: FlowId, now: Instant) {
         let flow = &mut self.flows[flow.index()];
         let sample = per_second(flow.bytes, now.elapsed_since(flow.since));
@@ -317,7 +319,8 @@ impl WaterFilling {
         self.note(flow);
         self.calm = self.calm.saturating_add(1);
         let saturated = backlogged && bandwidth >= level / 4 * 3;
-        // What waits although the rate is not used may be held back by a turn, for a moment.
+        // A flow that has more to send and does not use its rate may be waiting for its turn for a
+        // moment.
         let enough = if backlogged { level / 2 } else { level / 16 * 15 };
         if saturated || bandwidth > level {
             self.grow(flow, backlogged, rates);
@@ -335,7 +338,7 @@ impl WaterFilling {
         let due = self.due(flow);
         let wanted = if backlogged {
             let step = (self.parameters.step_bits / 8).saturating_mul(self.shares.weight(flow));
-            // What it is due and already uses need not be walked to.
+            // A flow gets the part of its fair share that it already uses at once, without steps.
             step.min(due / STEP_PART).max(bandwidth.min(due).saturating_sub(level))
         } else {
             bandwidth.saturating_sub(level)
@@ -351,8 +354,8 @@ impl WaterFilling {
         }
     }
 
-    /// Moves up to `wanted` from the fullest flow of the fullest group, or of the flow's own, to
-    /// `flow`. False if there is none that has enough more.
+    /// Moves up to `wanted` to `flow` from the flow with the highest level in the pool with the
+    /// highest level, or in the flow's own pool. Returns false if no flow has enough more.
     fn take_from_fullest(&mut self, flow: FlowId, wanted: u64, rates: &RateRegisters) -> bool {
         let worth = self.due(flow) / WORTH_PART;
         let own = self.shares.group(flow);
@@ -379,7 +382,7 @@ impl WaterFilling {
         true
     }
 
-    /// Remembers which flow is fullest.
+    /// Updates the flow and the pool with the highest level.
     fn note(&mut self, flow: FlowId) {
         let group = self.shares.group(flow);
         let fullest = match self.pools[group].fullest {
@@ -399,7 +402,7 @@ impl WaterFilling {
         }
     }
 
-    /// Looks at one more flow: a silent one has no events by which to notice it.
+    /// Checks one more flow, because a silent one causes no events by which to notice it.
     fn look_round(&mut self, now: Instant, rates: &RateRegisters) {
         self.cursor =
             if self.cursor + 1 < self.shares.active().len() { self.cursor + 1 } else { 0 };
@@ -427,12 +430,12 @@ impl WaterFilling {
     }
 }
 
-/// Has the first a higher level for its weight than the second?
+/// True if the first has a higher level for its weight than the second.
 fn is_fuller([one, other]: [u64; 2], [one_weight, other_weight]: [u64; 2]) -> bool {
     u128::from(one) * u128::from(other_weight) > u128::from(other) * u128::from(one_weight)
 }
 
-/// What must move from a first to a second so that their levels are in the ratio of their weights;
+/// Amount to move from a first level to a second so that they are in the ratio of their weights;
 /// zero if the first has no more than its part.
 fn balance([from, to]: [u64; 2], [from_weight, to_weight]: [u64; 2]) -> u64 {
     let more = u128::from(from) * u128::from(to_weight);
@@ -483,7 +486,7 @@ impl Scheduler for WaterFilling {
         if !self.shares.is_active(flow) {
             return;
         }
-        // Its level moves with it from pool to pool.
+        // Its level moves with the flow from pool to pool.
         let level = self.level(flow);
         self.set_level(flow, 0);
         let pool = &mut self.pools[self.shares.group(flow)];
@@ -511,7 +514,7 @@ impl Scheduler for WaterFilling {
         state.bytes += sample.bytes;
         let fresh = core::mem::take(&mut state.fresh);
         if self.line.is_lifted() {
-            // What is sent without limits says nothing about the level.
+            // Bytes sent without limits give no information about the level.
             (state.since, state.bytes) = (sample.now, 0);
             return;
         }

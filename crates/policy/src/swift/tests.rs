@@ -43,7 +43,8 @@ fn it_keeps_fractions_of_a_byte() {
     // 32 KiB × 1400 / 512 KiB = 87.5.
     swift.on_ack(&ack(1, 100, 1400));
     assert_eq!(swift.window_bytes(), 524_288 + 87);
-    // (32 KiB × 1400 + 0.5 × 524,288) / 524,375 = 87.99: the half is there, but not quite a byte.
+    // (32 KiB × 1400 + 0.5 × 524,288) / 524,375 = 87.99: the half byte is kept, but the sum is not
+    // yet 88.
     swift.on_ack(&ack(2, 100, 1400));
     assert_eq!(swift.window_bytes(), 524_375 + 87);
     // (32 KiB × 1400 + 46,137,344 − 87 × 524,375) / 524,462 = 88.46.
@@ -112,7 +113,7 @@ fn one_late_sample_is_no_queue() {
 #[test]
 fn a_suffering_receiver_is_a_delay_of_twice_the_target() {
     let mut swift = swift(2048 * KIB);
-    // 0.8 × (600 − 300) / 600 = 0.4, though the delay itself is fine.
+    // 0.8 × (600 − 300) / 600 = 0.4, although the delay itself is below the target.
     swift.on_ack(&AckSample { pressure: true, ..ack(1000, 100, 1408) });
     assert_eq!(swift.window_bytes(), 1_258_291);
 }
@@ -120,13 +121,13 @@ fn a_suffering_receiver_is_a_delay_of_twice_the_target() {
 #[test]
 fn a_little_loss_is_tolerated_and_much_is_not() {
     let mut swift = swift(512 * KIB);
-    // 1 % for ever.
+    // A constant loss of 1 %.
     for now in 0..10_000 {
         swift.on_ack(&AckSample { window_limited: false, ..ack(now, 100, 99 * 1408) });
         swift.on_loss(&loss(now, 1408, false));
     }
     assert_eq!(swift.window_bytes(), 512 * KIB);
-    // 62 KiB at once of at most two windows is 6 %.
+    // A loss of 62 KiB at once, of at most two windows, is 6 %.
     swift.on_loss(&loss(20_000, 62 * 1024, false));
     assert_eq!(swift.window_bytes(), 256 * KIB);
     swift.on_loss(&loss(20_099, 62 * 1024, false));
@@ -208,8 +209,8 @@ fn extreme_samples_do_not_overflow() {
     assert!(swift.window_bytes() <= SwiftParameters::LARGEST_BYTES);
 }
 
-/// Flows that share a link of 10 Gb/s with a round trip of 50 us, each acknowledged once per
-/// round trip: their windows after `rounds`.
+/// Windows after `rounds` of flows that share a link of 10 Gb/s with a round trip of 50 us and are
+/// each acknowledged once per round trip.
 fn share<const N: usize>(mut flows: [Swift; N], rounds: u64) -> [u64; N] {
     const BYTES_PER_US: u64 = 1250;
     const BASE_US: u64 = 50;
@@ -240,7 +241,7 @@ fn flows_that_start_unequal_become_equal() {
     assert!(one.max(other) < 2 * one.min(other), "{one} {other}");
 }
 
-/// SCR's testbed with the windows of 32 and 96 Gb/s over 10 us.
+/// A control as on SCR's testbed, with the windows of 32 and 96 Gb/s over 10 us.
 fn scr() -> Swift {
     let parameters = SwiftParameters {
         target: Duration::from_us(1),
@@ -263,7 +264,7 @@ fn hops_and_the_range_of_windows_make_the_target() {
         swift.hops = hops;
         swift.target().as_ns()
     };
-    // At fs_min all of the range, at fs_max nothing, and the same beyond both.
+    // At fs_min the whole range is added, at fs_max nothing, and the same beyond both.
     assert_eq!([target_ns(40_000, 1), target_ns(4_000, 1)], [5_000; 2]);
     assert_eq!([target_ns(120_000, 1), target_ns(500_000, 1)], [3_000; 2]);
     // 64 Gb/s: (1/√80 − 1/√120) / (1/√40 − 1/√120) = 0.3070 of 2 us.
@@ -275,7 +276,7 @@ fn hops_and_the_range_of_windows_make_the_target() {
 fn the_target_counts_the_hops_of_the_sample() {
     let mut swift = scr();
     swift.window.bytes = 120_000;
-    // 8 us are too much for one hop and little for four.
+    // A delay of 8 us is too long for one hop and short for four.
     swift.on_ack(&AckSample { hops: 4, ..ack(100, 8, 1408) });
     assert!(swift.window_bytes() > 120_000);
     swift.on_ack(&AckSample { hops: 1, ..ack(200, 8, 1408) });
@@ -286,16 +287,16 @@ fn the_target_counts_the_hops_of_the_sample() {
 fn the_endpoints_part_of_the_delay_has_a_window_of_its_own() {
     let mut swift = swift(2048 * KIB);
     let part = |us| Some(Duration::from_us(us));
-    // 600 us, of which the hosts take 400: the fabric is below its target of 300 us, the hosts are
-    // above theirs of 100. 0.8 × 300 / 400 is more than a half.
+    // The hosts cause 400 of the 600 us: the fabric is below its target of 300 us, and the hosts
+    // are above theirs of 100. 0.8 × 300 / 400 is more than a half, so the window is halved.
     swift.on_ack(&AckSample { endpoint_delay: part(400), ..ack(1000, 600, 64 * 1024) });
     assert_eq!(swift.window.bytes, 2049 * KIB);
     assert_eq!(swift.window_bytes(), 1024 * KIB);
-    // Smoothed: 400 − 350 / 8 = 356.25 us; a round trip later it falls by the half again.
+    // Smoothed delay: 400 − 350 / 8 = 356.25 us; a round trip later the window is halved again.
     swift.on_ack(&AckSample { endpoint_delay: part(50), ..ack(1600, 600, 64 * 1024) });
     assert_eq!(swift.endpoint_delay, Duration::from_ns(356_250));
     assert_eq!(swift.window_bytes(), 512 * KIB);
-    // When the hosts have recovered, it grows.
+    // The window grows when the hosts have recovered.
     for step in 0..100 {
         let sample = ack(2200 + step, 200, 64 * 1024);
         swift.on_ack(&AckSample { endpoint_delay: part(20), ..sample });
@@ -313,8 +314,8 @@ fn delay_within_hosts_does_not_count_as_fabric_delay() {
     assert!(swift.window_bytes() < 2049 * KIB);
 }
 
-/// A decrease of 107 days ago seemed to lie ahead, so that the window did not fall for another 106
-/// days, whatever was lost.
+/// A decrease of 107 days ago once seemed to be in the future, so that the window did not fall for
+/// another 106 days, whatever was lost.
 #[test]
 fn window_falls_however_long_it_did_not() {
     const DAY_US: u64 = 86_400_000_000;

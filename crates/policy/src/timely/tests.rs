@@ -8,7 +8,7 @@ fn timely() -> Timely {
     Timely::new(TimelyParameters { initial_bits, ..TimelyParameters::default() }, MTU)
 }
 
-/// One completion event with a steady round trip of `rtt_us`.
+/// Passes one completion event with a steady round trip of `rtt_us`; returns the rate.
 fn event(timely: &mut Timely, rtt_us: u64) -> u64 {
     timely.on_ack(&ack(rtt_us, 64 * 1024));
     timely.rate_bits()
@@ -37,7 +37,7 @@ fn above_t_high_it_falls_with_the_excess_whatever_the_gradient() {
     let mut timely = timely();
     // 0.8 × (1 − 500/1000) = 0.4; the first event has no gradient.
     assert_eq!(event(&mut timely, 1000), 600 * MBPS);
-    // 0.8 × (1 − 500/800) = 0.3, though the round trip fell.
+    // 0.8 × (1 − 500/800) = 0.3, although the round trip became shorter.
     assert_eq!(event(&mut timely, 800), 420 * MBPS);
 }
 
@@ -88,7 +88,7 @@ fn one_late_sample_is_no_queue_but_pressure_is() {
     timely.on_ack(&late);
     assert_eq!(timely.rate_bits(), 1010 * MBPS);
     timely.on_ack(&AckSample { pressure: true, ..ack(40, 65_536) });
-    // Twice T_high: 0.8 × 0.5.
+    // The round trip counts as twice T_high: 0.8 × 0.5.
     assert_eq!(timely.rate_bits(), 606 * MBPS);
 }
 
@@ -111,7 +111,7 @@ fn losses_that_count_halve_it_once_per_round_trip() {
 fn it_paces_in_bursts_that_fit_the_rate() {
     let timely = timely();
     assert_eq!(timely.pacing_bytes_per_second(), Some(125_000_000));
-    // 100 us of it.
+    // The burst is 100 us of the rate.
     assert_eq!(timely.pacing_burst_bytes(), 12_500);
     assert_eq!(timely.window_bytes(), 8 << 20);
 }

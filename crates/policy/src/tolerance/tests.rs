@@ -38,7 +38,7 @@ fn it_forgets_by_a_quarter_every_32_losses() {
         }
         *value = tolerance.packets();
     }
-    // Of 100, 75, 56 and 42 above the least: 25, 19, 14 and 11, rounded up.
+    // The part above the minimum, 100, 75, 56 and 42, loses 25, 19, 14 and 11, rounded up.
     assert_eq!(seen, [78, 59, 45, 34]);
     for _ in 0..32 * 40 {
         assert!(tolerance.is_exceeded(200, &aged(YOUNG)));

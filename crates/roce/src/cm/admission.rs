@@ -1,7 +1,7 @@
-//! How many requests one source may have waiting, half open and connected.
+//! Limits how many requests of one source may be waiting, half open and connected.
 //!
-//! The source is the address that the datagram came from, which can be forged, and never what its
-//! private data claims. Each limit leaves something to other sources and to other networks
+//! The source is the address from which the datagram came, which can be forged, and never the
+//! address in its private data. Each limit leaves room for other sources and for other networks
 //! ([`Held`]). Requests of this host are limited by the backlog alone.
 
 use super::api::{DropReason, Sender, State};
@@ -10,7 +10,7 @@ use super::record::Record;
 use fairway_device::quota::{Held, Network, Source};
 use fairway_wire::roce::cm::{IpHeader, port_of_service};
 
-/// Whose a record is, of those that another host has asked for.
+/// The source and network to which a record counts, if another host has requested the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
     source: Source,
@@ -18,14 +18,14 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// `None` for a sender on this host.
+    /// The holder of a request from `from`; `None` for a sender on this host.
     pub(super) fn of(from: &Sender) -> Option<Holder> {
         let holder = Holder { source: Source::of(from.ip), network: Network::of(from.ip) };
         Some(holder).filter(|_| !from.is_local)
     }
 }
 
-/// Records of a kind: those of a source, of its network, and all.
+/// Numbers of records: those of a source, of its network, and all.
 #[derive(Clone, Copy, Default)]
 struct Count {
     source: u32,
@@ -47,10 +47,11 @@ impl Count {
 }
 
 impl Manager {
-    /// May one more request from there wait at this listener?
+    /// Decides whether one more request of this source may wait at this listener.
     ///
-    /// A listener with a backlog of `n` lets `n` requests of one source wait, as if there were no
-    /// other, and has places beside for other sources: even a backlog of one has two of them.
+    /// A listener with a backlog of `n` accepts `n` waiting requests of one source, as if there
+    /// were no other, and has further places for other sources: at least two, even with a backlog
+    /// of one.
     pub(super) fn admit(&self, from: &Sender, to: &Listener) -> Result<(), DropReason> {
         let holder = Holder::of(from);
         let [mut waiting, mut half_open, mut kept] = [Count::default(); 3];
@@ -95,16 +96,16 @@ impl Manager {
     }
 }
 
-/// Places that a listener has beside its backlog, at least.
+/// Minimum number of places that a listener has in addition to its backlog.
 const PLACES_FOR_OTHERS: u32 = 2;
 
-/// Does a request name the address that it came from as its sender's (A11.5)? One that names none,
-/// or is for a service that is no port of IP, is as good.
+/// True if a request gives the address it came from as its sender's (A11.5). Also true for a
+/// request that gives no address, or for a service that is not an IP port.
 ///
-/// Programs get the address as their peer's, and send their data there. The ends of a RoCE
-/// connection have the addresses that their packets have, Linux's, too: what names another address
-/// is a forgery, or comes by a translation of addresses, which no other packet survives, since the
-/// ICRC covers them.
+/// Programs receive the address as their peer's, and send their data there. The ends of a RoCE
+/// connection have the addresses that their packets have, also in Linux. A request with another
+/// address is therefore a forgery, or comes through an address translation, which no other packet
+/// survives, since the ICRC covers the addresses.
 pub(super) fn is_of(service: u64, private: &[u8], from: &Sender) -> bool {
     let header = port_of_service(service).and_then(|_| IpHeader::parse(private));
     header.is_none_or(|header| header.source.to_canonical() == from.ip.to_canonical())
@@ -115,7 +116,8 @@ impl Record {
         self.listener == Some(listener) && matches!(self.state, State::Requested | State::Queried)
     }
 
-    /// Another host has asked for it, and not shown that it receives at its address.
+    /// True if another host requested the connection and has not shown that it receives at its
+    /// address.
     fn is_half_open(&self) -> bool {
         let is_over = matches!(self.state, State::Waiting | State::Ended);
         self.holder.is_some() && !self.is_proven && !is_over

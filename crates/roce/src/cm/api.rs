@@ -1,39 +1,39 @@
-//! What callers of a [`Manager`](super::Manager) say and hear.
+//! The types that callers of a [`Manager`](super::Manager) pass in and receive.
 
 use core::net::IpAddr;
 use fairway_wire::roce::cm::{
     CommunicationId, MAD_LEN, ReadyToUse, Reject, Reply, Request, ServiceReply, ServiceRequest,
 };
 
-/// A connection, an attempt at one, or a query: its name at this end.
+/// The number that this end gives to a connection, an attempt at one, or a query.
 pub type ConnectionId = CommunicationId;
 
-/// A service listened for.
+/// The id of a listener for a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerId(pub(super) u32);
 
-/// Where in its life a connection is (12.9.7, figures 130 and 131).
+/// The state of a connection (12.9.7, figures 130 and 131).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// REQ was sent: REP, REJ or MRA is awaited.
+    /// REQ was sent, and REP, REJ or MRA is awaited.
     Requesting,
-    /// REP was received: the caller is to confirm or reject.
+    /// REP was received, and the caller has to confirm or reject.
     Replied,
-    /// REQ was received: the caller is to accept or reject.
+    /// REQ was received, and the caller has to accept or reject.
     Requested,
-    /// REP was sent: RTU, or a first packet, is awaited.
+    /// REP was sent, and RTU or a first packet is awaited.
     Accepting,
     /// Both ends are connected.
     Established,
-    /// DREQ was sent: DREP is awaited.
+    /// DREQ was sent, and DREP is awaited.
     Disconnecting,
-    /// It is over. What the peer may not have heard is said again when it asks again.
+    /// The connection has ended. The last message is sent again if the peer repeats its own.
     Waiting,
-    /// It is over, and waits to be closed.
+    /// The connection has ended, and the caller has to close it.
     Ended,
-    /// SIDR_REQ was sent: SIDR_REP is awaited.
+    /// SIDR_REQ was sent, and SIDR_REP is awaited.
     Querying,
-    /// SIDR_REQ was received: the caller is to answer.
+    /// SIDR_REQ was received, and the caller has to answer.
     Queried,
 }
 
@@ -53,21 +53,21 @@ impl State {
     ];
 }
 
-/// Why a command was refused. Nothing has happened.
+/// Why a command was refused. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// There is no such connection or listener.
     Missing,
-    /// Not in this state.
+    /// The command is not allowed in this state.
     State(State),
-    /// All of this kind are taken.
+    /// All entries of this kind are in use.
     Limit(&'static str),
     /// There is a listener for this service already.
     ServiceTaken,
 }
 
-/// Something a caller has to know.
-// Made a few times per connection: boxes would need an allocation each.
+/// A notification for the caller.
+// Events are created a few times per connection; boxes would need an allocation each.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -77,69 +77,69 @@ pub enum Event {
         listener: ListenerId,
         /// The new connection.
         connection: ConnectionId,
-        /// The network address it is from: the caller's own number for it.
+        /// The network address of the peer, as the caller's own number for it.
         from: u64,
-        /// What was asked for.
+        /// The peer's request.
         request: Request,
     },
-    /// A peer asks for a queue pair that takes datagrams: answer or close.
+    /// A peer requests a queue pair that receives datagrams: answer or close.
     Queried {
         /// The listener for the requested service.
         listener: ListenerId,
         /// The query.
         connection: ConnectionId,
-        /// The network address it is from.
+        /// The network address of the peer.
         from: u64,
-        /// What was asked for.
+        /// The peer's request.
         request: ServiceRequest,
     },
     /// The peer accepted: confirm, reject or close.
     Replied {
-        /// Which connection.
+        /// The connection that the peer accepted.
         connection: ConnectionId,
-        /// What it said.
+        /// The peer's REP.
         reply: Reply,
     },
-    /// A query was answered. It has ended.
+    /// The peer answered a query, which has thereby ended.
     Answered {
-        /// Which query.
+        /// The query that was answered.
         connection: ConnectionId,
-        /// What was said.
+        /// The peer's answer.
         reply: ServiceReply,
     },
-    /// The peer is connected, too (the end that accepted).
+    /// The peer has confirmed the connection (at the end that accepted).
     Established {
-        /// Which connection.
+        /// The connection.
         connection: ConnectionId,
-        /// What it said; zeros if it was its first packet that proved it.
+        /// Private data of the RTU; zeros if the peer's first packet took the place of the RTU.
         private: [u8; ReadyToUse::PRIVATE_LEN],
     },
-    /// The attempt was refused. It has ended.
+    /// The peer refused the attempt, which has thereby ended.
     Rejected {
-        /// Which connection.
+        /// The connection that was attempted.
         connection: ConnectionId,
-        /// Why.
+        /// The peer's REJ, with the reason.
         reject: Reject,
     },
-    /// The peer did not answer, in spite of all repetitions. It has ended.
+    /// The peer did not answer, in spite of all repetitions. The attempt has ended.
     TimedOut {
-        /// Which connection.
+        /// The connection or query that was attempted.
         connection: ConnectionId,
     },
-    /// One of both ended the connection, or the peer is gone.
+    /// One of the two ends ended the connection, or the peer is gone.
     Disconnected {
-        /// Which connection.
+        /// The connection.
         connection: ConnectionId,
     },
-    /// Nothing of the connection can be on its way any more: its queue pair may have a new use.
+    /// No packet of the connection can be under way any more: its queue pair may be reused.
     Released {
-        /// Which connection.
+        /// The connection.
         connection: ConnectionId,
     },
 }
 
 impl Event {
-    /// The connection or query it is about.
+    /// The connection or query that the event is about.
     pub fn connection(&self) -> ConnectionId {
         match *self {
             Event::Requested { connection, .. }
@@ -158,20 +158,20 @@ impl Event {
 /// A management datagram to be sent to queue pair 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The network address it is for: the caller's own number for it.
+    /// The receiver's network address, as the caller's own number for it.
     pub to: u64,
-    /// Its bytes.
+    /// The bytes of the datagram.
     pub bytes: [u8; MAD_LEN],
 }
 
-/// Where a datagram came from, as the network has it.
+/// The sender of a datagram, by the datagram's network address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The caller's own number for the address.
     pub number: u64,
     /// The address: that of the packet, not one that the packet's payload names.
     pub ip: IpAddr,
-    /// It is an address of this host, whose programs share a machine: no quota keeps them apart.
+    /// True if the address belongs to this host, whose programs no quota separates.
     pub is_local: bool,
 }
 
@@ -179,48 +179,50 @@ pub struct Sender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropReason {
-    /// It is no message of a connection manager.
+    /// The datagram is not a message of a connection manager.
     Malformed,
-    /// It names a connection there is not. Where an answer helps the peer, it got one.
+    /// The datagram is for a connection that does not exist. It was answered if that helps the
+    /// peer.
     NoConnection,
-    /// It doesn't fit the state of the connection: repeated, late, or wrong.
+    /// The datagram does not fit the state of the connection: it is repeated, late, or wrong.
     State,
     /// There is no listener for the service; the request is rejected.
     NoListener,
-    /// All places of the listener are taken; the peer will ask again.
+    /// All places of the listener are taken; the peer will retry.
     Backlog,
-    /// As many requests of this source, or of its network, wait to be answered or confirmed as may;
-    /// the peer will ask again.
+    /// The source or its network has reached its limit of requests that wait to be answered or
+    /// confirmed; the peer will retry.
     Quota,
-    /// `Limits::connections` are in use; the peer is told.
+    /// `Limits::connections` are in use; the peer is notified.
     NoRoom,
-    /// The source, or its network, has its part of `Limits::connections`; the answer is
-    /// REJ with reason 3.
+    /// The source or its network has reached its share of `Limits::connections`; the answer is REJ
+    /// with reason 3.
     Share,
-    /// The request names another address than it came from; the answer is REJ with reason 12.
+    /// The request gives another address than the one it came from; the answer is REJ with reason
+    /// 12.
     Address,
     /// Alternate paths are not offered.
     Unsupported,
 }
 
 impl DropReason {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = 10;
 }
 
-/// What was done so far.
+/// Counts since the manager was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams that came in.
+    /// Datagrams received.
     pub received: u64,
-    /// Datagrams to be sent, repeated ones and answers included.
+    /// Datagrams to be sent, including repetitions and answers.
     pub sent: u64,
-    /// Of these, repeated for want of an answer.
+    /// Datagrams repeated because no answer came, which `sent` includes.
     pub repeated: u64,
-    /// Datagrams that were not sent, because the peer has not proven that it receives at its
-    /// address and has been sent as many as came from it.
+    /// Datagrams not sent because the peer has not proven that it receives at its address and has
+    /// been sent as many as came from it.
     pub withheld: u64,
-    /// Datagrams that found no room: `Limits::transmits` waited.
+    /// Datagrams lost because `Limits::transmits` were waiting to be sent.
     pub overflowed: u64,
     /// Datagrams ignored, by [`DropReason`].
     pub dropped: [u64; DropReason::COUNT],

@@ -1,17 +1,18 @@
-//! Every capacity of a [`Manager`](super::Manager), by name; and its timing.
+//! Every capacity of a [`Manager`](super::Manager), by name, and its timing.
 
 use fairway_wire::Duration;
 
-/// How much of everything a [`Manager`](super::Manager) may hold.
+/// Capacities of a [`Manager`](super::Manager).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections, attempts and what is remembered of them. At most 4096.
+    /// Connections and attempts, including ended ones that are still remembered. At most 4096.
     pub connections: u32,
-    /// Of these, requests of other hosts that have not shown that they receive at their addresses.
+    /// Requests, among the connections, of other hosts that have not proven that they receive at
+    /// their addresses.
     pub half_open: u32,
-    /// Services listened for.
+    /// Services with a listener.
     pub listeners: u32,
-    /// Datagrams that wait to be sent. What does not fit is lost, and repeated.
+    /// Datagrams that wait to be sent. Any more are lost, and repeated later.
     pub transmits: u32,
 }
 
@@ -21,33 +22,36 @@ impl Default for Limits {
     }
 }
 
-/// Timing, not capacity.
+/// Time-outs and repetitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// A message is repeated after so long; then after twice that, and so on.
+    /// Time after which a message is repeated; it doubles with every repetition.
     pub retry_interval_min: Duration,
-    /// But not less often than this.
+    /// Longest time between two repetitions.
     pub retry_interval_max: Duration,
-    /// How long an end is remembered at least, whatever the path's lifetime, to answer what comes
-    /// late.
+    /// Shortest time for which an ended connection is remembered to answer late messages, whatever
+    /// the path's lifetime.
     pub wait_min: Duration,
-    /// And at most.
+    /// Longest time for which an ended connection is remembered.
     pub wait_max: Duration,
-    /// How often the end that asks repeats RTU, whether or not it was lost: nothing answers it, and
-    /// the other end does not repeat REP, because it may not send more than it has received.
+    /// How often the requesting end repeats RTU, whether or not it was lost: no message answers
+    /// RTU, and the other end does not repeat REP, because it may not send more than it has
+    /// received.
     pub ready_repeats: u8,
-    /// A peer that asks for more time gets it up to this.
+    /// Longest extension that is granted to a peer that requests more time.
     pub extension_max: Duration,
-    /// What a peer is asked to wait while the application thinks whether to accept, 4.096 µs × 2^n.
+    /// Time that the peer is asked to wait while the application decides whether to accept, 4.096
+    /// µs × 2^n.
     pub request_timeout: u8,
-    /// The same after it was accepted. Not long, because a lost RTU is then missed as long.
+    /// The same while the application decides after REP. It is short, because a lost RTU is
+    /// detected only after this time.
     pub reply_timeout: u8,
 }
 
 impl Default for Profile {
     fn default() -> Self {
         Profile {
-            // Far less than the 4.3 s that REQ announces: a repeated message costs nothing, and
+            // Far shorter than the 4.3 s that REQ announces: a repeated message costs little, and
             // over UDP the first may well be lost.
             retry_interval_min: Duration::from_ms(100),
             retry_interval_max: Duration::from_ms(4_300),
@@ -55,9 +59,9 @@ impl Default for Profile {
             wait_max: Duration::from_secs(5),
             ready_repeats: 7,
             extension_max: Duration::from_secs(70),
-            // 69 s, as Linux asks for.
+            // 69 s, which Linux also requests.
             request_timeout: 24,
-            // 4.3 s.
+            // This code means 4.3 s.
             reply_timeout: 20,
         }
     }

@@ -1,4 +1,4 @@
-//! The manager and its commands.
+//! The connection manager and its commands.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ pub struct Manager {
     slot: u8,
     names: NewNames,
     pub(super) records: Pool<Record>,
-    /// The record of each name in use.
+    /// The record of each connection id in use.
     by_name: BTreeMap<ConnectionId, Index<Record>>,
     pub(super) listeners: Vec<Listener>,
     listener_next: u32,
@@ -41,8 +41,8 @@ pub(super) struct Listener {
 }
 
 impl Manager {
-    /// A manager for the process of this slot. The names of its connections can be computed from
-    /// `seed`, which therefore has to be secret.
+    /// Creates the manager of the process in this slot. The ids of its connections can be computed
+    /// from `seed`, which therefore has to be secret.
     ///
     /// # Panics
     ///
@@ -67,8 +67,8 @@ impl Manager {
 
     // ---- commands ----
 
-    /// Requests for this service are to be told. Of one source, as many as `backlog` may wait for
-    /// an answer; some more of others may wait beside those.
+    /// Reports requests for this service from now on. Up to `backlog` requests of one source may
+    /// wait for an answer; some more of other sources may wait in addition.
     pub fn listen(
         &mut self,
         _now: Instant,
@@ -87,7 +87,7 @@ impl Manager {
         Ok(id)
     }
 
-    /// Listens no more. What was requested and not answered is refused; what was accepted stays.
+    /// Removes a listener. Unanswered requests are refused; accepted connections stay.
     pub fn unlisten(&mut self, now: Instant, id: ListenerId) -> Result<(), CommandError> {
         let at = self.listeners.iter().position(|listener| listener.id == id);
         self.listeners.swap_remove(at.ok_or(CommandError::Missing)?);
@@ -101,7 +101,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Asks a peer to connect. The name in `request` is the manager's to choose.
+    /// Requests a connection to a peer. The manager replaces the connection id in `request`.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -122,7 +122,7 @@ impl Manager {
         Ok(id)
     }
 
-    /// Grants what a peer asked for. The names in `reply` are the manager's to fill in.
+    /// Accepts a peer's request. The manager fills in the connection ids in `reply`.
     pub fn accept(
         &mut self,
         now: Instant,
@@ -140,7 +140,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Refuses a request, or a reply. It has ended.
+    /// Refuses a request or a reply, which ends the connection.
     pub fn reject(
         &mut self,
         now: Instant,
@@ -160,7 +160,8 @@ impl Manager {
         }
         let (is_asked, transaction) = (record.listener.is_some(), record.transaction);
         self.send(index, transaction, message);
-        // Not forgotten at once: the REJ may be lost, and REQ repeated. REP is not.
+        // The record is kept for a while, because the REJ may be lost and REQ repeated. REP is not
+        // repeated.
         self.wait(now, index);
         if !is_asked {
             let retry_interval = self.profile.retry_interval_min;
@@ -172,7 +173,7 @@ impl Manager {
         Ok(())
     }
 
-    /// After a reply: both ends are connected now.
+    /// Confirms a reply: both ends are connected now.
     pub fn confirm(
         &mut self,
         now: Instant,
@@ -191,8 +192,8 @@ impl Manager {
         Ok(())
     }
 
-    /// The peer's first packet came before its RTU, and proves as much (12.9.7.2: communication
-    /// established).
+    /// Handles the peer's first packet if it comes before the RTU, which it can replace (12.9.7.2:
+    /// communication established).
     pub fn establish(&mut self, _now: Instant, id: ConnectionId) -> Result<(), CommandError> {
         let index = self.find_in(id, &[State::Accepting])?;
         self.records[index].is_proven = true;
@@ -200,15 +201,15 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends a connection. [`Event::Disconnected`] says when the peer agreed, or was given up.
+    /// Ends a connection. [`Event::Disconnected`] reports that the peer agreed or did not answer.
     pub fn disconnect(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
         let index = self.find_in(id, &[State::Established, State::Accepting])?;
         self.begin_end(now, index);
         Ok(())
     }
 
-    /// Asks a peer which queue pair takes datagrams for a service. The id in `request` is the
-    /// manager's to choose. `repeats` is how often it is asked again.
+    /// Asks a peer for the queue pair that receives datagrams for a service. The manager replaces
+    /// the id in `request`. The request is repeated up to `repeats` times.
     pub fn query(
         &mut self,
         now: Instant,
@@ -228,7 +229,7 @@ impl Manager {
         Ok(id)
     }
 
-    /// Answers a query. The id in `reply` is the manager's to fill in. The query has ended.
+    /// Answers a query, which thereby ends. The manager fills in the id in `reply`.
     pub fn answer(
         &mut self,
         now: Instant,
@@ -244,8 +245,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Ends a connection without further events: a request is withdrawn or refused, an open
-    /// connection disconnected.
+    /// Ends a connection without further events: a request is withdrawn or refused, and an open
+    /// connection is disconnected.
     pub fn close(&mut self, now: Instant, id: ConnectionId) -> Result<(), CommandError> {
         let index = self.find(id).ok_or(CommandError::Missing)?;
         self.records[index].is_orphan = true;
@@ -267,7 +268,7 @@ impl Manager {
 
     // ---- inputs ----
 
-    /// Time has passed.
+    /// Repeats or ends everything whose deadline has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(index) = self.deadlines.pop_due(now).map(Index::of) {
             let record = &mut self.records[index];
@@ -290,7 +291,7 @@ impl Manager {
 
     // ---- outputs ----
 
-    /// The next datagram to be sent.
+    /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
     }
@@ -300,24 +301,24 @@ impl Manager {
         self.events.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    /// The latest time for the next call of [`Self::handle_timeout`]; an earlier call is allowed.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.deadlines.earliest()
     }
 
     // ---- getters ----
 
-    /// What was done so far.
+    /// Counts since the manager was created.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Where in its life a connection is.
+    /// The state of a connection.
     pub fn state(&self, id: ConnectionId) -> Option<State> {
         self.find(id).map(|index| self.records[index].state)
     }
 
-    /// Connections, attempts and what is remembered of them.
+    /// Number of connections and attempts, including ended ones that are still remembered.
     pub fn in_use(&self) -> u32 {
         self.records.in_use()
     }
@@ -339,7 +340,8 @@ impl Manager {
         if states.contains(&state) { Ok(index) } else { Err(CommandError::State(state)) }
     }
 
-    /// A record with a new name. What only waits to be forgotten makes room.
+    /// Adds a record with a new id. If the table is full, it replaces an ended one that is only
+    /// remembered.
     pub(super) fn open(&mut self, record: Record) -> Result<Index<Record>, CommandError> {
         if self.records.is_exhausted() {
             let spare = self.records.ever_taken().find(|&index| self.records[index].is_spare());
@@ -375,7 +377,7 @@ impl Manager {
         self.transmits.push_back(Transmit { to, bytes });
     }
 
-    /// Sends a message that is repeated only when the peer asks again.
+    /// Sends a message that is repeated only when the peer repeats its own.
     pub(super) fn send(&mut self, index: Index<Record>, transaction: u64, message: Message) {
         let record = &mut self.records[index];
         record.last = cm::emit(&Datagram { transaction, message });
@@ -383,7 +385,7 @@ impl Manager {
         self.send_last(index);
     }
 
-    /// Sends the last message. An address that has not shown that it receives gets no more
+    /// Sends the last message. An address that has not proven that it receives is sent no more
     /// datagrams than came from it.
     pub(super) fn send_last(&mut self, index: Index<Record>) {
         let record = &mut self.records[index];
@@ -417,7 +419,7 @@ impl Manager {
         self.deadlines.wake_by(index.number(), at);
     }
 
-    /// A number for a new exchange.
+    /// The number of a new exchange.
     fn transaction(&mut self, index: Index<Record>) -> u64 {
         let id = self.records[index].id.0;
         self.names.number() << 32 | u64::from(id)
@@ -440,7 +442,8 @@ impl Manager {
         record.extended_until = None;
         record.retry_interval = record.retry_interval.times(2).min(self.profile.retry_interval_max);
         let at = now + record.retry_interval;
-        // REP comes again when REQ does: a peer that has proven nothing gets no more than it sends.
+        // REP is repeated only with REQ: a peer that has proven nothing is sent no more than it
+        // sends.
         if record.state != State::Accepting {
             self.counters.repeated += 1;
             self.send_last(index);
@@ -448,19 +451,19 @@ impl Manager {
         self.wake(index, at);
     }
 
-    /// RTU once more, as long as it may have got lost.
+    /// Repeats RTU, as long as it may have been lost.
     fn repeat_ready(&mut self, now: Instant, index: Index<Record>) {
         if self.records[index].listener.is_none() && self.records[index].repeats > 0 {
             self.repeat(now, index);
         }
     }
 
-    /// All repetitions were in vain.
+    /// Handles the end of all repetitions without an answer.
     fn unanswered(&mut self, now: Instant, index: Index<Record>) {
         let connection = self.records[index].id;
         match self.records[index].state {
             State::Disconnecting => return self.disconnected(now, index),
-            // 12.9.8.5: the side that gives up says so, since the peer may be there after all.
+            // 12.9.8.5: the side that gives up sends a REJ, since the peer may be alive after all.
             State::Requesting => self.give_up(index, Refused::Request),
             State::Accepting => self.give_up(index, Refused::Reply),
             _ => {}
@@ -469,8 +472,8 @@ impl Manager {
         self.ended(index);
     }
 
-    /// REJ for a timeout; its information is the sender's adapter, since the peer may have no name
-    /// for the connection (12.6.7.2).
+    /// Sends a REJ for a time-out. Its additional information is the sender's adapter, since the
+    /// peer may have no id for the connection (12.6.7.2).
     fn give_up(&mut self, index: Index<Record>, refused: Refused) {
         let record = &mut self.records[index];
         record.gave_up = true;
@@ -493,7 +496,7 @@ impl Manager {
         self.send_until_answered(now, index, transaction, message);
     }
 
-    /// It was established, and no longer is.
+    /// Reports the end of an established connection.
     pub(super) fn disconnected(&mut self, now: Instant, index: Index<Record>) {
         let connection = self.records[index].id;
         self.push_event(index, Event::Disconnected { connection });
@@ -512,7 +515,7 @@ impl Manager {
         self.push_event(index, Event::Established { connection, private });
     }
 
-    /// It is over, and remembered for a while.
+    /// Ends a connection, whose record is kept for a while.
     pub(super) fn wait(&mut self, now: Instant, index: Index<Record>) {
         let wait_min = self.profile.wait_min;
         let record = &mut self.records[index];
@@ -523,7 +526,7 @@ impl Manager {
         self.wake(index, at);
     }
 
-    /// The end has been remembered long enough, or REJ is to be sent once more.
+    /// Ends the time for which an ended connection is remembered, or repeats REJ.
     fn waited(&mut self, now: Instant, index: Index<Record>) {
         let record = &mut self.records[index];
         if now.is_before(record.over_at) {
@@ -543,7 +546,7 @@ impl Manager {
         self.ended(index);
     }
 
-    /// It is over, and nothing has to be remembered.
+    /// Ends a connection of which nothing has to be remembered.
     pub(super) fn ended(&mut self, index: Index<Record>) {
         let record = &mut self.records[index];
         record.state = State::Ended;
@@ -554,7 +557,7 @@ impl Manager {
     }
 }
 
-/// A SIDR_REP that names no queue pair.
+/// A SIDR_REP without a queue pair.
 pub(super) fn no_service(status: ServiceStatus) -> ServiceReply {
     ServiceReply {
         id: CommunicationId(0),

@@ -1,4 +1,4 @@
-//! The names that a manager gives to its connections.
+//! The ids that a manager gives to its connections.
 
 #![allow(deprecated)] // `SipHasher`: the only keyed hash of the core library.
 
@@ -7,9 +7,9 @@ use super::route::LOCAL_BITS;
 use core::hash::{Hasher, SipHasher};
 use fairway_wire::roce::cm::CommunicationId;
 
-/// Draws names: eight bits of the process's slot, by which datagrams find it, and 24 that cannot be
-/// predicted without the key (SipHash-2-4 of a counter). A message with the right name shows that
-/// its sender has received what was sent to its address.
+/// Draws connection ids: eight bits of the process's slot, by which datagrams find the process, and
+/// 24 bits that cannot be predicted without the key (SipHash-2-4 of a counter). A message with the
+/// right id proves that its sender has received what was sent to its address.
 pub(super) struct Names {
     slot: u8,
     key: SipHasher,
@@ -21,7 +21,7 @@ impl Names {
         Names { slot, key: SipHasher::new_with_keys(seed, !seed), drawn: 0 }
     }
 
-    /// The next number of 64 bits.
+    /// The next number, of 64 bits.
     pub(super) fn number(&mut self) -> u64 {
         self.drawn += 1;
         let mut hasher = self.key.clone();
@@ -29,7 +29,7 @@ impl Names {
         hasher.finish()
     }
 
-    /// A name that is neither zero nor taken. Of 2^24 names at most 4,096 may be taken.
+    /// An id that is neither zero nor taken. At most 4,096 of the 2^24 ids may be taken.
     pub(super) fn draw(&mut self, is_taken: impl Fn(ConnectionId) -> bool) -> ConnectionId {
         loop {
             let local = self.number() as u32 & ((1 << LOCAL_BITS) - 1);
@@ -58,7 +58,8 @@ mod tests {
             ones += (name.0 << 8).count_ones();
             last = name;
         }
-        // 10,000 × 24 fair bits; of fair names five in 10,000 differ by less than 4,096.
+        // 10,000 × 24 fair bits; on average five in 10,000 random ids are within 4,096 of the one
+        // before.
         assert!((118_500..121_500).contains(&ones), "{ones}");
         assert!(near < 25, "{near}");
         assert_ne!(Names::new(5, 78).draw(|_| false), Names::new(5, 77).draw(|_| false));

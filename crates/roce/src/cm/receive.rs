@@ -1,4 +1,4 @@
-//! What comes in.
+//! Handles the datagrams that a manager receives.
 
 use super::admission::is_of;
 use super::api::{DropReason, Event, ListenerId, Sender, State};
@@ -13,10 +13,10 @@ use fairway_wire::roce::cm::{
     ServiceStatus,
 };
 
-/// `Err` ignores the datagram, for this reason.
+/// `Err` means that the datagram is ignored, for this reason.
 type Handled = Result<(), DropReason>;
 
-/// Where a datagram is from, and the exchange it belongs to.
+/// The sender of a datagram, and the exchange to which it belongs.
 #[derive(Clone, Copy)]
 struct Origin {
     from: Sender,
@@ -24,7 +24,7 @@ struct Origin {
 }
 
 impl Manager {
-    /// A management datagram came from there. `Some` if it was ignored.
+    /// Handles a management datagram from `from`. Returns the reason if it was ignored.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
@@ -62,7 +62,7 @@ impl Manager {
         }
     }
 
-    // ---- REQ, and what answers it ----
+    // ---- REQ, and the answers to it ----
 
     fn handle_request(&mut self, now: Instant, origin: Origin, request: &Request) -> Handled {
         let from = origin.from.number;
@@ -109,12 +109,12 @@ impl Manager {
         Ok(())
     }
 
-    /// Our answer was lost, or is not decided yet (12.9.8.3.2).
+    /// Handles a repeated REQ: the answer was lost or is not decided yet (12.9.8.3.2).
     fn repeated_request(&mut self, index: Index<Record>) -> Handled {
         self.records[index].credit += 1;
         match self.records[index].state {
             State::Requested => self.ask_for_time(index, Refused::Request),
-            // What was sent last is REP or REJ.
+            // The last message sent is REP or REJ.
             State::Accepting => self.send_last(index),
             State::Waiting if !self.records[index].was_connected => self.send_last(index),
             State::Ended if self.records[index].gave_up => self.send_last(index),
@@ -123,12 +123,13 @@ impl Manager {
         Ok(())
     }
 
-    /// A queue pair can be in one connection only: a request of one that we believe connected
-    /// proves that its end was not heard of.
+    /// Ends a stale connection. A queue pair can be in one connection only, so a request from a
+    /// queue pair that this end takes as connected proves that the end of its connection went
+    /// unnoticed.
     ///
-    /// The specification (12.9.8.3.1) refuses the request, too, as stale, so that the peer has to
-    /// ask once more. Here that would fall to a program that was killed and started again, which
-    /// gets the numbers it had before and can't know.
+    /// The specification (12.9.8.3.1) also refuses the request as stale, so that the peer has to
+    /// retry. Here the retry would be up to a program that was killed and started again, which gets
+    /// the same numbers as before and cannot detect this.
     fn end_stale(&mut self, now: Instant, from: u64, request: &Request) {
         let stale = self.search(|record| {
             record.is_connected()
@@ -141,7 +142,7 @@ impl Manager {
         }
     }
 
-    /// Ends what was accepted or established, without a word to the peer.
+    /// Ends an accepted or established connection without a message to the peer.
     fn over(&mut self, now: Instant, index: Index<Record>) {
         let established = self.records[index].state != State::Accepting;
         match established {
@@ -168,7 +169,7 @@ impl Manager {
             State::Accepting => Refused::Reply,
             _ => return Err(DropReason::State),
         };
-        // One extension for each repetition: so no message extends the wait for ever.
+        // One extension for each repetition, so that no message extends the wait for ever.
         if record.peer != from || message.received != expected || record.extended_until.is_some() {
             return Err(DropReason::State);
         }
@@ -184,7 +185,7 @@ impl Manager {
     fn handle_reject(&mut self, now: Instant, from: u64, reject: &Reject) -> Handled {
         let names = reject.names;
         let index = match names.remote {
-            // Of a peer that never heard from us.
+            // The message is from a peer that never received a message of this end.
             CommunicationId(0) => self.search(|record| {
                 (record.peer, record.remote) == (from, names.local) && record.listener.is_some()
             }),
@@ -192,8 +193,8 @@ impl Manager {
         };
         let index = index.ok_or(DropReason::NoConnection)?;
         let record = &self.records[index];
-        // A REJ of a peer that keeps nothing answers a REQ. It is late, and means nothing, once a
-        // REP has answered another copy of that REQ.
+        // A peer that keeps no state answers a REQ with such a REJ. It is late, and means nothing,
+        // once a REP has answered another copy of that REQ.
         let is_unnamed = record.remote.0 == 0;
         if record.peer != from || record.is_query || !(is_unnamed || record.remote == names.local) {
             return Err(DropReason::NoConnection);
@@ -226,7 +227,7 @@ impl Manager {
                 self.push_event(index, Event::Replied { connection, reply: *reply });
             }
             State::Replied if is_known => self.ask_for_time(index, Refused::Reply),
-            // RTU, or REJ, was lost.
+            // The RTU or REJ was lost.
             State::Established if is_known && record.listener.is_none() => self.send_last(index),
             State::Waiting if is_known && !record.was_connected => self.send_last(index),
             _ => return Err(DropReason::State),
@@ -239,14 +240,14 @@ impl Manager {
         self.records[index].is_proven = true;
         match self.records[index].state {
             State::Accepting => self.established(index, ready.private),
-            // DREQ may not have been sent to a peer that had proven nothing.
+            // DREQ may not have been sent to a peer that had not proven its address.
             State::Disconnecting => self.send_last(index),
             _ => return Err(DropReason::State),
         }
         Ok(())
     }
 
-    // ---- the end ----
+    // ---- disconnection ----
 
     fn handle_disconnect(
         &mut self,
@@ -262,7 +263,7 @@ impl Manager {
         let private = [0; Disconnected::PRIVATE_LEN];
         let message = Message::Disconnected(Disconnected { names, private });
         match self.records[index].state {
-            // A peer that ends it was connected, even if its RTU was lost.
+            // A peer that sends DREQ was connected, even if its RTU was lost.
             state @ (State::Replied
             | State::Accepting
             | State::Established
@@ -284,7 +285,7 @@ impl Manager {
         Ok(())
     }
 
-    /// The peer accepted and ended it, and its DREQ overtook its REP: the REP must find no record.
+    /// Handles a DREQ that overtook the REP of the same peer: the REP must find no record.
     fn end_unreplied(&mut self, from: u64, names: Names) {
         let Some(index) = self.find(names.remote) else { return };
         let record = &self.records[index];
@@ -336,7 +337,7 @@ impl Manager {
         let mut record = Record::asked(from, State::Queried, origin.transaction, listener);
         record.is_query = true;
         record.remote = request.id;
-        // No answer is the answer: the peer asks again.
+        // If there is no room, the query is not answered, and the peer retries.
         let index = self.open(record).map_err(|_| DropReason::NoRoom)?;
         let connection = self.records[index].id;
         let (from, request) = (from.number, *request);
@@ -371,14 +372,14 @@ impl Manager {
             .ok_or(DropReason::NoConnection)
     }
 
-    /// The listener for a service, if it has room for one more request from there.
+    /// The listener for a service, if it has room for one more request of this source.
     fn listener(&self, origin: Origin, service: u64) -> Result<ListenerId, DropReason> {
         let listener = self.listeners.iter().find(|listener| listener.service == service);
         let listener = *listener.ok_or(DropReason::NoListener)?;
         self.admit(&origin.from, &listener).map(|()| listener.id)
     }
 
-    /// MRA: the application has not decided yet (12.9.8.6).
+    /// Sends MRA: the application has not decided yet (12.9.8.6).
     fn ask_for_time(&mut self, index: Index<Record>, received: Refused) {
         if !self.records[index].spend() {
             return;
@@ -397,7 +398,7 @@ impl Manager {
         self.transmit(peer, cm::emit(&Datagram { transaction, message }));
     }
 
-    /// REJ for a request of which nothing is kept.
+    /// Sends REJ for a request of which no record is kept.
     fn refuse_request(&mut self, origin: Origin, request: &Request, reason: Reason) {
         let names = Names { local: CommunicationId(0), remote: request.local };
         self.answer_with(origin, rejection(names, Refused::Request, reason));

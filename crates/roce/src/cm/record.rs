@@ -1,4 +1,4 @@
-//! One connection.
+//! The record of one connection.
 
 use super::admission::Holder;
 use super::api::{ConnectionId, ListenerId, Sender, State};
@@ -6,56 +6,57 @@ use super::limits::Profile;
 use fairway_wire::roce::cm::{CommunicationId, MAD_LEN, Names};
 use fairway_wire::{Duration, Instant, Qpn};
 
-/// A unit of the specification's timeouts, in nanoseconds: a code `n` means this × 2^n.
+/// Unit of the specification's time-outs, in nanoseconds: a code `n` means this × 2^n.
 const TICK_NS: u64 = 4_096;
 
 pub(super) struct Record {
-    /// Zero: not in use.
+    /// The id at this end; zero if the record is not in use.
     pub id: ConnectionId,
     pub state: State,
     /// The network address of the peer.
     pub peer: u64,
-    /// The peer's name for it; zero while it is not known.
+    /// The id at the peer; zero while it is not known.
     pub remote: CommunicationId,
     /// The peer's queue pair.
     pub queue_pair: Qpn,
     /// The listener that received the request; `None` at the end that sent it.
     pub listener: Option<ListenerId>,
-    /// Whose it is, if another host has asked for it.
+    /// The source to which the record counts, if another host requested it.
     pub holder: Option<Holder>,
-    /// It is a query (SIDR), not a connection.
+    /// True for a query (SIDR), false for a connection.
     pub is_query: bool,
-    /// The program has closed it, so it has no more events.
+    /// True if the program has closed the connection, which then reports no more events.
     pub is_orphan: bool,
-    /// It was connected, so that its queue pair has to wait.
+    /// True if it was connected, so that its queue pair has to wait before it is reused.
     pub was_connected: bool,
-    /// The peer was granted time until then, since we last gave up a repetition. It is asked again
-    /// meanwhile, because its answer may get lost, but that does not count.
+    /// End of the extension that the peer was granted since the last counted repetition. Until then
+    /// the message is repeated, because the peer's answer may be lost, but these repetitions do not
+    /// count.
     pub extended_until: Option<Instant>,
-    /// The peer receives at the address that it sends from: it is the one that this end asks, or
-    /// has said what only an answer can have told it.
+    /// True if the peer has proven that it receives at its source address: this end sent the
+    /// request to it, or its message contains something that it can only have received.
     pub is_proven: bool,
-    /// Datagrams that may be sent to a peer that has proven nothing: one for each that came.
+    /// Datagrams that may be sent to a peer that has proven nothing: one for each received.
     pub credit: u32,
-    /// The exchange that established it.
+    /// The number of the exchange that established the connection.
     pub transaction: u64,
-    /// This end's adapter.
+    /// The GUID of this end's adapter.
     pub ca_guid: u64,
-    /// What was sent last, to be repeated: by the clock, or when the peer asks again.
+    /// The last message sent, which is repeated on a time-out or when the peer repeats its own.
     pub last: [u8; MAD_LEN],
-    /// How often it may be repeated.
+    /// How often a message may be repeated.
     pub repeats_max: u8,
-    /// How often it may still be.
+    /// How many repetitions are left.
     pub repeats: u8,
-    /// After how long.
+    /// Time until the next repetition.
     pub retry_interval: Duration,
-    /// When something has to be done about it.
+    /// The next time at which the record has to be handled.
     pub deadline: Option<Instant>,
-    /// How long an end is remembered.
+    /// How long the ended connection is remembered.
     pub wait: Duration,
-    /// When it need not be remembered any more, once it is over.
+    /// Until when the ended connection has to be remembered.
     pub over_at: Instant,
-    /// The peer did not answer: a REJ says so, when it asks again.
+    /// True if the peer did not answer; it is sent a REJ when it repeats its message.
     pub gave_up: bool,
 }
 
@@ -100,7 +101,7 @@ impl Record {
         Record { listener, holder, is_proven: false, credit: 1, ..new }
     }
 
-    /// May a datagram be sent to the peer? Then it counts as sent.
+    /// Whether a datagram may be sent to the peer. If so, it counts as sent.
     pub(super) fn spend(&mut self) -> bool {
         if self.is_proven {
             return true;
@@ -114,29 +115,29 @@ impl Record {
         Names { local: self.id, remote: self.remote }
     }
 
-    /// It only waits to be forgotten, and makes room for another when it has to.
+    /// True if the record is only remembered, and may be replaced when the table is full.
     pub(super) fn is_spare(&self) -> bool {
         self.is_orphan && self.state == State::Waiting
     }
 
-    /// Its queue pairs may be in use.
+    /// True if the connection's queue pairs may be in use.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.state, State::Accepting | State::Established | State::Disconnecting)
     }
 
-    /// A message of the peer with these names is about it.
+    /// True if a message of the peer with these ids is about this connection.
     pub(super) fn is_meant(&self, from: u64, names: Names) -> bool {
         self.id == names.remote && self.remote == names.local && self.peer == from
     }
 }
 
-/// What a code of 5 bits means, not less than `min` and not more than `max`.
+/// The time of a code of 5 bits, not less than `min` and not more than `max`.
 pub(super) fn timeout(code: u8, min: Duration, max: Duration) -> Duration {
     Duration::from_ns(TICK_NS << code.min(31)).max(min).min(max)
 }
 
-/// How long the end of a connection over a path with this timeout is remembered (12.9.8.4: twice
-/// the packet's lifetime, which is what an acknowledgement takes).
+/// How long an ended connection over a path with this time-out is remembered (12.9.8.4: twice the
+/// packet's lifetime, which is the time that an acknowledgement takes).
 pub(super) fn wait(profile: &Profile, ack_timeout: u8) -> Duration {
     timeout(ack_timeout, profile.wait_min, profile.wait_max)
 }

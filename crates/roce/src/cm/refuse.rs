@@ -5,13 +5,13 @@ use fairway_wire::roce::cm::{
     ServiceReply, ServiceStatus,
 };
 
-/// As many requests are remembered.
+/// Number of unanswered requests that are remembered.
 const UNHEARD_MAX: usize = 64;
 
-/// Refuses datagrams without a receiver, and remembers which requests it has let come again.
+/// Refuses datagrams without a receiver, and remembers the requests that it left unanswered once.
 #[derive(Clone, Debug)]
 pub struct Refuser {
-    /// Sender and name of each such request. A ring.
+    /// Ring of the sender and id of each such request.
     unheard: [Option<(u64, CommunicationId)>; UNHEARD_MAX],
     next: usize,
 }
@@ -23,18 +23,18 @@ impl Default for Refuser {
 }
 
 impl Refuser {
-    /// One that has refused nothing.
+    /// A refuser that has refused nothing.
     pub const fn new() -> Refuser {
         Refuser { unheard: [None; UNHEARD_MAX], next: 0 }
     }
 
-    /// The answer to a datagram without a receiver, if it gets one now. `from` is the network
-    /// address that it is from, in the caller's own numbers; `is_local` says that this is an
+    /// Returns the answer to a datagram without a receiver, if it is answered now. `from` is the
+    /// sender's network address, in the caller's own numbers; `is_local` is true if it is an
     /// address of this host.
     ///
-    /// A request of this host is left unanswered the first time, and comes again soon: a program
-    /// that listens anew, as perftest's does between its two connections, would be too late for
-    /// a peer on the same host, whose request arrives at once.
+    /// The first copy of a request of this host is left unanswered; the sender repeats it soon. A
+    /// program that starts to listen again, as perftest's does between its two connections, would
+    /// otherwise be too late for a peer on the same host, whose request arrives at once.
     pub fn handle_datagram(
         &mut self,
         from: u64,
@@ -44,7 +44,7 @@ impl Refuser {
         if is_local && self.is_first(from, bytes) { None } else { refuse(bytes) }
     }
 
-    /// Is it a request that was not seen before? It is, from now on.
+    /// True if the datagram is a request that was not seen before. It then counts as seen.
     fn is_first(&mut self, from: u64, bytes: &[u8]) -> bool {
         let name = match cm::parse(bytes) {
             Ok(Datagram { message: Message::Request(request), .. }) => request.local,
@@ -61,7 +61,7 @@ impl Refuser {
     }
 }
 
-/// The answer to a datagram without a receiver, if it gets one.
+/// The answer to a datagram without a receiver, if there is one.
 pub(super) fn refuse(bytes: &[u8]) -> Option<[u8; cm::MAD_LEN]> {
     let Datagram { transaction, message } = cm::parse(bytes).ok()?;
     let message = match message {
@@ -83,11 +83,11 @@ pub(super) fn refuse(bytes: &[u8]) -> Option<[u8; cm::MAD_LEN]> {
         Message::Reply(reply) => {
             rejection(swapped(reply.names), Refused::Reply, Reason::INVALID_ID)
         }
-        // The peer believes in a connection that is no more.
+        // The peer's connection no longer exists.
         Message::ReadyToUse(ready) => {
             rejection(swapped(ready.names), Refused::Other, Reason::INVALID_ID)
         }
-        // Whatever connection it was, it is no more: DREQ need not be repeated.
+        // The connection no longer exists, so the peer need not repeat DREQ.
         Message::Disconnect(disconnect) => Message::Disconnected(Disconnected {
             names: swapped(disconnect.names),
             private: [0; Disconnected::PRIVATE_LEN],
@@ -105,7 +105,7 @@ fn swapped(names: Names) -> Names {
     Names { local: names.remote, remote: names.local }
 }
 
-/// A REJ without more to say.
+/// A REJ without further information.
 pub(super) fn rejection(names: Names, refused: Refused, reason: Reason) -> Message {
     Message::Reject(Reject {
         names,

@@ -1,23 +1,24 @@
-//! Whose a management datagram is. Many processes of a host share its queue pair 1.
+//! Finds the process to which a management datagram belongs. Many processes of a host share its
+//! queue pair 1.
 
 use core::net::IpAddr;
 use fairway_wire::roce::cm::{self, CommunicationId, IpHeader, Message};
 
-/// Bits of a communication id below those of the slot.
+/// Number of bits of a communication id below those of the slot.
 pub(super) const LOCAL_BITS: u32 = 24;
 
-/// Whose a management datagram is.
+/// The process to which a management datagram belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The process of this slot: it made the name the datagram is for.
+    /// The process in this slot, which created the id in the datagram.
     Slot(u8),
     /// The process that offers this service.
     Service(u64),
-    /// Any process: the datagram names none.
+    /// Any process: the datagram contains neither an id nor a service.
     Anyone,
 }
 
-/// Whose a management datagram is, from its bytes alone.
+/// The process to which a management datagram belongs, from the datagram's bytes alone.
 pub fn route(bytes: &[u8]) -> Route {
     let Ok(datagram) = cm::parse(bytes) else { return Route::Anyone };
     match datagram.message {
@@ -36,18 +37,18 @@ pub fn route(bytes: &[u8]) -> Route {
 
 fn by_name(id: CommunicationId) -> Route {
     match id {
-        // A REJ of a peer that gave up before it received a message of ours.
+        // A REJ of a peer that gave up before it received a message of this host.
         CommunicationId(0) => Route::Anyone,
         CommunicationId(id) => Route::Slot((id >> LOCAL_BITS) as u8),
     }
 }
 
-/// The IP address that a request is for, as far as it says.
+/// The destination IP address in a request, if it contains one.
 pub fn destination(bytes: &[u8]) -> Option<IpAddr> {
     header(bytes).map(|header| header.destination)
 }
 
-/// The IP address that a request claims to be from, as far as it says.
+/// The source IP address that a request claims, if it contains one.
 pub fn source(bytes: &[u8]) -> Option<IpAddr> {
     header(bytes).map(|header| header.source)
 }

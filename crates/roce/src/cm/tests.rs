@@ -1,4 +1,5 @@
-//! Two managers, a virtual clock: what is said when nothing, or one thing, goes wrong.
+//! Tests of two managers with a virtual clock: the messages exchanged without a fault, and with
+//! one.
 
 use super::refuse::refuse;
 use super::*;
@@ -65,7 +66,7 @@ fn reply(queue_pair: u32) -> Reply {
     }
 }
 
-/// The host of this number.
+/// The sender of a datagram from the host with this number.
 fn from(number: u64) -> Sender {
     Sender { number, ip: [10, 0, number as u8, 1].into(), is_local: false }
 }
@@ -93,11 +94,11 @@ struct Pair {
     events: [Vec<Event>; 2],
     /// Messages that were sent, each with the side that sent it: `0 REQ`.
     said: Vec<(usize, &'static str)>,
-    /// Messages of these kinds are lost, so many times.
+    /// Kinds of messages to lose, and how many of each.
     lose: Vec<(&'static str, u32)>,
-    /// All of this kind arrive twice.
+    /// Kind of message that arrives twice each time.
     repeat: Option<&'static str>,
-    /// The two addresses are of one host.
+    /// True if the two addresses belong to one host.
     is_one_host: bool,
 }
 
@@ -115,7 +116,7 @@ impl Pair {
         Pair { now, managers, events, said, lose, repeat: None, is_one_host: false }
     }
 
-    /// Carries datagrams until there is none.
+    /// Delivers datagrams until none is left.
     fn run_until_idle(&mut self) {
         let mut moved = true;
         while moved {
@@ -149,7 +150,7 @@ impl Pair {
         }
     }
 
-    /// Lets time pass up to the next deadline, and so long at most.
+    /// Advances the time up to the next deadline, by `span` at most.
     fn pass(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
@@ -174,7 +175,7 @@ impl Pair {
         id
     }
 
-    /// The connection the last request made at side 1.
+    /// The connection of the last request that reached side 1.
     fn requested(&mut self) -> ConnectionId {
         let asked = self.events[1].iter().rev().find_map(|event| match event {
             Event::Requested { connection, .. } => Some(*connection),
@@ -193,7 +194,7 @@ impl Pair {
         self.run_until_idle();
     }
 
-    /// A connection, both names of it.
+    /// Sets up a connection; returns its ids at both ends.
     fn connected(&mut self, queue_pair: u32) -> [ConnectionId; 2] {
         let active = self.connect(queue_pair);
         let passive = self.requested();
@@ -214,7 +215,7 @@ impl Pair {
         core::mem::take(&mut self.events[side])
     }
 
-    /// Closes everything; demands that nothing stays.
+    /// Closes everything, and asserts that no record remains.
     fn finish(mut self, ids: [ConnectionId; 2]) {
         for (manager, id) in self.managers.iter_mut().zip(ids) {
             let _ = manager.close(self.now, id);
@@ -316,7 +317,7 @@ fn slow_program_requests_more_time() {
     let said = [(0, "REQ"), (0, "REQ"), (1, "MRA")];
     assert_eq!(pair.said(), said);
     // The MRA extends the time-out to 69 s. Requests are repeated meanwhile, since the answer may
-    // get lost, but these do not count.
+    // be lost, but these repetitions do not count.
     pair.pass(Duration::from_secs(60));
     let said = pair.said();
     assert!(
@@ -325,7 +326,7 @@ fn slow_program_requests_more_time() {
     );
     let passive = pair.requested();
     pair.accept(passive, 6);
-    // The end that has its reply may think, too.
+    // The end that received a reply may take its time, too.
     pair.pass(Duration::from_secs(4));
     assert_eq!(pair.said(), [(1, "REP")]);
     pair.confirm(active);
@@ -381,7 +382,7 @@ fn one_manager_connects_to_itself() {
         }
     }
     assert_eq!(kinds.len(), 5);
-    // What is only remembered makes room for what is new.
+    // Records that are only remembered are replaced by new ones.
     assert_eq!(manager.in_use(), 2);
     manager.connect(now, 3, &request(5)).unwrap();
     manager.connect(now, 3, &request(5)).unwrap();
@@ -447,7 +448,7 @@ fn a_request_of_this_host_is_refused_when_it_comes_again() {
         assert!(refuser.handle_datagram(1, true, &asked).is_some(), "{name}");
         assert!(refuser.handle_datagram(2, true, &asked).is_some(), "{name}");
     }
-    // What is no request is answered at once, or never.
+    // Messages that are not requests are answered at once, or never.
     let names = Names { local: CommunicationId(1), remote: CommunicationId(2) };
     let message =
         Message::Disconnect(Disconnect { names, queue_pair: Qpn::new(5), private: [0; 220] });

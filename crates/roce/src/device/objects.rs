@@ -1,4 +1,4 @@
-//! What a host is asked to make, change and remove: memory regions, queues, queue pairs.
+//! Methods that create, change and remove a device's objects: memory regions, queues, queue pairs.
 
 use super::RoceDevice;
 use crate::api::{
@@ -17,7 +17,7 @@ use fairway_policy::DcqcnRate;
 use fairway_wire::Qpn;
 
 impl RoceDevice {
-    /// Registers memory. Its R_Key is new: one of an earlier registration opens nothing.
+    /// Registers memory. Its R_Key is new: keys of earlier registrations do not give access to it.
     pub fn register(&mut self, request: &MemoryRequest) -> Result<MemoryRegion, SetupError> {
         let tag = (self.random.number() as u32) & ((1 << KEY_TAG_BITS) - 1);
         let segment = self.shared.segments.register(&SegmentRequest {
@@ -31,25 +31,25 @@ impl RoceDevice {
         Ok(MemoryRegion { segment, r_key: segment.number() << KEY_TAG_BITS | tag })
     }
 
-    /// Sets where the bytes of a region begin: its address in the owner's memory, or any other
-    /// number of which equal ones mean the same byte in all regions. Regions that share bytes are
-    /// found by it. By default it is the address that peers use.
+    /// Sets the address at which the bytes of a region begin: in the owner's memory, or in any
+    /// other numbering in which equal numbers mean the same byte in all regions. It is used to find
+    /// regions that share bytes. By default it is the address that peers use.
     pub fn set_place(&mut self, segment: SegmentId, place: u64) {
         if let Some(known) = self.shared.places.get_mut(segment.index()) {
             *known = place;
         }
     }
 
-    /// Refuses accesses from now on. True if nothing that is posted refers to the memory; otherwise
-    /// `Event::SegmentReleased` says when nothing does any more. Until then, what was posted and
-    /// names it fails when its turn comes, and nothing of it is sent or placed: so the memory may
-    /// be freed at once, if the caller drops placements that it has put off.
+    /// Refuses accesses from now on. Returns true if no posted operation refers to the memory;
+    /// otherwise `Event::SegmentReleased` reports when none does any more. Until then, posted
+    /// operations that use the memory fail when they are executed, and nothing of them is sent or
+    /// placed. The memory may therefore be freed at once, if the caller drops deferred placements.
     pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
         self.shared.segments.deregister(segment)
     }
 
-    /// Changes the protection domain of memory, and what peers may do with it. Its key stays. What
-    /// was allowed and is not any more is refused, also in the middle of a message.
+    /// Changes the protection domain of memory, and the operations that peers may perform. The key
+    /// stays. Operations that are no longer allowed are refused, even in the middle of a message.
     ///
     /// # Errors
     /// `Missing` if it is not registered.
@@ -66,7 +66,7 @@ impl RoceDevice {
         Ok(())
     }
 
-    /// Makes a completion queue for `depth` completions. More unpolled ones are an overrun
+    /// Creates a completion queue for `depth` completions. More unpolled ones are an overrun
     /// (`Event::Overrun`).
     pub fn create_completion_queue(&mut self, depth: u32) -> Result<CompletionQueueId, SetupError> {
         let queues = &mut self.shared.queues;
@@ -80,7 +80,8 @@ impl RoceDevice {
         Ok(CompletionQueueId::new(index as u32))
     }
 
-    /// Changes how many completions a queue is for: not to fewer than wait in it.
+    /// Changes the depth of a completion queue. It may not be less than the number of completions
+    /// in the queue.
     pub fn resize_completion_queue(
         &mut self,
         queue: CompletionQueueId,
@@ -100,9 +101,9 @@ impl RoceDevice {
         Ok(())
     }
 
-    /// [`Self::poll_notification`] reports the queue once, when the next completion comes to it, or
-    /// if one waits that came after the last report. With `solicited_only` only solicited ones and
-    /// errors count.
+    /// Arms a completion queue: [`Self::poll_notification`] returns it once, when the next
+    /// completion arrives, or at once if one that arrived after the last notification is waiting.
+    /// With `solicited_only` only solicited completions and errors count.
     pub fn arm(
         &mut self,
         queue: CompletionQueueId,
@@ -136,7 +137,7 @@ impl RoceDevice {
         Ok(())
     }
 
-    /// Makes a shared receive queue.
+    /// Creates a shared receive queue.
     pub fn create_receive_queue(
         &mut self,
         domain: u32,
@@ -146,8 +147,8 @@ impl RoceDevice {
         Ok(ReceiveQueueId(queue.number()))
     }
 
-    /// `Event::ReceiveLimit` is to tell, once, when fewer than `limit` receives are left in a
-    /// shared queue.
+    /// Requests one `Event::ReceiveLimit` when fewer than `limit` receives are left in a shared
+    /// queue.
     pub fn limit_receive_queue(
         &mut self,
         queue: ReceiveQueueId,
@@ -160,7 +161,7 @@ impl RoceDevice {
         Ok(())
     }
 
-    /// Removes a shared receive queue that no queue pair uses. What is posted in it is forgotten.
+    /// Removes a shared receive queue that no queue pair uses. Its receives are discarded.
     pub fn destroy_receive_queue(&mut self, queue: ReceiveQueueId) -> Result<(), SetupError> {
         let record = self.receive_queue(queue).ok_or(SetupError::Missing)?;
         if record.users > 0 {
@@ -170,7 +171,7 @@ impl RoceDevice {
         Ok(())
     }
 
-    /// Makes a queue pair, in the state Reset.
+    /// Creates a queue pair, in the state Reset.
     pub fn create_queue_pair(&mut self, config: &QueuePairConfig) -> Result<Qpn, SetupError> {
         for queue in [config.send_queue, config.receive_queue] {
             let exists = self.shared.queues.get(queue.index()).is_some_and(Option::is_some);
@@ -201,8 +202,8 @@ impl RoceDevice {
         Ok(number)
     }
 
-    /// A place that is free, which there is, and the number of the queue pair that gets it. A place
-    /// was free the longer the better: a number comes again the later.
+    /// A free place, which must exist, and the number of the queue pair that gets it. The place
+    /// that has been free longest is used, so that a number recurs as late as possible.
     fn next_number(&mut self) -> (u32, Qpn) {
         let index = match self.pairs.len() < self.limits.queue_pairs as usize {
             true => {
@@ -217,14 +218,14 @@ impl RoceDevice {
             let uses = &mut self.uses[index as usize];
             let number = number_base | *uses << self.index_bits | index;
             *uses = (*uses + 1) % (1 << (number_bits - self.index_bits));
-            // Numbers 0 and 1 belong to management.
+            // Numbers 0 and 1 are reserved for management.
             if number > 1 {
                 return (index, Qpn::new(number));
             }
         }
     }
 
-    /// Removes a queue pair. What is posted is forgotten, without completions.
+    /// Removes a queue pair. Posted operations are discarded, without completions.
     pub fn destroy_queue_pair(&mut self, number: Qpn) -> Result<(), SetupError> {
         let (shared, pair) = self.pair(number).ok_or(SetupError::Missing)?;
         pair.reset(shared);
@@ -242,7 +243,7 @@ impl RoceDevice {
         Ok(())
     }
 
-    /// Takes a step in the life of a queue pair.
+    /// Changes the state of a queue pair.
     pub fn modify(&mut self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
         let depth_max = self.limits.read_depth;
         let (shared, pair) = self.pair(number).ok_or(ChangeError::Missing)?;

@@ -1,4 +1,4 @@
-//! Whether the next request in sequence is taken, and where its payload goes (9.7.4.1).
+//! Decides whether the next request in sequence is accepted, and where its payload goes (9.7.4.1).
 
 use super::messages::Overlap;
 use super::{Incoming, Refusal, Taken, packets, target};
@@ -13,8 +13,8 @@ use fairway_wire::roce::{
 };
 
 impl QueuePair {
-    /// What becomes of the next packet in sequence. Changes nothing if it refuses, but for a
-    /// receive that is spent.
+    /// Judges the next packet in sequence. A refusal changes nothing, except that a receive may be
+    /// used up.
     pub(super) fn judge(
         &mut self,
         shared: &mut Shared,
@@ -106,7 +106,7 @@ impl QueuePair {
             WriteFragment::Last(immediate) | WriteFragment::Only(_, immediate) => (true, immediate),
             WriteFragment::First(_) | WriteFragment::Middle => (false, None),
         };
-        // It has to bring what RETH has promised, no more and no less.
+        // The packet must bring the number of bytes that RETH announced.
         if payload > left || (payload == left) != ends {
             return Err(invalid);
         }
@@ -144,7 +144,7 @@ impl QueuePair {
         let granted = shared.check(self.domain, &remote, reth.length, Rights::READ);
         let granted = granted.map_err(Refusal::Nak)?;
         let packets = packets(reth.length, self.mtu);
-        // Its answer has these numbers: no request can have them.
+        // The READ's answer has these PSNs, so no request can have them.
         if self.responder.reorder_buffer.is_within(first, packets) {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
@@ -176,8 +176,8 @@ impl QueuePair {
     }
 }
 
-/// Whether a request begins a message, and whether it ends it; `None` if it is no request of a
-/// connection.
+/// Whether a request begins a message, and whether it ends one; `None` if the packet is not a
+/// request of a connection.
 pub(super) fn ends(operation: &Operation) -> Option<(bool, bool)> {
     match operation {
         Operation::Send { fragment, .. } => Some(match fragment {

@@ -1,32 +1,32 @@
-//! WRITEs whose first packet came early: where each goes, so that its other packets can be placed,
-//! and so that what belongs before them does not overwrite them.
+//! WRITEs whose first packet was early. Their addresses are kept so that their other packets can be
+//! placed, and so that earlier operations do not overwrite them.
 
 use crate::shared::Granted;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 use fairway_wire::Psn;
 
-/// Of one queue pair, at most. The packets of others are kept.
+/// Most entries of one queue pair. The caller keeps the packets of any other WRITE.
 const MESSAGES: usize = 64;
 
-/// A WRITE.
+/// A WRITE whose first packet was early.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) first: Psn,
     pub(super) packets: u32,
-    /// Its first byte.
+    /// The granted range, from the first byte on.
     pub(super) granted: Granted,
     pub(super) length: u32,
 }
 
-/// How bytes that are to be placed lie to those of later WRITEs that came early.
+/// How bytes that are to be placed overlap with those of later WRITEs that were early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// They may be placed.
+    /// No overlap: the bytes may be placed.
     None,
-    /// All of them were overwritten.
+    /// The later WRITE has already overwritten all of the bytes.
     Covered,
-    /// The caller is still placing the others.
+    /// The caller is still placing the later bytes.
     Unfinished,
 }
 
@@ -36,8 +36,8 @@ impl Message {
         index >= 0 && (index as u32) < self.packets
     }
 
-    /// Which of its packets go where `length` bytes from `granted` on go, if it comes after the
-    /// packet `psn`.
+    /// Indexes of its packets that overlap `length` bytes from `granted` on, if the message comes
+    /// after the packet `psn`.
     pub(super) fn touched(
         &self,
         psn: Psn,
@@ -55,7 +55,7 @@ impl Message {
         Some(place(from.max(start))..=place(to.min(end) - 1))
     }
 
-    /// True if its packet `place` has all of those bytes.
+    /// True if its packet `place` covers all of those bytes.
     pub(super) fn covers(&self, place: u32, granted: &Granted, length: u32, mtu: u32) -> bool {
         let start = self.granted.offset + u64::from(place) * u64::from(mtu);
         let end = (start + u64::from(mtu)).min(self.granted.offset + u64::from(self.length));
@@ -63,31 +63,31 @@ impl Message {
     }
 }
 
-/// The table.
+/// The table of such messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     table: Vec<Message>,
 }
 
 impl Messages {
-    /// With room, or for nothing.
+    /// A table with room for [`MESSAGES`] entries, or for none.
     pub(super) fn new(has_room: bool) -> Messages {
         Messages { table: Vec::with_capacity(if has_room { MESSAGES } else { 0 }) }
     }
 
-    /// Is there room for one more?
+    /// True if there is room for one more message.
     pub(super) fn has_room(&self) -> bool {
         self.table.len() < self.table.capacity()
     }
 
-    /// Adds one where there is room.
+    /// Adds a message if there is room.
     pub(super) fn insert(&mut self, message: Message) {
         if self.has_room() {
             self.table.push(message);
         }
     }
 
-    /// Forgets those that have come whole, now that `expected` is next.
+    /// Removes messages that have arrived completely, now that `expected` is next in sequence.
     pub(super) fn forget_before(&mut self, expected: Psn) {
         let is_over = |message: &Message| !expected.is_before(message.first.plus(message.packets));
         if self.table.first().is_some_and(is_over) {
@@ -95,7 +95,7 @@ impl Messages {
         }
     }
 
-    /// The one that this packet belongs to.
+    /// The message to which this packet belongs.
     pub(super) fn with(&self, psn: Psn) -> Option<Message> {
         self.table.iter().rev().find(|message| message.includes(psn)).copied()
     }

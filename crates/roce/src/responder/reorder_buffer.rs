@@ -1,9 +1,9 @@
-//! Packets that arrive before their turn, as an option ([`OutOfOrder`](crate::OutOfOrder)).
-//! Those of a WRITE whose first packet has arrived have a known address. They are placed there at
-//! once, as ORNIC does, if no program can observe that they were early, or if the memory may change
-//! in any order; they count as received when their turn comes. Other packets have no known address,
-//! or their early effect could be observed: the caller keeps them, and hands them in again when
-//! their turn comes.
+//! Early packets, which arrive before they are next in sequence, as an option
+//! ([`OutOfOrder`](crate::OutOfOrder)). Packets of a WRITE whose first packet has arrived have a
+//! known address. They are placed there at once, as in ORNIC, if no program can observe that they
+//! were early, or if the memory may change in any order; they count as received when they are next
+//! in sequence. Other packets have no known address, or their early effect could be observed: the
+//! caller keeps them, and passes them in again when they are next in sequence.
 
 use super::messages::{Message, Messages, Overlap};
 use super::{Incoming, target};
@@ -23,33 +23,34 @@ use fairway_device::{Rights, ScatterList};
 use fairway_wire::Psn;
 use fairway_wire::roce::{NakCode, Operation, Packet, Reth, Syndrome, Tail, WriteFragment};
 
-/// What came early: by PSN modulo their number the record of a packet, or where it is buffered.
+/// Early packets by PSN modulo the number of slots: the record of each, or the place where it is
+/// buffered.
 #[derive(Debug, Default)]
 pub(crate) struct ReorderBuffer {
     slots: Vec<Option<Entry>>,
     count: u32,
-    /// The highest PSN of those that were dropped for being early.
+    /// The highest PSN among the early packets that were dropped.
     dropped: Option<Psn>,
-    /// The highest PSN of those that have come early.
+    /// The highest PSN among the early packets that arrived.
     highest: Psn,
-    /// WRITEs whose first packet came early.
+    /// WRITEs whose first packet was early.
     messages: Messages,
 }
 
-/// An early packet of a WRITE, and where it belongs.
+/// An early packet of a WRITE, and the range to which it belongs.
 struct Early {
     granted: Granted,
     payload: u32,
     first: bool,
     last: bool,
-    /// It belongs to the message that is being received.
+    /// True if it belongs to the message that is being received.
     current: bool,
-    /// The message it begins.
+    /// The message that the packet begins.
     begins: Option<Message>,
 }
 
 impl ReorderBuffer {
-    /// For `window` packets, a power of two; 1: for none.
+    /// A buffer for `window` packets, a power of two; 1 stands for no packets.
     pub(crate) fn new(window: u32) -> ReorderBuffer {
         let slots = alloc::vec![None; window as usize];
         let messages = Messages::new(window > 1);
@@ -79,13 +80,13 @@ impl ReorderBuffer {
         self.dropped = Some(self.dropped.filter(|old| psn.is_before(*old)).unwrap_or(psn));
     }
 
-    /// True if something has come of the PSNs behind `psn`, of which there are `psns` with it.
+    /// True if any of the `psns` PSNs from `psn` on, except `psn` itself, has arrived.
     pub(super) fn is_within(&mut self, psn: Psn, psns: u32) -> bool {
         let most = (self.slots.len() as u32).min(psns);
         self.count > 0 && (1..most).any(|index| self.slot(psn.plus(index)).is_some())
     }
 
-    /// This packet's turn has come, and it is here: what was buffered of it is not needed.
+    /// Frees the buffered copy of a packet that is next in sequence and has arrived otherwise.
     pub(super) fn release(&mut self, shared: &mut Shared, psn: Psn) {
         if self.count > 0
             && let Some(entry) = *self.slot(psn)
@@ -95,7 +96,7 @@ impl ReorderBuffer {
         }
     }
 
-    /// Gives every record back.
+    /// Frees every record.
     pub(crate) fn forget(&mut self, shared: &mut Shared) {
         self.dropped = None;
         self.messages.clear();
@@ -109,9 +110,9 @@ impl ReorderBuffer {
 /// A packet that came early.
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    /// It was placed, and this is its record.
+    /// The packet was placed, and this is its record.
     Placed(Index<Pending>),
-    /// The caller keeps it at this place.
+    /// The caller keeps the packet at this place.
     Buffered(Index<()>),
 }
 
@@ -125,7 +126,7 @@ impl Entry {
 }
 
 impl QueuePair {
-    /// A request that comes `gap` packets too early.
+    /// Handles a request that arrives `gap` packets early.
     pub(super) fn handle_early(
         &mut self,
         shared: &mut Shared,
@@ -154,13 +155,13 @@ impl QueuePair {
         verdict
     }
 
-    /// It has to come again.
+    /// Drops a packet, which the peer has to retransmit.
     fn miss_early(&mut self, shared: &mut Shared, psn: Psn) -> Verdict {
         self.responder.reorder_buffer.note_dropped(psn);
         shared.drop(DropReason::Gap)
     }
 
-    /// The caller keeps it, if it can.
+    /// Lets the caller keep a packet, if a place is free.
     fn keep_early(&mut self, shared: &mut Shared, psn: Psn) -> Verdict {
         let Some(place) = shared.buffered.add(()) else { return self.miss_early(shared, psn) };
         shared.counters.kept_early += 1;
@@ -168,8 +169,9 @@ impl QueuePair {
         Verdict::Own(OwnVerdict::Buffer { place: place.number() })
     }
 
-    /// Where the packet belongs, if that is certain: RETH has told where its message goes, and how
-    /// long it is. With immediate data it takes a receive, for which it has to wait its turn.
+    /// The memory to which the packet belongs, if that is certain: RETH has given the address and
+    /// length of its message. A packet with immediate data uses a receive, and has to wait until it
+    /// is next in sequence.
     fn early_target(
         &self,
         shared: &Shared,
@@ -194,8 +196,8 @@ impl QueuePair {
         (fits && self.may_be_early(shared, &early)).then_some(early)
     }
 
-    /// Where the packet goes that neither begins a message nor is alone, how much of its message is
-    /// left with it, and whether that is the message that is being received.
+    /// For a packet that continues a message: its memory, how much of the message is left from it
+    /// on, and whether the message is the one that is being received.
     fn early_rest(&self, psn: Psn, gap: u32) -> Option<(Granted, u32, bool)> {
         if let Incoming::Write { granted, left, .. } = self.responder.incoming
             && let Some(offset) = gap.checked_mul(self.mtu).filter(|offset| *offset < left)
@@ -210,7 +212,8 @@ impl QueuePair {
         Some((granted, message.length - offset, false))
     }
 
-    /// The packet that begins a WRITE, early. What is wrong with it is said when its turn comes.
+    /// Handles the first packet of a WRITE, if it is early. Errors are reported when it is next in
+    /// sequence.
     fn early_message(
         &self,
         shared: &Shared,
@@ -235,10 +238,10 @@ impl QueuePair {
         self.may_be_early(shared, &early).then_some(early)
     }
 
-    /// True if a packet may be placed before its turn. Of the message that is being received,
-    /// everything but the last packet may be: all before that message is there, and a program that
-    /// looks for the end of the message finds it last. What belongs to later messages has to wait,
-    /// unless the memory may change in any order.
+    /// True if a packet may be placed early. Of the message that is being received, every packet
+    /// but the last may be: everything before the message has been placed, and a program that polls
+    /// for the end of the message finds it last. Packets of later messages have to wait, unless the
+    /// memory may change in any order.
     fn may_be_early(&self, shared: &Shared, early: &Early) -> bool {
         let target = target(&early.granted, early.payload);
         let current = early.current || shared.is_injected(InjectedBug::PlaceLaterMessages);
@@ -288,8 +291,9 @@ impl QueuePair {
         Verdict::Place(Placement { target: Target { bytes: target, header, relaxed }, token })
     }
 
-    /// What of the bytes of a packet was already overwritten, by rights, by a later WRITE that came
-    /// early. Packets that overlap it in part are forgotten, and come again.
+    /// Finds how the bytes of a packet overlap with those of a later WRITE that was early and has
+    /// rightly overwritten them. Early packets that overlap in part are removed, and the peer
+    /// retransmits them.
     pub(super) fn overlap(
         &mut self,
         shared: &mut Shared,
@@ -331,7 +335,7 @@ impl QueuePair {
         Overlap::None
     }
 
-    /// The peer is told once that a packet is missing.
+    /// Sends the peer one refusal for a missing packet.
     fn report_missing(&mut self, shared: &mut Shared) {
         if !self.responder.reported_missing {
             self.responder.reported_missing = true;
@@ -342,7 +346,7 @@ impl QueuePair {
         }
     }
 
-    /// A gap may have closed: what came early takes its place.
+    /// Accepts early packets that have become next in sequence.
     pub(super) fn absorb_early(&mut self, shared: &mut Shared) {
         let expected = self.responder.expected;
         self.responder.reorder_buffer.messages.forget_before(expected);
@@ -352,7 +356,7 @@ impl QueuePair {
                 None => break,
                 Some(Entry::Placed(index)) => index,
                 Some(Entry::Buffered(_)) => {
-                    // Its turn has come: the caller hands it in.
+                    // The buffered packet is next in sequence, and the caller passes it in again.
                     if !self.in_recalling {
                         self.in_recalling = true;
                         shared.recalling.push(self.index);
@@ -362,7 +366,7 @@ impl QueuePair {
             };
             self.responder.reorder_buffer.remove(expected);
             if !self.continue_write(shared, index) {
-                // A message begins within another one, or goes on without having begun.
+                // A message begins within another one, or continues without having begun.
                 shared.pending.remove(index);
                 let code = NakCode::InvalidRequest;
                 let _ = self.refuse(shared, expected, code, Status::Flushed);
@@ -374,8 +378,8 @@ impl QueuePair {
         self.report_gaps(shared);
     }
 
-    /// An early packet of a WRITE takes its turn. False if it does not continue what came before
-    /// it.
+    /// Accepts an early packet of a WRITE that is next in sequence. Returns false if it does not
+    /// continue the packet before it.
     fn continue_write(&mut self, shared: &Shared, index: Index<Pending>) -> bool {
         let pending = &shared.pending[index];
         let (mtu, responder) = (self.mtu, &mut self.responder);
@@ -400,7 +404,7 @@ impl QueuePair {
         true
     }
 
-    /// Reports what is missing now, where no other packet would cause a report.
+    /// Reports the packet that is missing now, if no other packet would cause a report.
     fn report_gaps(&mut self, shared: &mut Shared) {
         let Some(option) = shared.profile.out_of_order else { return };
         let expected = self.responder.expected;
@@ -408,10 +412,10 @@ impl QueuePair {
         if buffer.count == 0 {
             buffer.messages.clear();
         }
-        // What was dropped has to come again ...
+        // Packets that were dropped have to be retransmitted ...
         let dropped =
             buffer.count == 0 && buffer.dropped.take().is_some_and(|psn| !psn.is_before(expected));
-        // ... and perhaps nothing more is on its way that would show another gap.
+        // ... and perhaps no more packets are under way that would reveal another gap.
         let late =
             buffer.count > 0 && buffer.highest.distance_from(expected) > option.tolerance as i32;
         if dropped || late {
@@ -419,7 +423,8 @@ impl QueuePair {
         }
     }
 
-    /// The place of the packet whose turn it is, if it is buffered; it is free again.
+    /// The place of the buffered packet that is next in sequence, if there is one; the place is
+    /// freed.
     pub(crate) fn next_recall(&mut self, shared: &mut Shared) -> Option<u32> {
         let (expected, buffer) = (self.responder.expected, &mut self.responder.reorder_buffer);
         if buffer.count == 0 {
@@ -432,7 +437,7 @@ impl QueuePair {
     }
 }
 
-/// The record of the packet `psn`, if it came early and was placed.
+/// The record of the packet `psn`, if it was early and was placed.
 fn early_record(buffer: &mut ReorderBuffer, shared: &Shared, psn: Psn) -> Option<Index<Pending>> {
     let Some(Entry::Placed(index)) = *buffer.slot(psn) else { return None };
     (shared.pending[index].psn == psn).then_some(index)

@@ -1,10 +1,10 @@
-//! Whether a request that is next in sequence may change memory yet.
+//! Decides whether a request that is next in sequence may change memory yet.
 //!
 //! Memory changes as if the requests of a connection were executed one after the other. A READ is
-//! executed when the packets of its answer are made, and an atomic when the caller does so: both
-//! after the request was accepted. Until then, packets behind it wait that would change what the
-//! READ reads, or that would be placed before the atomic is executed. Nothing waits where any order
-//! is allowed ([`Rights::RELAXED`]).
+//! executed when the packets of its answer are created, and an atomic when the caller executes it:
+//! both after the request was accepted. Until then, later packets wait if they would change the
+//! memory that the READ reads, or if they would be placed before the atomic is executed. Nothing
+//! waits where any order is allowed ([`Rights::RELAXED`]).
 
 use super::{Incoming, target};
 use crate::api::{Received, RemoteAddress, Transmit, Transport};
@@ -16,7 +16,7 @@ use fairway_device::{LocalRange, Rights, ScatterList};
 use fairway_wire::roce::{Operation, Packet, WriteFragment};
 
 impl QueuePair {
-    /// The next packet of the answers that have to be made before a packet that has arrived may
+    /// The next packet of the answers that have to be created before a packet that has arrived may
     /// take effect.
     pub(crate) fn answer_before(
         &mut self,
@@ -35,7 +35,7 @@ impl QueuePair {
         self.next_answer(shared)
     }
 
-    /// True if a packet, which is next in sequence, has to wait for what came before it.
+    /// True if a packet, which is next in sequence, has to wait for earlier requests.
     pub(super) fn must_wait(&mut self, shared: &Shared, packet: &Packet, payload: u32) -> bool {
         if self.rights.contains(Rights::RELAXED) || self.responder.resources.are_answered() {
             return false;
@@ -59,7 +59,7 @@ impl QueuePair {
         }
     }
 
-    /// Where the payload of a SEND goes; nowhere if it will be refused.
+    /// The memory for the payload of a SEND; empty if the SEND will be refused.
     fn send_target(&self, shared: &Shared, payload: u32) -> ScatterList {
         let (receive, bytes) = match self.responder.incoming {
             Incoming::Send { receive, bytes } => (Some(receive), bytes),
@@ -73,7 +73,7 @@ impl QueuePair {
         })
     }
 
-    /// Where the payload of a WRITE goes; nowhere if it will be refused.
+    /// The memory for the payload of a WRITE; empty if the WRITE will be refused.
     fn write_target(&self, shared: &Shared, fragment: &WriteFragment, payload: u32) -> ScatterList {
         let granted = match (*fragment, self.responder.incoming) {
             (WriteFragment::First(reth) | WriteFragment::Only(reth, _), _) => {
@@ -83,13 +83,14 @@ impl QueuePair {
             (_, Incoming::Write { granted, .. }) => Some(granted),
             _ => None,
         };
-        // An access of no bytes is to no segment: payload behind it will be refused.
+        // An access of no bytes has no segment; payload behind it will be refused.
         let somewhere = granted.filter(|granted| granted.segment.is_some());
         somewhere.map_or(ScatterList::EMPTY, |granted| target(&granted, payload))
     }
 
-    /// True if bytes that are to be placed, or the word of an atomic, have to wait for a READ or
-    /// atomic before them. An atomic waits for no other: they are executed in order.
+    /// True if bytes that are to be placed, or the word of an atomic, have to wait for an earlier
+    /// READ or atomic. An atomic does not wait for other atomics, because they are executed in
+    /// order.
     pub(super) fn waits(&self, shared: &Shared, bytes: &ScatterList, atomic: bool) -> bool {
         let mtu = self.mtu;
         let plain = |range: &&LocalRange| !shared.is_relaxed(range.segment);
@@ -108,7 +109,7 @@ impl QueuePair {
     }
 }
 
-/// What a READ has yet to read.
+/// The memory that a READ has yet to read.
 fn unread(resource: &Resource, mtu: u32) -> Option<LocalRange> {
     let ResourceKind::Read { granted, length, from } = resource.kind else { return None };
     let read = match resource.stage {

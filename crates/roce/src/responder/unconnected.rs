@@ -1,5 +1,5 @@
-//! The receiving side of the unreliable services. Senders get no answers: a UC message that is not
-//! whole is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
+//! The receiving side of the unreliable services. Senders get no answers: an incomplete UC message
+//! is dropped (9.8.2.2), and so is a datagram that cannot be delivered (9.8.3.2).
 
 use super::judge::ends;
 use super::{Incoming, Refusal, Taken};
@@ -8,12 +8,12 @@ use crate::queue_pair::QueuePair;
 use crate::shared::Shared;
 use fairway_wire::roce::{Deth, Tail};
 
-/// What stands in front of a datagram in its receive: room for an IPv6 header, or an IPv4 header
-/// in its last 20 bytes.
+/// Bytes in front of a datagram in its receive: room for an IPv6 header, or an IPv4 header in the
+/// last 20 bytes.
 const IP_HEADER: u32 = 40;
 
 impl QueuePair {
-    /// A request of the peer over UC.
+    /// Handles a request of the peer over UC.
     pub(crate) fn handle_unreliable(
         &mut self,
         shared: &mut Shared,
@@ -25,7 +25,7 @@ impl QueuePair {
         if psn != self.responder.expected
             || (begins && self.responder.incoming != Incoming::Nothing)
         {
-            // Something was lost. With a new message it goes on.
+            // A packet was lost. Receiving continues with the next message.
             self.break_off(shared);
         }
         self.responder.expected = psn.next();
@@ -43,7 +43,7 @@ impl QueuePair {
         }
     }
 
-    /// The message that is being received will never be whole; its receive goes to the next.
+    /// Breaks off the message that is being received; the next message uses its receive.
     fn break_off(&mut self, shared: &mut Shared) {
         let incoming = core::mem::replace(&mut self.responder.incoming, Incoming::Nothing);
         if incoming != Incoming::Nothing {
@@ -54,7 +54,8 @@ impl QueuePair {
         }
     }
 
-    /// The bytes of the receive may not be used, now or later: it would stop every message.
+    /// Ends the queue pair, because the memory of the receive may not be used and would block every
+    /// message.
     fn end_unusable(&mut self, shared: &mut Shared) -> Verdict {
         let incoming = core::mem::replace(&mut self.responder.incoming, Incoming::Nothing);
         if let Incoming::Send { receive, .. } = incoming {
@@ -65,7 +66,7 @@ impl QueuePair {
         shared.drop(DropReason::Refused)
     }
 
-    /// A datagram.
+    /// Handles a datagram.
     pub(crate) fn handle_datagram(
         &mut self,
         shared: &mut Shared,

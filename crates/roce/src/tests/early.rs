@@ -1,4 +1,4 @@
-//! RC with packets placed as they come.
+//! Tests of RC with packets placed as they arrive.
 
 use super::*;
 use fairway_wire::roce::NakCode;
@@ -9,7 +9,7 @@ fn pair(tolerance: u32) -> Pair {
     Pair::with(Transport::Rc, Reliability::default(), profile)
 }
 
-/// The same with memory that may change in any order.
+/// The same pair with memory that may change in any order.
 fn relaxed_pair(tolerance: u32) -> Pair {
     let mut pair = pair(tolerance);
     let rights = Rights::ALL.with(Rights::RELAXED);
@@ -137,7 +137,7 @@ fn writes_whose_first_packet_came_are_placed_before_those_in_front_of_them() {
     for index in [2, 4, 5, 7] {
         assert!(matches!(pair.deliver(1, &sent[index]), Verdict::Place(_)), "packet {index}");
     }
-    // Their first packets have not come yet, or they are what the peer waits for.
+    // Packet 1 is buffered, because the first packet of its message has not arrived yet.
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Own(OwnVerdict::Buffer { .. })));
     assert!(matches!(pair.deliver(1, &sent[3]), Verdict::Place(_)));
     pair.deliver(1, &sent[0]);
@@ -258,7 +258,7 @@ fn early_packets_that_contradict_their_message_are_judged_in_their_turn() {
     pair.wires[1].clear();
     pair.deliver(1, &sent[0]);
     let ecn = Ecn::NotCapable;
-    // Beyond the end; the last one where a middle one belongs.
+    // One packet lies beyond the end, and the other is a last packet in place of a middle one.
     for (index, psn, payload) in [(2, 4, MTU), (3, 2, 8)] {
         let mut packet = sent[index].packet;
         packet.bth.psn = sent[0].packet.bth.psn.plus(psn);
@@ -316,7 +316,7 @@ fn packets_that_wait_for_others_leave_room_for_those_whose_turn_it_is() {
     let mut pair = pair(8);
     let profile = Profile { out_of_order: Some(OutOfOrder::default()), ..Profile::default() };
     let limits = Limits { pending: 8, queue_pairs: 4, read_depth: 4, ..Limits::default() };
-    // A host with few records, in the place of one side.
+    // A device with few records replaces that of one side.
     let mut host = RoceDevice::new(&limits, &profile, 7);
     let queues = [(); 2].map(|()| host.create_completion_queue(64).unwrap());
     let request = MemoryRequest { domain: 3, address: BASE, length: LENGTH, rights: Rights::ALL };
@@ -334,13 +334,13 @@ fn packets_that_wait_for_others_leave_room_for_those_whose_turn_it_is() {
     let sent = pair.pull(0);
     pair.wires[1].clear();
     pair.deliver(1, &sent[0]);
-    // All but the second: more than there are records.
+    // All packets but the second arrive, which are more than there are records.
     for transmit in &sent[2..] {
         pair.deliver(1, transmit);
     }
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)), "its turn has come");
     pair.run_until_idle();
-    // What was dropped comes again when its time is up.
+    // Dropped packets are retransmitted after the time-out.
     pair.pass(Duration::from_ms(20));
     pair.run_until_idle();
     assert_eq!(pair.sent(0), [(1, Status::Success)]);

@@ -1,9 +1,10 @@
-//! RC: refusals. No memory is touched, the right operation is told why, and both ends are in error.
+//! Tests of refusals over RC: no memory is touched, the right operation fails with the reason, and
+//! both ends enter the error state.
 
 use super::*;
 use fairway_wire::roce::{AtomicEth, NakCode, Reth, SendFragment, Service, WriteFragment};
 
-/// Posts `work` behind a WRITE and before another, and demands how it ends.
+/// Posts `work` between two WRITEs, and asserts how each operation ends.
 fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
     let mut pair = Pair::new(Transport::Rc);
     pair.receive(1, 70, 16);
@@ -47,7 +48,7 @@ fn accesses_without_rights_are_refused() {
     let past = |pair: &Pair| RemoteAddress { address: BASE + LENGTH, ..pair.remote(0, 0) };
     demand_refused(|pair| add(past(pair)), 8, access);
     demand_refused(|pair| add(pair.remote(0, 4)), 8, Status::RemoteInvalidRequest);
-    // A message that is longer than the receive.
+    // The message is longer than the receive.
     let send = Work::Send { tail: Tail::Nothing };
     demand_refused(|_| send, 24, Status::RemoteInvalidRequest);
 }
@@ -150,7 +151,7 @@ fn local_memory_that_is_not_ours_fails_in_its_turn() {
     assert_eq!(pair.states()[0], QueuePairState::Error);
 }
 
-/// Packets that contradict themselves or each other.
+/// Tests packets that contradict themselves or each other.
 #[test]
 fn nonsense_is_refused_as_invalid() {
     let key = Pair::new(Transport::Rc).regions[1].r_key;

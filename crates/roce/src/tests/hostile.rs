@@ -1,10 +1,10 @@
-//! Whatever packets say, nothing panics, leaks or leaves the memory that was granted.
+//! Random packets never cause a panic, a leak or an access outside the granted memory.
 
 use super::*;
 use fairway_device::random::Random;
 use fairway_wire::roce;
 
-/// A packet of random content, mostly plausible.
+/// A packet of random content that is mostly plausible.
 fn packet(
     random: &mut Random,
     pair: &Pair,

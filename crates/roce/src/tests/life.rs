@@ -1,4 +1,4 @@
-//! States of a queue pair.
+//! Tests of the states of a queue pair.
 
 use super::*;
 use alloc::format;
@@ -56,7 +56,7 @@ fn permitted_posts_depend_on_the_state() {
     }
     pair.hosts[0].modify(number, &Change::Error).unwrap();
     assert_eq!(pair.received(0), [(2, Status::Flushed, 0), (2, Status::Flushed, 0)]);
-    // In error everything is taken, and flushed at once.
+    // In the error state every request is accepted, and flushed at once.
     assert_eq!(pair.hosts[0].post_send(pair.now, number, &send), Ok(()));
     assert_eq!(pair.hosts[0].post_receive(number, &receive), Ok(()));
     assert_eq!(pair.sent(0), [(1, Status::Flushed)]);
@@ -138,7 +138,7 @@ fn a_reset_forgets_everything_and_the_queue_pair_lives_again() {
     pair.send(0, 3, 8);
     pair.pull(0);
     pair.flow(1);
-    // What was under way before is not taken for what is under way now.
+    // A placement begun before the reset does not count as one begun after it.
     pair.hosts[1].handle_placed(pair.now, late, 0);
     assert_eq!(pair.received(1), []);
     pair.hosts[1].handle_placed(pair.now, pair.held[1], 0);

@@ -1,16 +1,16 @@
-//! RC: memory that the caller finds missing. The connection ends, every operation once and in
-//! order, and nothing stays behind.
+//! Tests of RC with memory that the caller finds missing. The connection ends, every operation
+//! completes once and in order, and nothing remains.
 
 use super::*;
 use fairway_device::random::Random;
 
-/// A pair whose caller finds something missing once, at a moment that the seed says.
+/// A pair whose caller finds some memory missing once, at a moment drawn from the seed.
 struct Gap {
     pair: Pair,
     random: Random,
-    /// Accesses to memory until then.
+    /// Accesses to memory that succeed before one fails.
     left: u64,
-    /// Out of a hundred.
+    /// Percentage of packets that are lost.
     loss: u64,
 }
 
@@ -83,7 +83,7 @@ impl Gap {
     }
 }
 
-/// The statuses of twelve operations of which one meets missing memory.
+/// Returns the statuses of twelve operations of which one finds its memory missing.
 fn run(seed: u64) -> Vec<Status> {
     let mut gap =
         Gap { pair: Pair::new(Transport::Rc), random: Random::new(seed), left: 0, loss: 0 };
@@ -123,7 +123,7 @@ fn one_operation_fails_and_what_is_behind_it_is_flushed() {
             behind.iter().all(|status| *status == Status::Flushed),
             "seed {seed}: {statuses:?}"
         );
-        // An answer that was lost is not sent again by a queue pair that has ended.
+        // A queue pair that has ended does not retransmit a lost answer.
         let is_lossy = seed % 3 != 0;
         let done = before.iter().all(|status| *status == Status::Success);
         assert!(done || is_lossy, "seed {seed}: {statuses:?}");
@@ -131,7 +131,7 @@ fn one_operation_fails_and_what_is_behind_it_is_flushed() {
             Status::RemoteAccess,
             Status::RemoteOperation,
             Status::LocalProtection,
-            // The refusal was lost.
+            // The refusal itself was lost.
             Status::RetryExceeded,
         ];
         let kind = kinds.iter().position(|kind| *kind == statuses[at]);

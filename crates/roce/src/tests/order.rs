@@ -1,4 +1,4 @@
-//! Memory changes as if operations were executed in the order they were posted.
+//! Tests that memory changes as if operations were executed in the order of posting.
 
 use super::*;
 use fairway_wire::roce::{NakCode, ReadFragment};
@@ -9,14 +9,14 @@ fn early_pair() -> Pair {
     Pair::with(Transport::Rc, Reliability::default(), profile)
 }
 
-/// Side 0 posts whatever order the peer makes of it, as requesters without our care do.
+/// A pair whose side 0 sends without regard to order, as requesters of other implementations do.
 fn careless() -> Pair {
     let mut pair = Pair::new(Transport::Rc);
     relax(&mut pair, 0);
     pair
 }
 
-/// From now on, side `n` allows any order to its queue pair, which is connected anew.
+/// Lets the queue pair of side `n`, which is connected anew, allow any order.
 fn relax(pair: &mut Pair, n: usize) {
     let (host, number) = (&mut pair.hosts[n], pair.pairs[n]);
     host.modify(number, &Change::Reset).unwrap();
@@ -116,7 +116,7 @@ fn write_that_would_change_an_unsent_answer_is_retransmitted() {
     assert!(is_answer(&answers[0]) && is_answer(&answers[1]));
     assert_eq!(syndrome(&answers[2]), Syndrome::Nak(NakCode::PsnSequence));
     pair.flow(0);
-    // A copy of the READ is answered once more, and that answer has to leave first, too.
+    // A copy of the READ is answered again, and that answer has to leave first, too.
     pair.deliver(1, &sent[0]);
     assert_eq!(pair.deliver(1, &sent[1]), Verdict::Drop(DropReason::Gap));
     pair.blocked = false;
@@ -157,7 +157,7 @@ fn regions_that_share_memory_are_recognised() {
     pair.blocked = true;
     pair.deliver(1, &sent[0]);
     assert!(matches!(pair.deliver(1, &sent[1]), Verdict::Place(_)));
-    // Its bytes 16 on are those from 8192 on of the first region.
+    // The bytes of the other region from 16 on are those of the first region from 8192 on.
     pair.hosts[1].set_place(other.segment, BASE + 8192 - 16);
     assert_eq!(pair.deliver(1, &sent[2]), Verdict::Drop(DropReason::Gap));
 }

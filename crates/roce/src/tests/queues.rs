@@ -1,4 +1,5 @@
-//! Completion queues, shared receive queues, numbers, and memory that goes while it is in use.
+//! Tests of completion queues, shared receive queues, numbers, and memory that is deregistered
+//! while it is in use.
 
 use super::*;
 
@@ -32,7 +33,7 @@ fn a_completion_too_many_is_an_overrun_and_ends_the_queue_pair() {
     let sent = pair.sent(0);
     assert_eq!(sent.len(), 64, "what came before the overrun is there");
     assert!(sent.iter().all(|(_, status)| *status == Status::Success));
-    // The queue is lost for good.
+    // The queue never recovers.
     pair.write(0, 99, 8);
     assert_eq!(pair.sent(0), []);
     assert_eq!(pair.hosts[0].poll_event(), None, "it is said once");
@@ -120,7 +121,7 @@ fn a_queue_shrinks_only_to_what_is_in_it() {
     assert_eq!(pair.sent(0).len(), 3);
 }
 
-/// A queue pair of host 1 with a shared receive queue, connected to that of host 0.
+/// Creates a queue pair of host 1 with a shared receive queue, connected to that of host 0.
 fn shared(pair: &mut Pair, depth: u32) -> ReceiveQueueId {
     let host = &mut pair.hosts[1];
     let queue = host.create_receive_queue(3, depth).unwrap();
@@ -153,7 +154,7 @@ fn a_shared_queue_that_runs_low_is_reported_once() {
         pair.run_until_idle();
         assert_eq!(pair.hosts[1].poll_event(), event, "after {} sends", id + 1);
     }
-    // It is low already.
+    // The queue already holds fewer receives than the limit.
     pair.hosts[1].limit_receive_queue(queue, 5).unwrap();
     assert_eq!(pair.hosts[1].poll_event(), Some(Event::ReceiveLimit { queue }));
 }

@@ -1,4 +1,4 @@
-//! RC: the requester, and losses.
+//! Tests of the RC requester, and of losses.
 
 use super::*;
 use fairway_wire::roce::{Credits, NakCode, Service, WriteFragment};
@@ -60,7 +60,7 @@ fn a_gap_is_refused_once_and_everything_behind_it_sent_again() {
     pair.flow(0);
     assert_eq!(pair.sent(0), [(0, Status::Success)]);
     assert_eq!(psns(&pair.pull(0)), [1, 2, 3, 4]);
-    // A copy of the refusal changes nothing any more.
+    // A copy of the refusal has no further effect.
     pair.deliver(0, &answers[0]);
     assert_eq!(pair.pull(0), []);
     pair.run_until_idle();
@@ -174,7 +174,7 @@ fn credits_hold_back_messages_without_a_receive() {
     for id in 0..3 {
         pair.receive(1, id, 64);
     }
-    // The first acknowledgement tells of two receives that are left.
+    // The first acknowledgement gives credit for the two receives that are left.
     pair.send(0, 0, 8);
     pair.run_until_idle();
     for id in 1..6 {

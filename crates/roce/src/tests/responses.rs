@@ -1,4 +1,4 @@
-//! RC: READs, atomics, duplicates, and what waits for a placement.
+//! Tests of READs, atomics and duplicates over RC, and of whatever waits for a placement.
 
 use super::*;
 use fairway_wire::roce::{NakCode, ReadFragment};
@@ -35,7 +35,7 @@ fn the_rest_of_a_read_is_asked_for_again() {
     pair.flow(1);
     let answers = pair.pull(1);
     pair.wires[0].clear();
-    // The second packet of the answer is lost; a later one tells.
+    // The second packet of the answer is lost, which a later one reveals.
     pair.deliver(0, &answers[0]);
     pair.deliver(0, &answers[2]);
     let again = pair.pull(0);
@@ -48,8 +48,8 @@ fn the_rest_of_a_read_is_asked_for_again() {
     assert_eq!(offsets, [0, 1024, 2048, 3072], "each once");
 }
 
-/// READs of 64 packets each, as many as may be in flight; their answers, which the first reaches
-/// without its first packet.
+/// Posts READs of 64 packets each, as many as may be in flight. Returns their answers, of which the
+/// first arrives without its first packet.
 fn many_reads(pair: &mut Pair) -> Vec<Transmit> {
     for id in 0..4 {
         pair.read(0, id, 64 * MTU);
@@ -80,17 +80,17 @@ fn a_peer_that_is_still_at_earlier_requests_is_waited_for() {
     let mut pair = Pair::new(Transport::Rc);
     let answers = many_reads(&mut pair);
     let timeout = Reliability::default().timeout;
-    // The rest comes slowly, for longer than all retries together would last.
+    // The rest arrives slowly, for longer than all retries together would last.
     for answer in answers[1..].iter().step_by(16) {
         pair.pass(timeout);
         pair.deliver(0, answer);
     }
     assert_eq!(pair.sent(0), []);
     assert_eq!((pair.hosts[0].counters().timeouts, pair.hosts[0].counters().implied_naks), (1, 0));
-    // What it was asked for again comes behind.
+    // The answers that were requested again follow.
     pair.run_until_idle();
     assert_eq!(pair.sent(0).len(), 4);
-    // Silence is not waited for.
+    // No time-out is necessary.
     pair.read(0, 99, MTU);
     pair.pull(0);
     pair.wires[1].clear();
@@ -168,8 +168,8 @@ fn requests_of_a_long_read_count_as_messages() {
 #[test]
 fn long_read_does_not_overflow_the_buffer_of_a_slow_receiver() {
     const PACKETS: u32 = 900;
-    // The peer sends as much as it may at once; of it the buffer keeps so many packets, of which
-    // so many are taken in before the peer's next turn.
+    // The peer sends as much as it may at once. The buffer holds `ROOM` packets, of which `TURN`
+    // are processed before the peer sends again.
     const ROOM: usize = 128;
     const TURN: usize = 8;
     let (window_packets, window_adapts) = (ROOM as u32 / 2, true);
@@ -273,7 +273,7 @@ fn nothing_is_acknowledged_before_it_is_in_place() {
     assert_eq!(pair.executed, 0);
     let tokens = core::mem::take(&mut pair.held);
     assert_eq!(tokens.len(), 3);
-    // The later ones first: nothing may be said of them.
+    // The later placements finish first: they may not be acknowledged yet.
     pair.hosts[1].handle_placed(pair.now, tokens[2], 0);
     pair.hosts[1].handle_placed(pair.now, tokens[1], 0);
     assert_eq!(pair.pull(1), []);
@@ -370,7 +370,7 @@ fn a_duplicate_is_not_acknowledged_beyond_an_answer_that_may_be_lost() {
     pair.wires[0].clear();
     pair.deliver(1, &sent[0]);
     assert_eq!(psns(&pair.pull(1)), [0]);
-    // Of a WRITE behind the READ, everything may be.
+    // A duplicate of a WRITE behind the answered READ may acknowledge everything.
     pair.write(0, 3, 8);
     pair.write(0, 4, 8);
     let sent = pair.pull(0);

@@ -1,4 +1,4 @@
-//! UC and UD.
+//! Tests of UC and UD.
 
 use super::*;
 

@@ -1,24 +1,24 @@
-//! Injected bugs of memory order: each has to be found.
+//! Tests that each injected bug of memory order is found.
 
 use crate::plan::{Relaxed, Traffic};
 use crate::world::{Faults, World};
 use fairway_roce::InjectedBug;
 
-/// What is out of order in a run with this bug.
+/// Number of order violations in a run with this injected bug.
 fn violations(bug: InjectedBug, seed: u64) -> usize {
     let traffic = match bug {
         InjectedBug::PlaceLaterMessages | InjectedBug::PlaceEndEarly => {
             Traffic::OVERLAPPING_OUT_OF_ORDER
         }
         InjectedBug::SendOverRead => Traffic::OVERLAPPING,
-        // The responder is to be at fault.
+        // Only the responder may be at fault.
         InjectedBug::AnswerLate | InjectedBug::OvertakeAtomic => {
             Traffic { relaxed: Relaxed::Sender, ..Traffic::OVERLAPPING }
         }
     };
     let Faults { placement_ns, blocked, .. } = Faults::of(seed);
     let faults = match traffic.relaxed {
-        // Where nothing is lost, the bytes of a READ are right if the responder is.
+        // Without losses, READs return the right bytes if the responder is correct.
         Relaxed::Sender => Faults { placement_ns, blocked, ..Faults::NONE },
         _ => Faults::of(seed),
     };

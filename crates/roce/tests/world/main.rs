@@ -1,5 +1,5 @@
-//! Two RoCE hosts on a hostile network, with real bytes: loss, duplication, reordering, corruption,
-//! placements that take their time. Everything is drawn from a seed, which a failure prints.
+//! Tests of two RoCE devices on a hostile network, with real bytes: loss, duplication, reordering,
+//! corruption, and slow placements. Everything is drawn from a seed, which a failure prints.
 
 #[cfg(feature = "injected-bugs")]
 mod injected_bugs;
@@ -27,7 +27,7 @@ fn a_clean_network_needs_no_packet_twice() {
         let world = run(seed, Faults::NONE, Traffic::RELIABLE);
         for node in &world.nodes {
             assert_eq!(node.host().counters().timeouts, 0);
-            // Only a receiver that is not ready has anything sent again.
+            // Only a receiver that is not ready causes retransmissions.
             if node.host().counters().rnr_naks_received == 0 {
                 assert_eq!(node.host().counters().resent_packets, 0);
             }
@@ -48,7 +48,7 @@ fn every_byte_arrives_once_whatever_the_network_does() {
             implied += counters.implied_naks;
         }
     }
-    // The adversary was there.
+    // The network did cause faults.
     assert!(lost > 1000 && corrupted > 100, "{lost} lost, {corrupted} corrupted");
     assert!(duplicates > 1000 && gaps > 1000 && implied > 10, "{duplicates} {gaps} {implied}");
 }
@@ -129,7 +129,7 @@ fn reordering_costs_go_back_n_dear_and_placement_out_of_order_nothing() {
     }
 }
 
-/// Packets sent again, probes among them, and time-outs.
+/// Numbers of retransmitted packets, of probes among them, and of time-outs.
 fn again(world: &World) -> (u64, u64, u64) {
     let counters = world.nodes.iter().map(|node| node.host().counters());
     counters.fold((0, 0, 0), |(resent, probes, timeouts), counters| {
@@ -150,7 +150,8 @@ fn lost_packets_are_retransmitted_and_few_others() {
             (lost, resent) = (lost + world.lost, resent + again);
             sent += world.nodes.iter().map(|node| node.host().counters().sent_packets).sum::<u64>();
         }
-        // Lost acknowledgements count among the lost, and probes find what is not lost.
+        // Lost acknowledgements count as losses, and probes also retransmit packets that were not
+        // lost.
         assert!(lost > 100 && resent * 10 < lost * 15, "{lost} of {sent} lost, {resent} resent");
     }
 }
@@ -194,14 +195,14 @@ fn memory_changes_in_the_order_of_posting_whatever_the_network_does() {
     }
 }
 
-/// Requesters of others send what overlaps a READ without waiting for its answer.
+/// Other requesters send operations that overlap a READ without waiting for its answer.
 #[test]
 fn a_read_gets_the_bytes_of_its_turn_also_if_the_requester_does_not_wait() {
     let (mut refused, mut sent) = (0, 0);
     for traffic in [Traffic::OVERLAPPING, Traffic::OVERLAPPING_OUT_OF_ORDER] {
         let traffic = Traffic { relaxed: Relaxed::Sender, ..traffic };
         for seed in 8200..8260 {
-            // Where nothing is lost no READ is asked for again.
+            // Without losses no READ is requested again.
             let Faults { placement_ns, blocked, .. } = Faults::of(seed);
             let world = run(seed, Faults { placement_ns, blocked, ..Faults::NONE }, traffic);
             let counters = world.nodes[0].host().counters();
@@ -212,7 +213,7 @@ fn a_read_gets_the_bytes_of_its_turn_also_if_the_requester_does_not_wait() {
     assert!(refused > 50 && refused * 10 < sent, "{refused} refused of {sent}");
 }
 
-/// What runs find out of order if both sides allow that.
+/// The order violations of runs in which both sides allow any order.
 fn violations(seeds: std::ops::Range<u64>, traffic: Traffic) -> Vec<String> {
     let traffic = Traffic { relaxed: Relaxed::Both, ..traffic };
     let worlds = seeds.map(|seed| {
@@ -224,7 +225,7 @@ fn violations(seeds: std::ops::Range<u64>, traffic: Traffic) -> Vec<String> {
     worlds.flat_map(|world| world.nodes.map(|node| node.violations).concat()).collect()
 }
 
-/// Without order the same tests fail: they would find it missing.
+/// Without order the same checks fail, which proves that they would detect its absence.
 #[test]
 fn relaxed_order_shows_disorder() {
     let in_order = violations(8300..8310, Traffic::OVERLAPPING);

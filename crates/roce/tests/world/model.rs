@@ -1,31 +1,31 @@
-//! What operations do, if they are executed in the order they were posted; and whether memory
-//! changed so.
+//! Model of the effects of operations if they are executed in the order of posting, and a check
+//! that memory changed in that order.
 
 use crate::node::{RECEIVE, SLOTS, content};
 use crate::plan::{Kind, Planned};
 use std::ops::Range;
 
-/// What the operations of a node do to the memory of its peer.
+/// The effects of a node's operations on the memory of its peer.
 pub struct Model {
-    /// The memory in the end.
+    /// The memory after all operations.
     pub memory: Vec<u8>,
-    /// By operation.
+    /// The effects, by operation.
     effects: Vec<Effect>,
 }
 
-/// What one operation does.
+/// The effect of one operation.
 #[derive(Default)]
 struct Effect {
-    /// The segment of the peer that changes, and where.
+    /// The segment of the peer that changes, and the offset of the change.
     segment: usize,
     at: usize,
-    /// The bytes it has afterwards.
+    /// The changed bytes after the operation.
     bytes: Vec<u8>,
-    /// What the initiator gets: the bytes that are read, or the old value of the word.
+    /// The result at the initiator: the bytes that are read, or the old value of the word.
     result: Vec<u8>,
 }
 
-/// Where an operation of this kind finds its word.
+/// The word that an operation of this kind uses.
 fn word(kind: Kind) -> Range<usize> {
     if kind == Kind::FetchAdd { 0..8 } else { 8..16 }
 }
@@ -79,18 +79,18 @@ impl Model {
     }
 }
 
-/// How far the operations of a node have come in the memory of its peer.
+/// How far a node's operations have been executed in the memory of its peer.
 #[derive(Default)]
 pub struct Order {
     /// The operation that is being executed.
     current: usize,
-    /// Which of its bytes are in place.
+    /// Which bytes of that operation have been placed.
     placed: Vec<bool>,
 }
 
 impl Order {
-    /// Bytes have changed. An error if it is not their turn: everything before them has to be in
-    /// place, and of their own operation everything if they are its end.
+    /// Records a change of bytes. Returns an error if they are out of order: everything before them
+    /// must have been placed, and, if they are the end of their operation, also the rest of it.
     pub fn note(
         &mut self,
         model: &Model,

@@ -1,4 +1,4 @@
-//! A host with memory: what a runtime does around the engine.
+//! A device with memory: the part of a runtime around the engine.
 
 use crate::model::{Model, Order};
 use crate::plan::{Kind, Planned, Random, Relaxed, Traffic};
@@ -15,17 +15,17 @@ use std::convert::Infallible;
 
 /// Bytes of each region.
 pub const REGION: usize = 1 << 21;
-/// Where remote memory begins, as the peer calls it.
+/// Address at which remote memory begins, as the peer uses it.
 pub const BASE: u64 = 0x10_0000_0000;
-/// Bytes of a receive.
+/// Length of a receive in bytes.
 pub const RECEIVE: u32 = 64 * 1024;
-/// Places for receives, which are used in turn.
+/// Number of places for receives, which are used in turn.
 pub const SLOTS: usize = 24;
 
 pub struct Node {
     pub driver: Driver<RoceDevice, Vec<u8>>,
     pub pair: Qpn,
-    /// By segment: what is sent from and read into; what the peer works on; receives.
+    /// Memory by segment: for sends and READ results; for operations of the peer; for receives.
     pub memory: Memory,
     pub r_key: u32,
     pub outer: Outer,
@@ -34,22 +34,22 @@ pub struct Node {
     pub receives_posted: u64,
     pub sent: Vec<Completion>,
     pub received: Vec<Completion>,
-    /// What its operations do to the peer, of reliable ones.
+    /// Model of the effects of the node's operations on the peer, for reliable transports.
     pub model: Option<Model>,
-    /// There is no room to send when a packet arrives.
+    /// True if there is no room to send when a packet arrives.
     pub blocked: bool,
-    /// Datagrams that had to leave before a packet that arrived took effect.
+    /// Datagrams that have to be sent before a packet that arrived takes effect.
     pub answers: Vec<Vec<u8>>,
-    /// How far the peer's operations have come in this memory.
+    /// How far the peer's operations have been executed in this memory.
     order: Order,
-    /// What has happened out of order.
+    /// Descriptions of the order violations so far.
     pub violations: Vec<String>,
     send_queue: CompletionQueueId,
     receive_queue: CompletionQueueId,
     segments: [SegmentId; 3],
 }
 
-/// What is to be done to memory.
+/// An access to memory that has to be carried out.
 pub type Access = AccessOf<RoceDevice, Vec<u8>>;
 
 /// The bytes of the segments of a node.
@@ -63,7 +63,7 @@ impl drive::Memory for Memory {
     }
 }
 
-/// The bytes of operation `id` of node `node`.
+/// The content of operation `id` of node `node`.
 pub fn content(node: usize, id: usize, length: u32) -> Vec<u8> {
     let mut random = Random((node as u64) << 32 | id as u64);
     (0..length).map(|_| random.next() as u8).collect()
@@ -143,7 +143,8 @@ impl Node {
         self.driver.device_mut()
     }
 
-    /// Connects it, with these first PSNs of the two directions; `relaxed`: in any order.
+    /// Connects the queue pair, with these first PSNs of the two directions; `relaxed` allows any
+    /// order.
     pub fn connect(
         &mut self,
         peer: Qpn,
@@ -174,12 +175,12 @@ impl Node {
         host.modify(pair, &send).unwrap();
     }
 
-    /// Posts as many receives as are wanted and allowed.
+    /// Posts receives up to the number in `traffic`.
     pub fn post_receives(&mut self, traffic: &Traffic) {
         while (self.receives_posted - self.received.len() as u64) < traffic.receives as u64 {
             let slot = self.receives_posted % SLOTS as u64;
             let offset = slot * u64::from(RECEIVE);
-            // In two pieces, that no packet boundary respects.
+            // The receive has two pieces, whose border does not match any packet boundary.
             let first = 777;
             let segment = self.segments[2];
             let ranges = [
@@ -197,7 +198,7 @@ impl Node {
         }
     }
 
-    /// Posts what the plan says, as far as there is room.
+    /// Posts the operations of the plan, as far as there is room.
     pub fn post(&mut self, now: Instant, r_key: u32) {
         while let Some(planned) = self.plan.get(self.next) {
             let segment = self.segments[0];
@@ -224,7 +225,7 @@ impl Node {
         datagram(&self.memory, &self.outer, transmit)
     }
 
-    /// A datagram of `from` arrives. Returns what it has done to memory.
+    /// Handles a datagram from `from`. Returns the access to memory that it requires.
     pub fn receive(&mut self, now: Instant, from: &Outer, bytes: &[u8]) -> Option<Access> {
         if !Icrc::verify(from, bytes) {
             return None;
@@ -246,7 +247,7 @@ impl Node {
         self.driver.handle_packet_after_answers(now, &received, own, send).access()
     }
 
-    /// What is due now of what had to wait.
+    /// The next access that had to wait and is now due.
     pub fn due(&mut self, now: Instant) -> Option<Access> {
         if self.blocked {
             return self.driver.poll_access(now);
@@ -256,7 +257,7 @@ impl Node {
         self.driver.poll_access_after_answers(now, send)
     }
 
-    /// Puts bytes into place, or changes a word. `peer`: what the peer's operations do.
+    /// Places bytes, or changes a word. `peer` is the model of the peer's operations.
     pub fn place(&mut self, now: Instant, access: &Access, peer: Option<&Model>) {
         let Ok(old) = access.carry_out(&mut self.memory);
         for range in access.ranges() {
@@ -265,7 +266,7 @@ impl Node {
         self.driver.handle_placed(now, access.token(), old);
     }
 
-    /// Notes what is out of order of what the peer does here.
+    /// Records whether a change by the peer is out of order.
     fn note(&mut self, peer: Option<&Model>, range: &LocalRange) {
         let segment = range.segment.index();
         let bytes = &self.memory.0[segment][span(range)];
@@ -276,8 +277,8 @@ impl Node {
         }
     }
 
-    /// Takes completions of sends, and checks what they promise at this very moment: what READs
-    /// brought. If `receives`, those of receives, likewise: what they hold.
+    /// Polls completions of sends, and checks at this very moment what they promise, which is the
+    /// result of READs. If `receives`, it also polls those of receives, and checks their content.
     pub fn poll(&mut self, index: usize, peer_plan: &[Planned], receives: bool) {
         for completion in self.completions(self.send_queue) {
             if completion.status == Status::Success {
@@ -323,8 +324,8 @@ impl Node {
     }
 
     fn check_received(&self, from: usize, completion: &Completion, plan: &[Planned]) {
-        // Reliable receives are consumed in the order their operations were posted; over UC some
-        // are missing, and immediate data says which.
+        // Reliable receives are consumed in the order in which the operations were posted. Over UC
+        // some operations are missing, and the immediate data identifies the rest.
         let order =
             self.received.iter().filter(|earlier| earlier.status == Status::Success).count();
         let takers = plan.iter().enumerate().filter(|(_, planned)| planned.takes_receive());
@@ -358,7 +359,7 @@ impl Node {
         self.next
     }
 
-    /// Completions, counting those of successful operations that asked for none.
+    /// Number of completions, including successful operations that requested none.
     pub fn completed(&self) -> usize {
         let silent = self.plan[..self.next].iter().enumerate().filter(|(id, planned)| {
             !planned.signaled && !self.sent.iter().any(|sent| sent.id == *id as u64)

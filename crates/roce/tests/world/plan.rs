@@ -1,9 +1,9 @@
-//! What is posted: drawn from the seed.
+//! The operations that a run posts, drawn from its seed.
 
 use fairway_roce::wire::roce::Tail;
 use fairway_roce::{Transport, Work};
 
-/// SplitMix64.
+/// The SplitMix64 generator.
 #[derive(Clone)]
 pub struct Random(pub u64);
 
@@ -16,7 +16,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`.
+    /// A random number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
@@ -26,34 +26,34 @@ impl Random {
     }
 }
 
-/// What kind of run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     pub transport: Transport,
     pub operations: usize,
-    /// Receives posted at once.
+    /// Number of receives posted at once.
     pub receives: usize,
-    /// Between polls of the receive queue.
+    /// Time between polls of the receive queue, in microseconds.
     pub receive_pause_us: u64,
-    /// Packets out of order are placed.
+    /// True if packets out of order are placed.
     pub out_of_order: bool,
-    /// Only long ones of this kind.
+    /// If set, all operations are long ones of this kind.
     pub bulk: Option<Kind>,
-    /// Time-outs are those of a peer that is gone, not of a lost packet.
+    /// True if time-outs are long enough to detect a dead peer rather than a lost packet.
     pub patient: bool,
-    /// Operations meet in memory.
+    /// True if operations overlap in memory.
     pub overlapping: bool,
-    /// Whose queue pairs and memory allow any order.
+    /// The side whose queue pairs and memory allow any order.
     pub relaxed: Relaxed,
 }
 
-/// Which side allows any order.
+/// The side that allows any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relaxed {
     Neither,
     Both,
-    /// The queue pair of node 0, and only that node posts: it sends whatever overlaps, as
-    /// requesters of others do.
+    /// The queue pair of node 0, and only that node posts: it sends overlapping operations without
+    /// waiting, as requesters of other implementations do.
     Sender,
 }
 
@@ -75,7 +75,7 @@ impl Traffic {
         overlapping: false,
         relaxed: Relaxed::Neither,
     };
-    /// Operations that meet in memory.
+    /// Operations that overlap in memory.
     pub const OVERLAPPING: Traffic = Traffic { overlapping: true, ..Traffic::RELIABLE };
     pub const OVERLAPPING_OUT_OF_ORDER: Traffic =
         Traffic { out_of_order: true, ..Traffic::OVERLAPPING };
@@ -83,7 +83,7 @@ impl Traffic {
     pub const BULK: Traffic =
         Traffic { operations: 6, bulk: Some(Kind::Write), ..Traffic::RELIABLE };
     pub const BULK_OUT_OF_ORDER: Traffic = Traffic { out_of_order: true, ..Traffic::BULK };
-    /// Many packets, and time-outs that only a dead peer should ever see.
+    /// Many packets, and time-outs that only a dead peer should ever cause.
     pub const LONG: Traffic =
         Traffic { operations: 60, receives: 24, patient: true, ..Traffic::BULK_OUT_OF_ORDER };
     pub const LONG_SENDS: Traffic = Traffic { bulk: Some(Kind::Send), ..Traffic::LONG };
@@ -103,8 +103,9 @@ pub enum Kind {
     CompareSwap,
 }
 
-/// One operation: at `local` of its node's memory, where each has a range of its own, and at `at`
-/// of the peer's, where they may meet.
+/// One operation. Its local bytes are at `local` in its node's memory, where each operation has a
+/// range of its own; its remote bytes are at `at` in the peer's memory, where operations may
+/// overlap.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub kind: Kind,
@@ -125,7 +126,7 @@ impl Planned {
         matches!(self.kind, Kind::FetchAdd | Kind::CompareSwap)
     }
 
-    /// The work request's work; `word` and `range` are remote addresses.
+    /// The operation of the work request; `word` and `range` are remote addresses.
     pub fn work(&self, id: u32, r_key: u32, range: u64, word: u64) -> Work {
         let remote = fairway_roce::RemoteAddress { address: range + self.at, r_key };
         let counter = fairway_roce::RemoteAddress { address: word, r_key };
@@ -136,7 +137,7 @@ impl Planned {
             Kind::WriteImmediate => Work::Write { remote, immediate: Some(id) },
             Kind::Read => Work::Read { remote },
             Kind::FetchAdd => Work::FetchAdd { remote: counter, add: self.operand },
-            // A word of its own, that is 0 before.
+            // A word for compare-and-swap alone, which is 0 before.
             Kind::CompareSwap => {
                 let remote = fairway_roce::RemoteAddress { address: word + 8, r_key };
                 Work::CompareSwap { remote, compare: 0, swap: self.operand }
@@ -145,7 +146,7 @@ impl Planned {
     }
 }
 
-/// The plan of one node; ranges are laid out one behind the other, but those that meet.
+/// The plan of one node. Ranges follow one another, except those that overlap.
 pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
     let reliable = traffic.transport == Transport::Rc;
     let mut local = 64;
@@ -172,7 +173,7 @@ pub fn plan(random: &mut Random, traffic: &Traffic, mtu: u32) -> Vec<Planned> {
                 None => (kind, length),
             };
             let at = match traffic.overlapping {
-                // The words of atomics are there, too.
+                // These ranges also include the words of atomics.
                 true => random.below(u64::from(mtu)) * 6 / 8 * 8,
                 false => local,
             };

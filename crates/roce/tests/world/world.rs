@@ -1,4 +1,4 @@
-//! Time, the network and its faults, and what has to be true at the end.
+//! Time, the network and its faults, and the checks at the end.
 
 use crate::model::Model;
 use crate::node::{Access, Node, content};
@@ -8,17 +8,17 @@ use fairway_roce::wire::{Duration, Instant, Psn};
 use fairway_roce::{LocalRange, Status, Transport};
 use std::collections::BTreeMap;
 
-/// Chances in 1000, per packet.
+/// Probabilities in 1/1000, per packet, except where a unit is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     pub loss: u64,
     pub duplication: u64,
     pub reordering: u64,
     pub corruption: u64,
-    /// Placements take up to so many nanoseconds, and may overtake each other where any order is
-    /// allowed.
+    /// Longest duration of a placement in nanoseconds. Placements may overtake each other where any
+    /// order is allowed.
     pub placement_ns: u64,
-    /// A packet finds no room to send what has to leave before it.
+    /// A packet finds no room for the answers that have to be sent before it takes effect.
     pub blocked: u64,
 }
 
@@ -32,7 +32,7 @@ impl Faults {
         blocked: 0,
     };
 
-    /// Drawn from a seed: some of the faults.
+    /// Some of the faults, drawn from a seed.
     pub fn of(seed: u64) -> Faults {
         let mut random = Random(seed ^ 0xfa17);
         let mut some = |most: u64| if random.permille(600) { random.below(most) } else { 0 };
@@ -62,7 +62,7 @@ pub struct World {
     events: BTreeMap<(u64, u64), Happening>,
     count: u64,
     wire_free: [u64; 2],
-    /// When the last placement that was begun ends.
+    /// The end of the last placement that was begun, in nanoseconds.
     placing_until: [u64; 2],
     random: Random,
     faults: Faults,
@@ -71,7 +71,7 @@ pub struct World {
 }
 
 const START: u64 = u64::MAX / 1000 - 50_000_000;
-/// Nanoseconds after which a run must be over.
+/// Time in nanoseconds at which a run must be over.
 const END: u64 = START + 20_000_000_000;
 
 impl World {
@@ -86,14 +86,14 @@ impl World {
             }
             Node::new(index, &traffic, plan)
         });
-        // Near the end of the circle, so that it wraps.
+        // The first PSNs are near the end of the PSN space, so that they wrap.
         let first = [0, 1].map(|_| Psn::new(0).minus(random.below(300) as u32));
         let pairs = [nodes[0].pair, nodes[1].pair];
         let relaxed = [0, 1].map(|index| traffic.relaxed.includes(index));
         nodes[0].connect(pairs[1], first, mtu, (&traffic, relaxed[0]));
         nodes[1].connect(pairs[0], [first[1], first[0]], mtu, (&traffic, relaxed[1]));
         for index in [0, 1] {
-            // What READs of the other find.
+            // The content that READs of the other node find.
             let plan = nodes[1 - index].plan.clone();
             for (id, planned) in plan.iter().enumerate() {
                 if planned.kind == Kind::Read && !traffic.overlapping {
@@ -127,7 +127,7 @@ impl World {
         world
     }
 
-    /// Node 1 is gone after so many packets.
+    /// Makes node 1 fail after this number of packets.
     pub fn kill_after(&mut self, packets: u64) {
         self.kill_after = Some(packets);
     }
@@ -166,7 +166,7 @@ impl World {
             idle_rounds = if self.is_over() { idle_rounds + 1 } else { 0 };
             let mut next = self.events.first_key_value().map(|(key, _)| key.0);
             for node in &self.nodes {
-                // Instants wrap; our nanoseconds do not.
+                // Instants wrap, but the nanoseconds of this test do not.
                 let until = |at: Instant| self.now + at.since(self.instant()).as_ps() / 1000;
                 let timeout = node.driver.poll_timeout().map(until);
                 next = [next, timeout].into_iter().flatten().min();
@@ -174,7 +174,7 @@ impl World {
             let Some(next) = next else { break };
             self.now = self.now.max(next);
             assert!(self.now < END, "not over in time: {:?}", self.stuck());
-            // Picoseconds are rounded up, so that nothing is waited for in vain.
+            // Picoseconds are rounded up, so that no wait ends too early.
             let now = self.instant() + Duration::from_ps(999);
             for node in &mut self.nodes {
                 node.driver.handle_time(now);
@@ -242,8 +242,8 @@ impl World {
         node.place(now, access, peer.model.as_ref());
     }
 
-    /// A placement, now or later: after all that were begun before it, or if it is relaxed, after
-    /// those that it overlaps.
+    /// Begins a placement, which ends now or later: after all that were begun before it, or if it
+    /// is relaxed, after those that it overlaps.
     fn begin(&mut self, at: usize, access: Access) {
         if self.faults.placement_ns == 0 {
             return self.place(at, &access);
@@ -277,7 +277,7 @@ impl World {
         self.answer(at);
     }
 
-    /// Sends what had to leave before a packet took effect.
+    /// Sends the answers that had to leave before a packet took effect.
     fn answer(&mut self, at: usize) {
         for answer in std::mem::take(&mut self.nodes[at].answers) {
             self.send(1 - at, answer);
@@ -306,7 +306,7 @@ impl World {
     fn send(&mut self, to: usize, bytes: Vec<u8>) {
         let faults = self.faults;
         let copies = 1 + u64::from(self.random.permille(faults.duplication));
-        // 10 Gb/s and 2 µs.
+        // The link has a rate of 10 Gb/s and a latency of 2 µs.
         self.wire_free[to] = self.wire_free[to].max(self.now) + bytes.len() as u64 * 8 / 10;
         for _ in 0..copies {
             if self.random.permille(faults.loss) {
@@ -331,13 +331,13 @@ impl World {
         self.nodes.iter().map(|node| node.received.len()).sum()
     }
 
-    /// Operations that consume a receive.
+    /// Number of operations that consume a receive.
     pub fn posted(&self) -> usize {
         let plans = self.nodes.iter().flat_map(|node| &node.plan);
         plans.filter(|planned| planned.takes_receive()).count()
     }
 
-    /// Everything that has to be true when all is over.
+    /// Checks everything that has to be true when all operations are over.
     pub fn check(&self) {
         for index in [0, 1] {
             let node = &self.nodes[index];
@@ -357,14 +357,15 @@ impl World {
         self.check_memory();
     }
 
-    /// What node `index` sent to the other.
+    /// Checks the messages that node `index` sent to the other.
     fn check_delivered(&self, index: usize) {
         let (node, peer) = (&self.nodes[index], &self.nodes[1 - index]);
         let takers = node.plan.iter().filter(|planned| planned.takes_receive()).count();
         assert_eq!(peer.received.len(), takers, "every SEND was delivered once");
     }
 
-    /// The memory of each node is what the operations of the other make of it, and nothing else.
+    /// Checks that the memory of each node is the result of the other's operations, and nothing
+    /// else.
     pub fn check_memory(&self) {
         for index in [0, 1] {
             let Some(model) = &self.nodes[index].model else { continue };

@@ -1,7 +1,8 @@
 use super::{CheckKey, header_check};
 
-/// Header lengths without the check field, of every packet that is sent: from void and close over
-/// what BTAH has behind it with and without an order extension to a PUT with one; set-up.
+/// Lengths in bytes, without the check field, of the headers of all packets that are sent: void and
+/// close, the headers behind BTAH with and without an order extension, up to a PUT with one, and
+/// set-up messages.
 const LENGTHS: [usize; 17] = [28, 32, 40, 44, 48, 52, 56, 60, 64, 68, 72, 76, 80, 84, 88, 92, 188];
 
 fn header(len: usize, seed: u32) -> [u8; 188] {
@@ -16,7 +17,7 @@ fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// Flips every single bit and every pair of bits of `original`.
+/// Asserts that the check changes with every single bit and every pair of bits of `original`.
 fn demand_flips_are_seen(original: &[u8]) {
     let payload_len = 1400;
     let check = header_check(1, original, payload_len);
@@ -79,8 +80,8 @@ fn version_and_header_length_are_covered() {
     }
 }
 
-/// From a separate implementation, so that any further one can be checked against
-/// the same numbers.
+/// The expected values come from a separate implementation, so that any further one can be checked
+/// against the same numbers.
 #[test]
 fn known_values() {
     assert_eq!(CheckKey::PUBLIC.words[0], 0xeb63_ae6e);
@@ -91,7 +92,7 @@ fn known_values() {
     assert_eq!(header_check(2, &counting, 1500), 0xdf15_a216);
 }
 
-/// A key from a seed.
+/// The key derived from a seed.
 fn secret(seed: u32) -> CheckKey {
     let mut state = seed;
     CheckKey::new(&core::array::from_fn(|_| {

@@ -1,5 +1,5 @@
-//! Loads and stores that bypass the transport (§8.3), and their answers: BTAH or ATAH follows NTH
-//! directly, so they have a number of their own and no PSN.
+//! Loads and stores that bypass the transport (§8.3), and their answers. BTAH or ATAH follows NTH
+//! directly, so these packets have a number of their own instead of a PSN.
 
 use super::decode::transaction::{access, other_opcode};
 use super::decode::{decoded, network, verified};
@@ -8,12 +8,12 @@ use super::fields::{bad, flag, put, too_short, word};
 use super::{DecodeError, Decoded, TRANSPORT_LEN, next_layer, refusal, ta_opcode};
 use crate::{Access, BYPASS_BYTES, Bypass, BypassOperation, CheckKey, JettyId, Packet, Route, Tpn};
 
-/// The word that names the receiver's channel.
+/// The word that contains the number of the receiver's channel.
 pub(super) const DESTINATION_TPN: usize = 7;
 
-/// Check, NTH, BTAH, oldest, MAETAH, TVETAH.
+/// Bytes of a request: check, NTH, BTAH, the number of the oldest, MAETAH and TVETAH.
 const REQUEST_LEN: usize = 56;
-/// Check, NTH, ATAH, oldest.
+/// Bytes of a response: check, NTH, ATAH and the number of the oldest.
 const RESPONSE_LEN: usize = 36;
 
 /// Length of the headers in bytes, the check included.
@@ -26,7 +26,7 @@ pub(super) fn header_len(operation: &BypassOperation) -> usize {
 
 /// # Panics
 ///
-/// If the length of a load or store, or that of the payload, is not as it has to be.
+/// If the length of a load or store, or that of the payload, is invalid.
 pub(super) fn put_bypass(route: &Route, bypass: &Bypass, payload_len: usize, out: &mut Header) {
     assert!(fault(&bypass.operation, payload_len).is_none(), "a load or store of a wrong length");
     let (opcode, access, refusal) = match &bypass.operation {
@@ -35,7 +35,7 @@ pub(super) fn put_bypass(route: &Route, bypass: &Bypass, payload_len: usize, out
         BypassOperation::LoadResponse { refusal } => (ta_opcode::LOAD_RESPONSE, None, *refusal),
         BypassOperation::StoreDone { refusal } => (ta_opcode::STORE_DONE, None, *refusal),
     };
-    // EE 01 and TV_EN, in requests.
+    // EE 01 and TV_EN, which only requests have.
     let request = flag(access.is_some(), 20) | flag(access.is_some(), 19);
     put_network(route, next_layer::BYPASS, out);
     put(out, 4, opcode << 24 | request | bypass.number & 0xffff);
@@ -48,7 +48,7 @@ pub(super) fn put_bypass(route: &Route, bypass: &Bypass, payload_len: usize, out
     }
 }
 
-/// Decodes a packet without a transport header; NTH has said that it is one.
+/// Decodes a packet without a transport header, which NLP in NTH has announced.
 pub(super) fn decode(
     key: &CheckKey,
     first: &[u8; TRANSPORT_LEN],
@@ -87,7 +87,7 @@ fn operation(
     first: &[u8; TRANSPORT_LEN],
     extension: &[u8],
 ) -> Result<BypassOperation, DecodeError> {
-    // What is reserved in a request is ATAH's status byte in a response.
+    // A response has ATAH's status byte where a request has a reserved byte.
     let refusal = || refusal::decode_or_none(first[20]);
     Ok(match u32::from(first[16]) {
         ta_opcode::LOAD => BypassOperation::Load { access: asked(first, extension)? },
@@ -98,7 +98,7 @@ fn operation(
     })
 }
 
-/// MAETAH and TVETAH of a request, which TV_EN must announce.
+/// Reads MAETAH and TVETAH of a request, which TV_EN must announce.
 fn asked(first: &[u8; TRANSPORT_LEN], extension: &[u8]) -> Result<Access, DecodeError> {
     if first[17] & 0x08 == 0 {
         return bad("TV_EN", 0);
@@ -107,7 +107,7 @@ fn asked(first: &[u8; TRANSPORT_LEN], extension: &[u8]) -> Result<Access, Decode
     Ok(access(extension))
 }
 
-/// What is wrong with the lengths, if something is.
+/// The error in the lengths of `operation` and its payload, if there is one.
 fn fault(operation: &BypassOperation, payload_len: usize) -> Option<DecodeError> {
     let (length, payload) = match operation {
         BypassOperation::Load { access } => (Some(access.length), 0..=0),

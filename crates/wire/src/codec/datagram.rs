@@ -1,4 +1,4 @@
-//! Unreliable messages of one packet (mode UNO): UTPH stands where RTPH does in others.
+//! Unreliable messages of one packet (mode UNO): they have UTPH in place of RTPH.
 
 use super::decode::{decoded, next_header, route, transport_version, verified};
 use super::decode::{tp_opcode, transaction};
@@ -21,7 +21,7 @@ pub(super) fn put_datagram(route: &Route, datagram: &Datagram, out: &mut Header)
     put_unreliable(datagram, out);
 }
 
-/// True if the operation is complete in one packet and wants no response.
+/// True if the operation fits into one packet and requires no response.
 fn offered(operation: &Operation) -> bool {
     matches!(
         operation,
@@ -32,7 +32,7 @@ fn offered(operation: &Operation) -> bool {
     )
 }
 
-/// Decodes a packet with UTPH; NTH has said that it is one.
+/// Decodes a packet with UTPH, which NLP in NTH has announced.
 pub(super) fn decode(
     key: &CheckKey,
     first: &[u8; TRANSPORT_LEN],

@@ -1,9 +1,9 @@
-//! Bytes to packet values.
+//! Decodes bytes into packet values.
 //!
-//! Total: whatever the bytes are, the answer is a value or a [`DecodeError`]. Reserved bits are
-//! not looked at; bits that would change what a packet means, and that we do not offer or that have
-//! no meaning where they are (Poison, a fourth ordering tag, an order of a continued message), are
-//! refused and not ignored.
+//! Decoding is total: any bytes give a value or a [`DecodeError`]. Reserved bits are ignored. Bits
+//! that would change the meaning of a packet are refused, not ignored, if Fairway does not offer
+//! them or if they have no meaning where they stand (Poison, a fourth ordering tag, an order of a
+//! continued message).
 
 use super::encode::carries_payload;
 use super::fields::{bad, too_short, unsupported, word};
@@ -18,7 +18,7 @@ use crate::{
 
 pub(super) mod transaction;
 
-/// What a datagram holds.
+/// The content of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// A packet of a TP channel.
@@ -34,13 +34,13 @@ pub enum Decoded {
     Setup(Setup),
 }
 
-/// As [`decode_keyed`], with the public key for all channels.
+/// Decodes as [`decode_keyed`] does, with the public key for all channels.
 pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError> {
     decode_keyed(header, datagram_len, |_| Some(&CheckKey::PUBLIC))
 }
 
-/// Decodes the datagram of `datagram_len` bytes that begins with `header`. `key` gives the key of
-/// the channel with the number that a packet names as its destination.
+/// Decodes the datagram of `datagram_len` bytes that begins with `header`. `key` returns the key of
+/// the channel whose number the packet gives as its destination.
 ///
 /// `header` may be the whole datagram or only a prefix of it; a prefix of
 /// [`MAX_HEADER`](super::MAX_HEADER) bytes is always enough for packets, and one of
@@ -89,8 +89,8 @@ pub(super) fn reliable(
     decoded(route(first), packet(first, header)?, header_len, payload_len)
 }
 
-/// The first `header_len` bytes, if they are there and their check is right, and how many bytes of
-/// payload follow. `header` does not go beyond the datagram.
+/// Returns the first `header_len` bytes, and how many bytes of payload follow, if the datagram is
+/// long enough and the check is right. `header` does not go beyond the datagram.
 #[inline(always)]
 pub(super) fn verified<'h>(
     key: &CheckKey,
@@ -107,7 +107,7 @@ pub(super) fn verified<'h>(
     Ok((header, payload_len))
 }
 
-/// `packet`, if so much payload may follow it.
+/// Returns `packet` if this many bytes of payload may follow it.
 #[inline(always)]
 pub(super) fn decoded(
     route: Route,
@@ -121,7 +121,7 @@ pub(super) fn decoded(
     Ok(Decoded::Packet { route, packet, header_len })
 }
 
-/// TPVer must be ours.
+/// Fails unless TPVer is the version that Fairway implements.
 #[inline(always)]
 pub(super) fn transport_version(first: &[u8; TRANSPORT_LEN]) -> Result<(), DecodeError> {
     match first[17] >> 6 {
@@ -130,7 +130,7 @@ pub(super) fn transport_version(first: &[u8; TRANSPORT_LEN]) -> Result<(), Decod
     }
 }
 
-/// NLP of RTPH or UTPH must be `wanted`.
+/// Fails unless NLP of RTPH or UTPH is `wanted`.
 #[inline(always)]
 pub(super) fn next_header(
     first: &[u8; TRANSPORT_LEN],
@@ -144,8 +144,8 @@ pub(super) fn next_header(
     }
 }
 
-/// Length of the headers, from as few fields as possible: the check, which needs it, has yet to
-/// be verified.
+/// Length of the headers. It depends on as few fields as possible, because the check has not been
+/// verified yet and its verification needs the length.
 fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, DecodeError> {
     let opcode = tp_opcode(first);
     let (len, next) = match opcode {
@@ -159,7 +159,7 @@ fn header_len(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<usize, Decod
         tp::VOID | tp::CLOSE | tp::DEMAND | tp::CREDIT | tp::PROBE => {
             (TRANSPORT_LEN, following::NOTHING)
         }
-        // Only UTPH has it.
+        // This opcode is valid in UTPH only.
         tp::UNRELIABLE => return bad("TPOpcode", opcode),
         0x05 | 0x08 => return unsupported(Unsupported::TpOpcode(opcode as u8)),
         _ => return Err(DecodeError::UnknownTpOpcode(opcode as u8)),
@@ -176,7 +176,7 @@ fn bitmap_words(code: u8) -> Result<usize, DecodeError> {
     }
 }
 
-/// What NTH says of the route.
+/// The addresses and the path in NTH.
 #[inline(always)]
 pub(super) fn network(first: &[u8; TRANSPORT_LEN]) -> Route {
     Route {
@@ -187,7 +187,7 @@ pub(super) fn network(first: &[u8; TRANSPORT_LEN]) -> Route {
     }
 }
 
-/// What NTH and RTPH or UTPH say of it.
+/// The route in NTH and in RTPH or UTPH.
 #[inline(always)]
 pub(super) fn route(first: &[u8; TRANSPORT_LEN]) -> Route {
     Route {
@@ -197,7 +197,7 @@ pub(super) fn route(first: &[u8; TRANSPORT_LEN]) -> Route {
     }
 }
 
-/// The packet in `header`, whose length and check are right.
+/// The packet in `header`, whose length and check have been verified.
 #[inline(always)]
 fn packet(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Packet, DecodeError> {
     let padding = u32::from(first[17] >> 4 & 0b11);
@@ -243,7 +243,7 @@ fn probe(first: &[u8; TRANSPORT_LEN]) -> Result<Probe, DecodeError> {
     }
 }
 
-/// A total of demand or credit.
+/// The total in a credit request or a credit.
 fn total(first: &[u8; TRANSPORT_LEN]) -> u64 {
     (u64::from(word(first, 6)) << 32 | u64::from(word(first, 7))) & CREDIT_MAX
 }
@@ -280,12 +280,12 @@ fn ack(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Ack, DecodeError> {
     })
 }
 
-/// Flags that are told by TPOpcode and by RTPH A, and not by CETPH.
+/// Flags that are carried in TPOpcode and in bit A of RTPH instead of in CETPH.
 fn elsewhere() -> AckFlags {
     AckFlags::SELECTIVE.with(AckFlags::REQUEST)
 }
 
-/// SAETPH; a bitmap shorter than ours leaves the rest of ours empty.
+/// Reads SAETPH. A shorter bitmap fills the first words of a [`Sack`]; the other bits stay clear.
 #[inline(always)]
 fn sack(extension: &[u8]) -> Option<Sack> {
     let (fixed, map) = extension.split_first_chunk::<8>()?;

@@ -1,4 +1,4 @@
-//! Packet values to bytes.
+//! Encodes packet values into bytes.
 
 use super::fields::{flag, put};
 use super::{
@@ -14,7 +14,7 @@ mod transaction;
 
 pub(super) use transaction::{put_access, put_unreliable};
 
-/// A datagram's header under construction.
+/// The header of a datagram while it is being written.
 pub(super) type Header = [u8; MAX_HEADER];
 
 /// Length of a packet's headers in bytes, the check included.
@@ -37,7 +37,7 @@ pub fn header_len(packet: &Packet) -> usize {
     }
 }
 
-/// As [`encode_keyed`], with the public key.
+/// Encodes as [`encode_keyed`] does, with the public key.
 ///
 /// # Panics
 ///
@@ -50,12 +50,11 @@ pub fn encode(route: &Route, packet: &Packet, payload_len: usize, out: &mut [u8]
 /// `out`, with a check by `key`, and returns their length.
 ///
 /// # Panics
-///
 /// If `out` is shorter than [`MAX_HEADER`]; if `payload_len` is not zero for a packet that carries
 /// no payload, or not the length of a store; if an atomic is not of 4 or 8 bytes, or a load or
-/// store not of 1 to [`BYPASS_BYTES`](crate::BYPASS_BYTES); if the operation is none that a
-/// datagram carries. A debug build also panics if a data packet has mode UNO, or a response or
-/// learned packet any order. All are mistakes of the caller.
+/// store not of 1 to [`BYPASS_BYTES`](crate::BYPASS_BYTES); if a datagram cannot carry the
+/// operation. A debug build also panics if a data packet has mode UNO, or a response or
+/// continuation packet any order. All are mistakes of the caller.
 pub fn encode_keyed(
     key: &CheckKey,
     route: &Route,
@@ -122,18 +121,18 @@ pub(super) fn carries_payload(packet: &Packet) -> bool {
     }
 }
 
-/// A total of at most 62 bits.
+/// The two words of a total, which is limited to 62 bits.
 fn halves(total: u64) -> [u32; 2] {
     let total = total.min(CREDIT_MAX);
     [(total >> 32) as u32, total as u32]
 }
 
-/// The first half of RTPH's first word for a packet after whose transport headers nothing comes.
+/// The first half of RTPH's first word for a packet that ends with its transport headers.
 fn bare(opcode: u32) -> u32 {
     opcode << 24 | next_header::NOTHING << 16
 }
 
-/// NTH (§5.2.2).
+/// Writes NTH (§5.2.2).
 #[inline(always)]
 pub(super) fn put_network(route: &Route, next_layer: u32, out: &mut Header) {
     put(out, 1, route.source.value());
@@ -141,14 +140,14 @@ pub(super) fn put_network(route: &Route, next_layer: u32, out: &mut Header) {
     put(out, 3, u32::from(route.path) << 16 | next_layer << 9);
 }
 
-/// The first half of RTPH or UTPH. `opcode` holds its bytes 0–1 in the upper half.
+/// Writes the first half of RTPH or UTPH. `opcode` holds its bytes 0–1 in the upper half.
 #[inline(always)]
 pub(super) fn put_channel(route: &Route, opcode: u32, out: &mut Header) {
     put(out, 4, opcode | route.source_tpn.value() >> 8);
     put(out, 5, route.source_tpn.value() << 24 | route.destination_tpn.value());
 }
 
-/// NTH and RTPH (§6.2.1). `opcode` as in [`put_channel`]; `sequence` is RTPH bytes 8–15.
+/// Writes NTH and RTPH (§6.2.1). `opcode` is as in [`put_channel`]; `sequence` is RTPH bytes 8–15.
 #[inline(always)]
 fn put_transport(route: &Route, opcode: u32, sequence: [u32; 2], out: &mut Header) {
     put_network(route, next_layer::RTPH, out);
@@ -171,7 +170,7 @@ fn put_ack(route: &Route, ack: &Ack, out: &mut Header) {
     let sequence =
         [request | ack.cumulative.value(), status::FUSED << 29 | ack.start_known.value()];
     put_transport(route, bare(opcode), sequence, out);
-    // SELECTIVE and REQUEST are told by TPOpcode and A: a fact has one place.
+    // SELECTIVE and REQUEST are carried in TPOpcode and A alone, so that they cannot contradict.
     let elsewhere = AckFlags::SELECTIVE.with(AckFlags::REQUEST).bits();
     let counts = [ack.flags.bits() & !elsewhere, ack.marks, ack.duplicates, ack.hint];
     put(out, 8, u32::from_be_bytes(counts));

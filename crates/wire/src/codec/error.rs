@@ -1,4 +1,4 @@
-//! Why a datagram is not a packet.
+//! Why a datagram was refused by the decoder.
 
 use crate::Tpn;
 use core::fmt;
@@ -6,23 +6,24 @@ use core::fmt;
 /// Why a datagram was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The datagram, or the part of it that was handed in, ends inside its headers.
+    /// The datagram, or the prefix of it that was passed, ends inside its headers.
     TooShort {
-        /// Bytes that are needed.
+        /// Number of bytes that are needed.
         needed: usize,
-        /// Bytes there are.
+        /// Number of bytes that were passed.
         available: usize,
     },
-    /// More bytes follow the headers than the packet can have payload; most have none.
+    /// More bytes follow the headers than the packet can have as payload; most packets have none.
     TooLong {
-        /// How many more.
+        /// Number of bytes in excess.
         extra: usize,
     },
-    /// The header check is wrong: damaged on the way, of another protocol version, or not ours.
+    /// The header check is wrong: the header is damaged, of another protocol version, or not
+    /// Fairway's.
     BadCheck,
-    /// There is no key for the channel that it names as its destination.
+    /// The receiver has no key for the channel that the packet gives as its destination.
     NoKey(Tpn),
-    /// TPVer, TAver or a set-up message's version is one we do not speak.
+    /// TPVer, TAver or the version of a set-up message is not implemented.
     UnsupportedVersion(u8),
     /// NTH names a next layer that is not defined.
     UnknownNextLayer(u8),
@@ -30,27 +31,27 @@ pub enum DecodeError {
     UnknownTpOpcode(u8),
     /// BTAH or ATAH has an opcode that is not defined.
     UnknownTaOpcode(u8),
-    /// A set-up message of a kind that is not defined.
+    /// A set-up message has a kind that is not defined.
     UnknownSetup(u8),
-    /// Well defined, but we do not offer it.
+    /// The packet is well defined, but Fairway does not offer it.
     NotSupported(Unsupported),
-    /// A field has a value it cannot have.
+    /// A field has an invalid value.
     BadField {
         /// The field's name in `docs/wire.md`.
         field: &'static str,
-        /// What it held.
+        /// The field's value.
         value: u32,
     },
 }
 
-/// What UB defines and this version does not offer.
+/// A feature that UB defines and this version does not offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
     /// UPIH, EIDH or CIPH after RTPH or UTPH.
     TransportExtension(u8),
     /// TPACK or TPSACK without CETPH, or a congestion notification.
     TpOpcode(u8),
-    /// An operation: notify, byte enables, prefetch, writeback, management.
+    /// A transaction opcode: notify, byte enables, prefetch, writeback, management.
     TaOpcode(u8),
 }
 
@@ -68,7 +69,7 @@ impl fmt::Display for DecodeError {
                 write!(f, "no key for channel number {:#08x}", channel.value())
             }
             DecodeError::UnsupportedVersion(version) => {
-                write!(f, "version {version} is not spoken here")
+                write!(f, "version {version} is not supported")
             }
             DecodeError::UnknownNextLayer(code) => write!(f, "unknown next layer {code:#05b}"),
             DecodeError::UnknownTpOpcode(code) => write!(f, "unknown TPOpcode {code:#04x}"),

@@ -1,8 +1,8 @@
-//! Words and flags of a header, read and written; and what is wrong with one.
+//! Reads and writes words and flags of a header, and builds the errors for them.
 
 use super::{DecodeError, Unsupported};
 
-/// Word `index` of a block whose size is known, so that the bounds check is the compiler's.
+/// Word `index` of a block. The block's size is a constant, so the compiler checks the bounds.
 #[inline(always)]
 pub(super) fn word<const N: usize>(block: &[u8; N], index: usize) -> u32 {
     let at = 4 * index;

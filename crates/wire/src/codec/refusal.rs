@@ -1,11 +1,11 @@
-//! Why something was refused: the byte of RSPST and RSPINFO in a TPNAK, a TAACK and the answer to
-//! a load or store.
+//! The reason of a refusal: the byte of RSPST and RSPINFO in a TPNAK, a TAACK and the answer to a
+//! load or store.
 
 use super::fields::bad;
 use super::{DecodeError, status};
 use crate::Refusal;
 
-/// RSPST (b7–b5) and RSPINFO (b4–b0).
+/// The byte of a refusal: RSPST (b7–b5) and RSPINFO (b4–b0).
 pub(super) fn code(refusal: Refusal) -> u32 {
     let (status, info) = match refusal {
         Refusal::ReceiverNotReady => (status::NOT_READY, 0),
@@ -24,12 +24,12 @@ pub(super) fn code(refusal: Refusal) -> u32 {
     status << 5 | info
 }
 
-/// As [`code`]; 0 if there was no refusal.
+/// The byte of a refusal as in [`code`]; 0 if there was no refusal.
 pub(super) fn code_or_zero(refusal: Option<Refusal>) -> u32 {
     refusal.map_or(0, code)
 }
 
-/// The refusal that `code` stands for.
+/// The refusal that `code` stands for, or an error if the code is not defined.
 pub(super) fn decode(code: u8) -> Result<Refusal, DecodeError> {
     let (status, info) = (u32::from(code >> 5), u32::from(code & 0x1f));
     Ok(match (status, info) {
@@ -50,7 +50,7 @@ pub(super) fn decode(code: u8) -> Result<Refusal, DecodeError> {
     })
 }
 
-/// As [`decode`], of a whole message; 0 says that there was no refusal.
+/// Decodes as [`decode`] does, in packets where 0 means that there was no refusal.
 pub(super) fn decode_or_none(code: u8) -> Result<Option<Refusal>, DecodeError> {
     if code == 0 {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Set-up messages to bytes and back. All of them share one layout; a message leaves the words
-//! that it does not use at zero and does not read them.
+//! Encodes and decodes set-up messages. All of them share one layout. A message writes zero into
+//! the words that it does not use and ignores them on receipt.
 
 use super::fields::{bad, long, put, put_long, too_short, word};
 use super::{DecodeError, PROTOCOL_VERSION, SETUP_VERSION, next_layer};
@@ -10,7 +10,7 @@ use crate::setup::{
 };
 use crate::{Cna, Psn, Tpn};
 
-/// A set-up message under construction.
+/// A set-up message while it is being written.
 type Header = [u8; SETUP_LEN];
 
 /// Message kinds (byte 16).
@@ -41,8 +41,8 @@ mod at {
 ///
 /// # Panics
 ///
-/// If `out` is shorter than that, or if the message holds parameters that
-/// [`Parameters::fault`] finds fault with: both are mistakes of the caller.
+/// If `out` is shorter than [`SETUP_LEN`], or if [`Parameters::fault`] finds an error in the
+/// message's parameters. Both are mistakes of the caller.
 pub fn encode_setup(setup: &Setup, out: &mut [u8]) -> usize {
     let out: &mut Header = out.first_chunk_mut().expect("room for a set-up message");
     *out = [0; SETUP_LEN];
@@ -135,12 +135,12 @@ fn reason_code(reason: RejectReason) -> u32 {
     }
 }
 
-/// Decodes a set-up message; NTH has said that it is one.
+/// Decodes a set-up message, which NLP in NTH has announced.
 pub(super) fn decode(header: &[u8], datagram_len: usize) -> Result<Setup, DecodeError> {
     let message: &Header = header.first_chunk().ok_or(too_short(header, SETUP_LEN))?;
     let extra = datagram_len - SETUP_LEN;
-    // A question and its answer may be as long as the longest packet, to learn whether such packets
-    // get through, there and back.
+    // HELLO and WELCOME may be padded to the length of the longest packet, to test whether such
+    // packets get through in both directions.
     if extra != 0 && !matches!(message[4 * at::KIND], kind::HELLO | kind::WELCOME) {
         return Err(DecodeError::TooLong { extra });
     }
@@ -218,7 +218,7 @@ fn versions(message: &Header) -> Result<Versions, DecodeError> {
     }
 }
 
-/// The version that was chosen, which must be one we speak.
+/// The version that was chosen, which this end must implement.
 fn version(message: &Header) -> Result<u8, DecodeError> {
     match message[4 * at::VERSION_TPN] {
         PROTOCOL_VERSION => Ok(PROTOCOL_VERSION),
@@ -256,7 +256,8 @@ fn parameters(message: &Header, first: usize) -> Result<Parameters, DecodeError>
         message_slots: low(first + 1),
         read_slots: high(first + 2),
         keep_alive_ms: low(first + 2),
-        // As many as there are beside the first: a sender without groups of channels sends 0.
+        // The field counts the channels beside the first: a sender without groups of channels sends
+        // 0.
         channels: high(first + 3).saturating_add(1),
         capabilities: low(first + 3),
     };

@@ -14,7 +14,7 @@ fn encoded(route: &Route, packet: &Packet, payload_len: usize) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// The packet that is all of `bytes`.
+/// The packet that fills all of `bytes`.
 fn packet_in(bytes: &[u8]) -> Packet {
     match decode(bytes, bytes.len()) {
         Ok(Decoded::Packet { packet, header_len, .. }) if header_len == bytes.len() => packet,
@@ -22,7 +22,7 @@ fn packet_in(bytes: &[u8]) -> Packet {
     }
 }
 
-/// What `header` becomes when a sender that knows the check changes it.
+/// The changed `header` with a recomputed check, as a sender that has the key would send it.
 fn resealed(mut header: Vec<u8>, payload_len: usize) -> Vec<u8> {
     let check = crate::check::header_check(PROTOCOL_VERSION, &header[4..], payload_len);
     header[..4].copy_from_slice(&check.to_be_bytes());
@@ -85,7 +85,8 @@ fn payload_for(packet: &Packet, wanted: usize) -> usize {
     }
 }
 
-/// The channel that sent a load, a store or its answer is not on the wire.
+/// The route that a decoder returns: the source channel of a load, a store or its answer is not on
+/// the wire.
 fn told(route: Route, packet: &Packet) -> Route {
     match packet {
         Packet::Bypass(_) => Route { source_tpn: Tpn::new(0), ..route },
@@ -180,7 +181,7 @@ proptest! {
     }
 }
 
-/// Whatever `decode` returns must survive being encoded again.
+/// Asserts that whatever `decode` returns can be encoded again.
 fn demand_sound(bytes: &[u8], datagram_len: usize) {
     match decode(bytes, datagram_len) {
         Err(_) => {}
@@ -191,7 +192,7 @@ fn demand_sound(bytes: &[u8], datagram_len: usize) {
         }
         Ok(Decoded::Packet { route, packet, header_len: len }) => {
             assert!(len <= bytes.len() && len <= datagram_len);
-            // A shorter bitmap is the one thing we read and do not send.
+            // A shorter bitmap is the only content that the codec decodes and never encodes.
             let selective =
                 matches!(packet, Packet::Ack(ack) if ack.flags.contains(AckFlags::SELECTIVE));
             assert!(len == header_len(&packet) || selective && len < header_len(&packet));
@@ -253,7 +254,7 @@ fn d5_a_response_is_parsed_as_a_response() {
         let error = DecodeError::BadField { field: "ATAH RSPST", value: 3 << 5 };
         assert_eq!(decode(&failed, len + payload_len), Err(error));
     }
-    // Every status, the bits of which are those of ODR and MT_EN in BTAH, is told as a status.
+    // Every status, whose bits are those of ODR and MT_EN in BTAH, is decoded as a status.
     for (status, refusal) in [
         (0, None),
         (0x20, Some(Refusal::ReceiverNotReady)),
@@ -332,7 +333,7 @@ fn d28_payload_length_is_exact() {
         let bytes = encoded(&Route::default(), &packet, payload_len);
         let decoded = decode(&bytes, 48 + payload_len);
         assert!(matches!(decoded, Ok(Decoded::Packet { header_len: 48, .. })));
-        // Padding that a link adds, or a cut, is noticed and not taken for payload.
+        // Padding that a link adds, or a cut, is detected and not taken as payload.
         assert_eq!(decode(&bytes, 48 + payload_len + 6), Err(DecodeError::BadCheck));
         if payload_len > 0 {
             assert_eq!(decode(&bytes, 48 + payload_len - 1), Err(DecodeError::BadCheck));

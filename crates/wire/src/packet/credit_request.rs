@@ -1,31 +1,31 @@
-//! Packets without a sequence number that may be lost: what they say is said again.
+//! Packets without a sequence number. A later one repeats the content, so each may be lost.
 
-/// What a sender would like to send on credit (RTS of EQDS). May be lost: it is said again.
+/// Credit request: how much a sender could send (RTS of EQDS). May be lost, because it is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditRequest {
-    /// Bytes, headers included: all since the channel opened, those that have been sent and those
-    /// that wait. At most [`CREDIT_MAX`].
+    /// Bytes, headers included, that the sender has sent or that are waiting, counted since the
+    /// channel opened. At most [`CREDIT_MAX`].
     pub total_bytes: u64,
-    /// Some of what waits has been lost before.
+    /// True if some of the waiting bytes were lost before.
     pub resend: bool,
-    /// It has no credit left, and waits.
+    /// True if the sender has no credit left and waits for some.
     pub blocked: bool,
 }
 
-/// What a receiver has granted. May be lost: the next one says it too.
+/// Credit that a receiver has granted. May be lost, because the next one repeats the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
-    /// Bytes, headers included: all since the channel opened. At most [`CREDIT_MAX`].
+    /// Bytes, headers included, granted since the channel opened. At most [`CREDIT_MAX`].
     pub total_bytes: u64,
 }
 
-/// Measures the round trip of a path out of band, or answers one that does.
+/// A question that measures the round trip of a path out of band, or the answer to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
     /// The question's number, which its answer repeats: 31 bits.
     pub number: u32,
-    /// In an answer, how long it was since the question had arrived; `None` in a question. In
-    /// nanoseconds, saturating.
+    /// In an answer, the time since the question had arrived, in nanoseconds, saturating; `None` in
+    /// a question.
     pub turn_ns: Option<u32>,
 }
 
@@ -34,5 +34,5 @@ impl Probe {
     pub const NUMBER_MAX: u32 = (1 << 31) - 1;
 }
 
-/// The highest total of demand or credit, in bytes.
+/// The highest total of a credit request or a credit, in bytes.
 pub const CREDIT_MAX: u64 = (1 << 62) - 1;

@@ -1,4 +1,4 @@
-//! Packet values to bytes and back. Sections are those of IBTA vol 1.
+//! Encodes and decodes RoCEv2 packets. Sections are those of IBTA vol 1.
 
 use super::packet::{
     AtomicEth, Bth, Deth, Operation, Packet, ReadFragment, Reth, SendFragment, Service, Tail,
@@ -37,7 +37,7 @@ mod opcode {
     pub const SEND_ONLY_INVALIDATE: u8 = 0x17;
     pub const UD_SEND_ONLY: u8 = 0x64;
     pub const UD_SEND_ONLY_IMMEDIATE: u8 = 0x65;
-    /// Annex A17.
+    /// The congestion notification packet of Annex A17.
     pub const CNP: u8 = 0x81;
 }
 
@@ -47,19 +47,19 @@ const AETH_LEN: usize = 4;
 const ATOMIC_ETH_LEN: usize = 28;
 const ATOMIC_ACK_ETH_LEN: usize = 8;
 const DETH_LEN: usize = 8;
-/// ImmDt and IETH.
+/// Length in bytes of ImmDt, and of IETH.
 const IMMEDIATE_LEN: usize = 4;
-/// What follows BTH in a congestion notification: reserved.
+/// Length in bytes of the reserved field behind BTH in a congestion notification.
 const CNP_LEN: usize = 16;
 
-/// What a datagram holds.
+/// The content of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// The packet.
     pub packet: Packet,
     /// Where the payload begins, in bytes from the start of the datagram.
     pub header_len: usize,
-    /// Its length in bytes, without the padding behind it.
+    /// Length of the payload in bytes, without the padding behind it.
     pub payload_len: usize,
 }
 
@@ -79,13 +79,14 @@ pub(super) const fn padding(payload_len: usize) -> usize {
 }
 
 /// Writes the headers of `packet`, in front of `payload_len` bytes of payload, to the start of
-/// `out`, and returns their length. What follows the payload is [`Trailer`](super::Trailer)'s.
+/// `out`, and returns their length. [`Trailer`](super::Trailer) provides the bytes behind the
+/// payload.
 ///
 /// # Panics
 ///
 /// If `out` is shorter than [`MAX_HEADER`]; if `payload_len` is not zero for a packet that carries
-/// no payload; if a SEND over UC invalidates a key, which has no opcode. All are mistakes of the
-/// caller.
+/// no payload; if a SEND over UC invalidates a key, for which UC has no opcode. All are mistakes of
+/// the caller.
 pub fn encode(packet: &Packet, payload_len: usize, out: &mut [u8]) -> usize {
     let Packet { bth, operation } = packet;
     assert!(payload_len == 0 || operation.carries_payload(), "payload behind a packet without any");
@@ -101,10 +102,10 @@ pub fn encode(packet: &Packet, payload_len: usize, out: &mut [u8]) -> usize {
     writer.length
 }
 
-/// Decodes the datagram (UDP's content) of `datagram_len` bytes that begins with `header`.
+/// Decodes the UDP payload of `datagram_len` bytes that begins with `header`.
 ///
 /// `header` may be the whole datagram or only a prefix of it; a prefix of [`MAX_HEADER`] bytes is
-/// always enough. Reserved bits are not looked at, and neither is the ICRC: see
+/// always enough. Reserved bits are ignored, and the ICRC is not verified: see
 /// [`Icrc`](super::Icrc).
 pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError> {
     let header = header.get(..datagram_len).unwrap_or(header);
@@ -136,7 +137,7 @@ pub fn decode(header: &[u8], datagram_len: usize) -> Result<Decoded, DecodeError
     Ok(Decoded { packet: Packet { bth, operation }, header_len, payload_len })
 }
 
-/// What is left for payload; `pad` is what the header says.
+/// Length of the payload; `pad` is the pad count in the header.
 fn payload_len(datagram_len: usize, header_len: usize, pad: usize) -> Result<usize, DecodeError> {
     let needed = header_len + pad + ICRC_LEN;
     let short = DecodeError::TooShort { needed, available: datagram_len };
@@ -197,7 +198,8 @@ fn service_bits(service: Service) -> u8 {
     }
 }
 
-/// The service and the code without it. UC has the opcodes of RC up to WRITE with immediate.
+/// The service of an opcode, and the opcode without its service bits. UC has the opcodes of RC up
+/// to WRITE with immediate.
 fn connected(code: u8) -> (Service, u8) {
     let plain = code & !opcode::UC;
     match code & opcode::UC != 0 && plain <= opcode::WRITE_ONLY_IMMEDIATE {
@@ -206,7 +208,7 @@ fn connected(code: u8) -> (Service, u8) {
     }
 }
 
-/// Length of the headers behind BTH; `None` for an opcode we do not know.
+/// Length in bytes of the headers behind BTH; `None` for an unknown opcode.
 fn extension_len(code: u8) -> Option<usize> {
     Some(match connected(code).1 {
         opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST | opcode::SEND_ONLY => 0,

@@ -1,12 +1,12 @@
-//! CRC-32 as Ethernet has it (IEEE 802.3): reflected, polynomial 0x04C11DB7.
+//! The CRC-32 of Ethernet (IEEE 802.3): reflected, polynomial 0x04C11DB7.
 //!
-//! Sixteen tables of 256 words take in sixteen bytes at a time whose look-ups do not wait for one
-//! another ("slicing", Kounavis and Berry 2005); the compiler makes the tables.
+//! Sixteen tables of 256 words process sixteen bytes at a time with look-ups that do not depend on
+//! one another ("slicing", Kounavis and Berry 2005). The compiler computes the tables.
 
 const POLYNOMIAL: u32 = 0xedb8_8320;
 const SLICES: usize = 16;
 
-/// `TABLES[k][b]`: what byte `b` contributes when `k` more bytes follow it.
+/// `TABLES[k][b]`: the contribution of byte `b` when `k` more bytes follow it.
 static TABLES: [[u32; 256]; SLICES] = tables();
 
 const fn tables() -> [[u32; 256]; SLICES] {
@@ -35,7 +35,7 @@ const fn tables() -> [[u32; 256]; SLICES] {
     tables
 }
 
-/// A CRC-32 in the making.
+/// A CRC-32 that is being computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crc32(u32);
 
@@ -46,17 +46,17 @@ impl Default for Crc32 {
 }
 
 impl Crc32 {
-    /// Of no bytes yet.
+    /// The CRC-32 of no bytes.
     pub const fn new() -> Crc32 {
         Crc32(u32::MAX)
     }
 
-    /// Of the bytes that have this CRC.
+    /// Continues behind bytes whose CRC-32 is `value`.
     pub const fn from_value(value: u32) -> Crc32 {
         Crc32(!value)
     }
 
-    /// Takes in more bytes. How they are divided among calls makes no difference.
+    /// Adds more bytes. How they are divided among calls makes no difference.
     pub fn update(&mut self, bytes: &[u8]) {
         let mut state = self.0;
         let (blocks, rest) = bytes.as_chunks::<SLICES>();
@@ -77,16 +77,18 @@ impl Crc32 {
         self.0 = state;
     }
 
-    /// The CRC.
+    /// The CRC-32 of all bytes so far.
     pub const fn value(self) -> u32 {
         !self.0
     }
 }
 
-/// What has to be exclusive-ored into the four bytes that lie `distance` bytes before the end
-/// (counted from their first), the first byte in the lowest bits, to change a CRC by `difference`.
+/// Returns the value that must be exclusive-ored into the four bytes that lie `distance` bytes
+/// before the end (counted from the first of them), the first byte in the lowest bits, to change a
+/// CRC by `difference`.
 ///
-/// A CRC is linear: what those bytes contribute is multiplied by x^8 for every byte behind them.
+/// A CRC is linear: the contribution of those bytes is multiplied by x^8 for every byte behind
+/// them.
 pub(super) fn injected(difference: u32, distance: usize) -> u32 {
     let mut result = difference;
     for (power, inverse) in INVERSES.iter().enumerate() {
@@ -101,7 +103,7 @@ pub(super) fn injected(difference: u32, distance: usize) -> u32 {
 static INVERSES: [u32; 17] = inverses();
 
 const fn inverses() -> [u32; 17] {
-    // x^−1: the polynomial less its last term, divided by x. In a reflected word, bit 31 is 1.
+    // x^−1: the polynomial without its last term, divided by x. In a reflected word, bit 31 is 1.
     let x = POLYNOMIAL << 1 | 1;
     let mut power = x;
     let mut doubling = 0;
@@ -119,7 +121,7 @@ const fn inverses() -> [u32; 17] {
     inverses
 }
 
-/// The product of two polynomials, modulo the CRC's; reflected, as CRCs are.
+/// The product of two polynomials modulo the CRC's polynomial; all are reflected.
 const fn multiplied(a: u32, mut b: u32) -> u32 {
     let mut product = 0;
     let mut bit = 32;
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One bit at a time, from the definition.
+    /// The CRC-32 computed one bit at a time, from the definition.
     fn by_definition(bytes: &[u8]) -> u32 {
         let mut state = u32::MAX;
         for byte in bytes {

@@ -1,31 +1,32 @@
-//! Why a datagram is not a RoCEv2 packet.
+//! Why a datagram was refused as a RoCEv2 packet.
 
 use core::fmt;
 
-/// Why a datagram was refused. Its ICRC is another matter: see [`Icrc`](super::Icrc).
+/// Why a datagram was refused. A wrong ICRC is detected elsewhere: see [`Icrc`](super::Icrc).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The datagram, or the part of it that was handed in, ends inside its headers or trailer.
+    /// The datagram, or the prefix of it that was passed, ends inside its headers or trailer.
     TooShort {
-        /// Bytes that are needed.
+        /// Number of bytes that are needed.
         needed: usize,
-        /// Bytes there are.
+        /// Number of bytes that were passed.
         available: usize,
     },
-    /// Payload follows the headers of a packet that has none.
+    /// Payload follows the headers of a packet that cannot have any.
     TooLong {
-        /// How many bytes.
+        /// Number of bytes of payload.
         extra: usize,
     },
-    /// TVer is one we do not speak.
+    /// TVer is a version that is not implemented.
     UnsupportedVersion(u8),
-    /// The opcode is undefined, or of a service we do not offer (RD, XRC, the manufacturers' own).
+    /// The opcode is undefined, or of a service that Fairway does not offer (RD, XRC, the
+    /// manufacturers' own).
     UnknownOpcode(u8),
-    /// A field has a value it cannot have.
+    /// A field has an invalid value.
     BadField {
         /// The field's name in `docs/wire.md`.
         field: &'static str,
-        /// What it held.
+        /// The field's value.
         value: u32,
     },
 }
@@ -40,7 +41,7 @@ impl fmt::Display for DecodeError {
                 write!(f, "{extra} bytes of payload in a packet without any")
             }
             DecodeError::UnsupportedVersion(version) => {
-                write!(f, "transport version {version} is not spoken here")
+                write!(f, "transport version {version} is not supported")
             }
             DecodeError::UnknownOpcode(code) => write!(f, "unknown BTH opcode {code:#04x}"),
             DecodeError::BadField { field, value } => {
@@ -52,29 +53,29 @@ impl fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
-/// Why the bytes of an IP packet do not enclose a UDP datagram.
+/// Why the bytes of an IP packet do not contain a UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OuterError {
-    /// It ends before its headers or the lengths they state.
+    /// The packet ends before its headers or before the lengths in them.
     TooShort,
-    /// Neither IPv4 nor IPv6.
+    /// The packet is neither IPv4 nor IPv6; the value is its version.
     Version(u8),
-    /// An IPv4 header with options, or an IPv6 packet with extension headers, or not UDP: the next
+    /// The packet has IPv4 options or IPv6 extension headers, or is not UDP. The value is the next
     /// protocol's number, or 0 for options.
     NotUdp(u8),
-    /// It is a fragment.
+    /// The packet is a fragment.
     Fragment,
-    /// The lengths in its IP and UDP headers contradict each other.
+    /// The lengths in the IP and UDP headers contradict each other.
     Length,
 }
 
 impl fmt::Display for OuterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OuterError::TooShort => write!(f, "the IP packet is cut"),
+            OuterError::TooShort => write!(f, "the IP packet is truncated"),
             OuterError::Version(version) => write!(f, "IP version {version}"),
             OuterError::NotUdp(0) => write!(f, "an IPv4 header with options"),
-            OuterError::NotUdp(protocol) => write!(f, "protocol {protocol} where UDP is wanted"),
+            OuterError::NotUdp(protocol) => write!(f, "IP protocol {protocol} instead of UDP"),
             OuterError::Fragment => write!(f, "a fragment of an IP packet"),
             OuterError::Length => write!(f, "the lengths in IP and UDP headers do not agree"),
         }

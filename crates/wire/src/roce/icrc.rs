@@ -1,22 +1,23 @@
-//! The invariant CRC: over everything of a packet that may not change on its way
-//! (IBTA vol 1, 7.8.1 and Annex A17).
+//! The invariant CRC: it covers everything in a packet that may not change on its way (IBTA vol 1,
+//! 7.8.1 and Annex A17).
 
 use super::codec::padding;
 use super::crc32::{Crc32, injected};
 use super::outer::{Network, Outer};
 use super::{ICRC_LEN, MAX_HEADER};
 
-/// Where FECN and BECN are, which switches may set.
+/// Offset of the byte with FECN and BECN, which switches may set.
 const BTH_CONGESTION: usize = 4;
 
 /// Bytes of IPv4 and UDP headers from the identification field on.
 const BEHIND_IDENTIFICATION: usize = 16 + 8;
 
-/// An invariant CRC in the making. It is handed the payload piece by piece, from wherever it lies.
+/// An invariant CRC that is being computed. The payload is added piece by piece, from wherever it
+/// lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Icrc(Crc32);
 
-/// What ends a datagram: padding and CRC.
+/// The end of a datagram: padding and CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
     bytes: [u8; 3 + ICRC_LEN],
@@ -31,11 +32,13 @@ impl Trailer {
 }
 
 impl Icrc {
-    /// Begins with the headers of a datagram of `datagram_len` bytes in all, padding and CRC
-    /// included: `header` is what [`encode`](super::encode()) wrote, or the start of what arrived.
+    /// Starts the CRC with the headers of a datagram of `datagram_len` bytes in all, padding and
+    /// CRC included. `header` is the output of [`encode`](super::encode()), or the start of a
+    /// datagram that arrived.
     pub fn new(outer: &Outer, header: &[u8], datagram_len: usize) -> Icrc {
         let mut crc = Crc32::new();
-        // One piece for the table-driven inner loop; the longest is LRH, IPv6, UDP and header.
+        // All headers are put together so that the table-driven loop runs once; the longest are
+        // LRH, IPv6, UDP and `header`.
         let mut start = [0; 8 + 40 + 8 + MAX_HEADER];
         let mut length = 0;
         outer.pseudo_header(datagram_len, |piece| {
@@ -53,24 +56,25 @@ impl Icrc {
         Icrc(crc)
     }
 
-    /// Takes in the next piece of payload.
+    /// Adds the next piece of payload.
     pub fn update(&mut self, payload: &[u8]) {
         self.0.update(payload);
     }
 
-    /// Takes in the next piece of payload by other means, the CPU's own for instance: `update` is
-    /// handed the CRC-32 so far, and says what it is with the payload behind.
+    /// Adds the next piece of payload by another implementation of CRC-32, such as a CPU
+    /// instruction. `update` receives the CRC-32 so far and returns the CRC-32 with the piece
+    /// added.
     pub fn update_with(&mut self, update: impl FnOnce(u32) -> u32) {
         self.0 = Crc32::from_value(update(self.0.value()));
     }
 
-    /// The CRC as it stands in the datagram, after payload *and padding* were taken in.
+    /// The CRC as it stands in the datagram, after payload *and padding* were added.
     pub const fn finish(self) -> [u8; ICRC_LEN] {
         self.0.value().to_le_bytes()
     }
 
     /// The padding (zeros) that `payload_len` bytes of payload need, and the CRC. Only the payload
-    /// was taken in so far.
+    /// may have been added before.
     pub fn trailer(mut self, payload_len: usize) -> Trailer {
         let padding = padding(payload_len);
         self.update(&[0; 3][..padding]);
@@ -84,8 +88,8 @@ impl Icrc {
         Self::verify_with(outer, datagram, by_table)
     }
 
-    /// The same by other means than ours: `update` is handed the CRC-32 of what is before some
-    /// bytes, and the bytes, and says what it is with these.
+    /// Verifies the CRC by another implementation of CRC-32. `update` receives the CRC-32 of the
+    /// bytes so far and more bytes, and returns the CRC-32 of all of them.
     pub fn verify_with(
         outer: &Outer,
         datagram: &[u8],
@@ -94,16 +98,18 @@ impl Icrc {
         difference(outer, datagram, update) == Some(0)
     }
 
-    /// The identification with which an IPv4 datagram's CRC is right, whatever `outer` says of it;
-    /// `None` if there is none. For receivers behind a UDP socket, which does not show that field.
+    /// The identification with which an IPv4 datagram's CRC is right, independent of the one in
+    /// `outer`; `None` if no identification makes it right. For receivers behind a UDP socket,
+    /// which does not show that field.
     ///
-    /// A damaged datagram slips through with a chance of 2^−16, and not 2^−32 as with
+    /// A damaged datagram passes with a probability of 2^−16, and not 2^−32 as with
     /// [`Self::verify`]. `None` for IPv6, which has no such field.
     pub fn identification(outer: &Outer, datagram: &[u8]) -> Option<u16> {
         Self::identification_with(outer, datagram, by_table)
     }
 
-    /// The same by other means, as [`Self::verify_with`]. It is quickest if `outer` guesses right.
+    /// The same by another implementation of CRC-32, as in [`Self::verify_with`]. It is fastest if
+    /// `outer` has the right identification.
     pub fn identification_with(
         outer: &Outer,
         datagram: &[u8],
@@ -121,8 +127,8 @@ impl Icrc {
     }
 }
 
-/// What the CRC at a datagram's end and that of its bytes do not have in common. `None` if it is
-/// too short to have one.
+/// The exclusive or of the CRC at a datagram's end and the CRC of its bytes. `None` if the datagram
+/// is too short to have a CRC.
 fn difference(
     outer: &Outer,
     datagram: &[u8],

@@ -1,12 +1,12 @@
-//! RoCEv2: InfiniBand's transport headers in UDP, as RNICs and the Linux kernel's soft-RoCE speak
-//! it.
+//! RoCEv2: InfiniBand's transport headers in UDP, as used by RNICs and the Linux kernel's
+//! soft-RoCE.
 //!
 //! The layouts are those of the InfiniBand Architecture Specification, volume 1 ("IBTA" below),
 //! chapter 9, and of its Annex A17 (RoCEv2). `docs/wire.md` has the tables.
 //!
 //! A datagram is BTH, extension headers, payload, 0 to 3 bytes of padding, and the invariant CRC.
-//! [`encode()`] writes the headers and [`decode()`] reads them; neither sees a byte of payload. The
-//! CRC is computed over pieces by [`Icrc`], so that payload need not lie behind its headers:
+//! [`encode()`] writes the headers and [`decode()`] reads them; neither touches the payload.
+//! [`Icrc`] computes the CRC piece by piece, so that payload need not lie behind its headers:
 //!
 //! ```
 //! use fairway_wire::roce::{
@@ -53,11 +53,11 @@ pub use packet::{
 };
 pub use syndrome::{Aeth, Credits, NakCode, RnrTimer, Syndrome};
 
-/// The UDP port every RoCEv2 datagram is sent to (IBTA vol 1, Annex A17).
+/// The UDP destination port of every RoCEv2 datagram (IBTA vol 1, Annex A17).
 pub const UDP_PORT: u16 = 4791;
 
-/// The longest header of any packet, in bytes: a receiver that looks at this much of a datagram
-/// can always decode it.
+/// Length in bytes of the longest packet header. A prefix of this length of a datagram is always
+/// enough to decode it.
 pub const MAX_HEADER: usize = 40;
 
 /// Length of the invariant CRC at the end of every datagram, in bytes.

@@ -1,4 +1,4 @@
-//! What lies around a RoCEv2 datagram: IP and UDP, as far as the ICRC covers them.
+//! The IP and UDP headers around a RoCEv2 datagram, as far as the ICRC covers them.
 
 use super::{OuterError, UDP_PORT};
 use crate::Ecn;
@@ -10,7 +10,7 @@ const UDP: u8 = 17;
 /// IPv4 "don't fragment", as a value of the field that also holds the fragment's offset.
 const DONT_FRAGMENT: u16 = 0x4000;
 
-/// Addresses, ports, and what else of the IP header no router changes.
+/// Addresses, ports, and the other fields of the IP header that no router changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outer {
     /// The IP header.
@@ -21,10 +21,10 @@ pub struct Outer {
     pub destination_port: u16,
 }
 
-/// An IP header, less the fields that routers change and those that follow from the lengths.
+/// An IP header without the fields that routers change and those that follow from the lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Without options.
+    /// An IPv4 header without options.
     V4 {
         /// The sender's address.
         source: [u8; 4],
@@ -32,10 +32,10 @@ pub enum Network {
         destination: [u8; 4],
         /// The identification field: covered by the ICRC, although UDP sockets do not show it.
         identification: u16,
-        /// Flags and fragment offset, likewise.
+        /// Flags and fragment offset, which the ICRC also covers.
         fragment: u16,
     },
-    /// Without extension headers.
+    /// An IPv6 header without extension headers.
     V6 {
         /// The sender's address.
         source: [u8; 16],
@@ -44,19 +44,20 @@ pub enum Network {
     },
 }
 
-/// What [`Outer::parse`] finds.
+/// The result of [`Outer::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enclosed<'a> {
     /// The headers.
     pub outer: Outer,
-    /// The congestion mark.
+    /// The ECN bits of the IP header.
     pub ecn: Ecn,
-    /// The UDP datagram's content, without what pads a short Ethernet frame.
+    /// The UDP payload, without the padding of a short Ethernet frame.
     pub datagram: &'a [u8],
 }
 
 impl Outer {
-    /// From one IPv4 address to another, identification 0 and not to be fragmented, to RoCE's port.
+    /// From one IPv4 address to another, to RoCE's port, with identification 0 and "don't
+    /// fragment".
     pub const fn v4(source: [u8; 4], destination: [u8; 4], source_port: u16) -> Outer {
         let network =
             Network::V4 { source, destination, identification: 0, fragment: DONT_FRAGMENT };
@@ -69,8 +70,8 @@ impl Outer {
         Outer { network, source_port, destination_port: UDP_PORT }
     }
 
-    /// Reads the headers of an IP packet that begins with `bytes`. Total: any bytes give headers
-    /// or an error. Checksums are not looked at.
+    /// Reads the headers of an IP packet that begins with `bytes`. Parsing is total: any bytes give
+    /// headers or an error. Checksums are not verified.
     pub fn parse(bytes: &[u8]) -> Result<Enclosed<'_>, OuterError> {
         match bytes.first().ok_or(OuterError::TooShort)? >> 4 {
             4 => parse_v4(bytes),
@@ -80,8 +81,8 @@ impl Outer {
     }
 
     /// The pseudo header of the ICRC: eight bytes of ones for the missing LRH, then IP and UDP
-    /// headers in which what may change on the way is ones (Annex A17). `content` is handed the
-    /// pieces in order.
+    /// headers in which the fields that may change on the way are ones (Annex A17). `content`
+    /// receives the pieces in order.
     pub(super) fn pseudo_header(&self, datagram_len: usize, mut content: impl FnMut(&[u8])) {
         content(&[0xff; 8]);
         let udp_len = (UDP_LEN + datagram_len) as u16;

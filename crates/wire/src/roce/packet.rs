@@ -1,4 +1,4 @@
-//! RoCEv2 packet values. What the specification forbids cannot be written down here.
+//! RoCEv2 packet values. The types cannot express a packet that the specification forbids.
 
 use super::DEFAULT_P_KEY;
 use super::syndrome::Aeth;
@@ -7,9 +7,9 @@ use crate::{Psn, Qpn};
 /// A RoCEv2 packet without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// What every packet says.
+    /// The base header, which every packet has.
     pub bth: Bth,
-    /// What this one is.
+    /// The opcode and extension headers.
     pub operation: Operation,
 }
 
@@ -17,21 +17,21 @@ pub struct Packet {
 /// from the operation and the payload's length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
-    /// The queue pair it is for.
+    /// The destination queue pair.
     pub destination: Qpn,
-    /// Its sequence number.
+    /// The packet sequence number.
     pub psn: Psn,
-    /// The partition it belongs to; the top bit is full membership.
+    /// The key of the partition; the top bit is full membership.
     pub p_key: u16,
-    /// SE: the receiver's completion is to raise an event.
+    /// SE: the receiver's completion should raise an event.
     pub solicited: bool,
     /// M: the migration state (MigReq).
     pub migrated: bool,
-    /// FECN: a switch on its way was congested.
+    /// FECN: a switch on the packet's way was congested.
     pub fecn: bool,
     /// BECN: the other direction is congested.
     pub becn: bool,
-    /// A: an acknowledgement is wanted.
+    /// A: the sender requests an acknowledgement.
     pub ack_request: bool,
 }
 
@@ -60,43 +60,43 @@ pub enum Service {
     Uc,
 }
 
-/// What a packet is: its opcode and extension headers.
+/// The opcode and extension headers of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Part of a SEND.
     Send {
         /// RC or UC.
         service: Service,
-        /// Which part.
+        /// Position of the packet in its message.
         fragment: SendFragment,
     },
     /// Part of an RDMA WRITE.
     Write {
         /// RC or UC.
         service: Service,
-        /// Which part.
+        /// Position of the packet in its message.
         fragment: WriteFragment,
     },
     /// An RDMA READ request (RC).
     ReadRequest(Reth),
-    /// Part of the answer to it (RC).
+    /// Part of the response to an RDMA READ (RC).
     ReadResponse(ReadFragment),
     /// An acknowledgement or negative acknowledgement (RC).
     Acknowledge(Aeth),
-    /// The answer to an atomic (RC).
+    /// The response to an atomic operation (RC).
     AtomicAcknowledge {
-        /// As in every acknowledgement.
+        /// The header that every acknowledgement has.
         aeth: Aeth,
         /// The word before it was changed (AtomicAckETH).
         original: u64,
     },
     /// Compare and swap (RC).
     CompareSwap(AtomicEth),
-    /// Fetch and add: `swap_or_add` is added, `compare` is not looked at (RC).
+    /// Fetch and add: `swap_or_add` is added, `compare` is ignored (RC).
     FetchAdd(AtomicEth),
     /// A datagram (UD).
     Datagram {
-        /// The queue pair that sent it, and the key that has to be the receiver's.
+        /// The queue pair that sent the datagram, and the Q_Key, which must be the receiver's.
         deth: Deth,
         /// Immediate data.
         immediate: Option<u32>,
@@ -105,7 +105,7 @@ pub enum Operation {
     Cnp,
 }
 
-/// Which part of a SEND.
+/// Position of a packet in a SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFragment {
     /// The first of several packets.
@@ -114,35 +114,35 @@ pub enum SendFragment {
     Middle,
     /// The last of several packets.
     Last(Tail),
-    /// All of it.
+    /// The only packet.
     Only(Tail),
 }
 
-/// What the last packet of a SEND brings besides payload.
+/// The extra content of the last packet of a SEND, besides payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// Nothing.
+    /// No extra content.
     Nothing,
     /// Immediate data (ImmDt).
     Immediate(u32),
-    /// The receiver's R_Key that is to be invalidated (IETH). RC only.
+    /// The receiver's R_Key that the SEND invalidates (IETH). RC only.
     Invalidate(u32),
 }
 
-/// Which part of an RDMA WRITE.
+/// Position of a packet in an RDMA WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFragment {
-    /// The first of several packets says where all of them go.
+    /// The first of several packets, with the memory of the whole WRITE.
     First(Reth),
     /// Neither the first nor the last.
     Middle,
     /// The last of several packets, with immediate data if there is any.
     Last(Option<u32>),
-    /// All of it.
+    /// The only packet.
     Only(Reth, Option<u32>),
 }
 
-/// Which part of a READ response.
+/// Position of a packet in a READ response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFragment {
     /// The first of several packets.
@@ -151,18 +151,18 @@ pub enum ReadFragment {
     Middle,
     /// The last of several packets.
     Last(Aeth),
-    /// All of it.
+    /// The only packet.
     Only(Aeth),
 }
 
 /// RDMA extended transport header: a range of remote memory (IBTA vol 1, 9.3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
-    /// Address of its first byte.
+    /// Address of the range's first byte.
     pub address: u64,
-    /// The key that gives access to it.
+    /// The key that gives access to the range.
     pub r_key: u32,
-    /// Its length in bytes.
+    /// Length of the range in bytes.
     pub length: u32,
 }
 
@@ -171,11 +171,11 @@ pub struct Reth {
 pub struct AtomicEth {
     /// Address of the word.
     pub address: u64,
-    /// The key that gives access to it.
+    /// The key that gives access to the word.
     pub r_key: u32,
-    /// The new value, or what is added.
+    /// The new value, or the number to add.
     pub swap_or_add: u64,
-    /// What the word must be equal to in order to be swapped.
+    /// The word is swapped only if it equals this value.
     pub compare: u64,
 }
 
@@ -191,7 +191,7 @@ pub struct Deth {
 const _: () = assert!(size_of::<Packet>() <= 64);
 
 impl Operation {
-    /// True if payload may follow the headers.
+    /// True if payload may follow the headers of this operation.
     pub const fn carries_payload(&self) -> bool {
         match self {
             Operation::Send { .. }
@@ -207,8 +207,8 @@ impl Operation {
         }
     }
 
-    /// True for what a responder of a reliable connection sends: it answers a request and has the
-    /// request's PSN.
+    /// True for packets that the responder of a reliable connection sends: such a packet answers a
+    /// request and has the request's PSN.
     pub const fn is_response(&self) -> bool {
         matches!(
             self,

@@ -1,37 +1,37 @@
-//! AETH: what an acknowledgement says (IBTA vol 1, 9.7.5).
+//! AETH: the content of an acknowledgement (IBTA vol 1, 9.7.5).
 
 use crate::{Duration, Msn};
 
 /// ACK extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
-    /// What became of the request.
+    /// The outcome of the request.
     pub syndrome: Syndrome,
-    /// How many messages the responder has completed.
+    /// Number of messages that the responder has completed.
     pub msn: Msn,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
-    /// It, and all before it, are done.
+    /// The request, and all before it, have been executed.
     Ack(Credits),
-    /// The receiver was not ready: it is to be sent again after this time.
+    /// The receiver was not ready: the requester has to retransmit after this time.
     RnrNak(RnrTimer),
-    /// It was refused.
+    /// The request was refused.
     Nak(NakCode),
 }
 
-/// End-to-end credits: how many more messages that need a posted receive the responder can take
+/// End-to-end credits: how many more messages that need a posted receive the responder can accept
 /// (IBTA vol 1, 9.7.7.2), as a code of 5 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits(u8);
 
 impl Credits {
-    /// The responder counts no credits (code 31): a send queue is not limited by them.
+    /// The responder counts no credits (code 31), so they do not limit a send queue.
     pub const UNLIMITED: Credits = Credits(31);
 
-    /// The credit codes' meanings: 0 to 4 one by one, then two steps to every doubling.
+    /// The meaning of the credit codes: 0 to 4 one by one, then two steps to every doubling.
     const COUNTS: [u32; 31] = {
         let mut counts = [0; 31];
         let mut code = 0;
@@ -47,18 +47,18 @@ impl Credits {
         counts
     };
 
-    /// The code's meaning, or `None` if credits are not counted.
+    /// The number of credits, or `None` if credits are not counted.
     pub fn count(self) -> Option<u32> {
         Self::COUNTS.get(usize::from(self.0)).copied()
     }
 
-    /// The largest code that promises no more than `count`.
+    /// The largest code that stands for no more than `count` credits.
     pub fn at_most(count: u32) -> Credits {
         let codes = Self::COUNTS.iter().take_while(|&&promised| promised <= count).count();
         Credits((codes - 1) as u8)
     }
 
-    /// From the low 5 bits of `code`.
+    /// The credits of the low 5 bits of `code`.
     pub const fn from_code(code: u8) -> Credits {
         Credits(code & 31)
     }
@@ -69,7 +69,7 @@ impl Credits {
     }
 }
 
-/// How long a requester waits before it tries again, as a code of 5 bits (IBTA vol 1, 9.7.5.2.8).
+/// How long a requester waits before it retransmits, as a code of 5 bits (IBTA vol 1, 9.7.5.2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RnrTimer(u8);
 
@@ -80,7 +80,7 @@ impl RnrTimer {
         1_536, 2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
     ];
 
-    /// From the low 5 bits of `code`.
+    /// The timer of the low 5 bits of `code`.
     pub const fn from_code(code: u8) -> RnrTimer {
         RnrTimer(code & 31)
     }
@@ -90,7 +90,7 @@ impl RnrTimer {
         self.0
     }
 
-    /// The time: 10 µs to 655.36 ms.
+    /// The time to wait: 10 µs to 655.36 ms.
     pub const fn duration(self) -> Duration {
         Duration::from_us(10 * Self::HUNDREDTHS[self.0 as usize] as u64)
     }
@@ -100,15 +100,15 @@ impl RnrTimer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NakCode {
-    /// A packet is missing: everything from the PSN in BTH is to be sent again.
+    /// A packet is missing: the requester has to retransmit everything from the PSN in BTH.
     PsnSequence = 0,
-    /// The request makes no sense here: opcode, length, order of packets.
+    /// The request is invalid here: its opcode, its length or the order of its packets.
     InvalidRequest = 1,
-    /// R_Key, bounds or rights.
+    /// The R_Key, the bounds or the rights do not permit the access.
     RemoteAccess = 2,
     /// The responder failed.
     RemoteOperational = 3,
-    /// Reliable datagrams only.
+    /// Used by reliable datagrams only.
     InvalidRdRequest = 4,
 }
 
@@ -132,7 +132,7 @@ impl Syndrome {
         }
     }
 
-    /// From the byte on the wire, whose top bit is reserved; `None` if its value is.
+    /// The syndrome in the byte on the wire, whose top bit is reserved; `None` for reserved values.
     pub fn from_byte(byte: u8) -> Option<Syndrome> {
         match byte >> 5 & 0b11 {
             0b00 => Some(Syndrome::Ack(Credits::from_code(byte))),

@@ -7,7 +7,7 @@ use crate::{Msn, Psn, Qpn};
 mod pcap;
 mod strategies;
 
-/// A whole datagram.
+/// A whole datagram: headers, payload and trailer.
 fn datagram(outer: &Outer, packet: &Packet, payload: &[u8]) -> Vec<u8> {
     let mut header = [0xa5; MAX_HEADER];
     let header_len = encode(packet, payload.len(), &mut header);
@@ -123,7 +123,7 @@ proptest! {
         let (start, end) = (decoded.header_len, decoded.header_len + decoded.payload_len);
         prop_assert_eq!(&bytes[start..end], payload);
         prop_assert!(Icrc::verify(&outer, &bytes));
-        // MAX_HEADER bytes are enough.
+        // A prefix of MAX_HEADER bytes is enough.
         let prefix = &bytes[..bytes.len().min(MAX_HEADER)];
         prop_assert_eq!(decode(prefix, bytes.len()), Ok(decoded));
     }
@@ -134,7 +134,7 @@ proptest! {
         opcode in proptest::sample::select(every_opcode()),
         extra in 0usize..100,
     ) {
-        // Half of them get as far as the extension headers.
+        // Half of the inputs get as far as the extension headers.
         if extra % 2 == 0 && bytes.len() >= 2 {
             bytes[0] = datagram(&OUTER, &opcode, &[])[0];
             bytes[1] &= 0xf0;
@@ -163,7 +163,7 @@ proptest! {
         let mut bytes = datagram(&OUTER, &packet, payload);
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        // FECN, BECN and the reserved bits beside them.
+        // Only byte 4 may change: FECN, BECN and the reserved bits beside them.
         prop_assert_eq!(Icrc::verify(&OUTER, &bytes), at == 4);
     }
 
@@ -191,7 +191,7 @@ proptest! {
         mut bytes in proptest::collection::vec(any::<u8>(), 0..80),
     ) {
         if bytes.len() > 6 && bytes[1] & 1 == 0 {
-            // Past version and protocol.
+            // Let the input pass the checks of version and protocol.
             (bytes[0], bytes[6]) = if bytes[1] & 2 == 0 { (0x45, 0x40) } else { (0x60, 17) };
             if let Some(protocol) = bytes.get_mut(9) {
                 *protocol = 17;
@@ -212,7 +212,7 @@ fn every_cut_of_every_packet_is_refused() {
             assert!(matches!(refused, Err(DecodeError::TooShort { .. })), "{packet:?} {refused:?}");
             assert!(!Icrc::verify(&OUTER, &bytes[..cut]));
         }
-        // A prefix that ends inside the headers of a datagram that does not.
+        // The prefix ends inside the headers although the datagram does not.
         for cut in 0..header_len(&packet) {
             let refused = decode(&bytes[..cut], bytes.len());
             assert!(matches!(refused, Err(DecodeError::TooShort { .. })), "{packet:?} {refused:?}");
@@ -338,7 +338,7 @@ fn the_icrc_does_not_cover_what_routers_change() {
         let parsed = Outer::parse(&changed).unwrap();
         assert_eq!(parsed.ecn, crate::Ecn::Congested);
         assert!(Icrc::verify(&parsed.outer, parsed.datagram));
-        // But addresses, ports and lengths.
+        // Addresses, ports and lengths, however, are covered.
         let elsewhere = Outer { source_port: outer.source_port + 1, ..outer };
         assert!(!Icrc::verify(&elsewhere, &bytes));
         assert!(!Icrc::verify(&Outer::v4([10, 0, 0, 1], [10, 0, 0, 3], 49_152), &bytes));
@@ -382,7 +382,7 @@ proptest! {
         let mut bytes = datagram(&v4(identification), &packet, payload);
         prop_assert_eq!(Icrc::identification(&v4(7), &bytes), Some(identification));
         prop_assert_eq!(Icrc::identification(&Outer::v6([1; 16], [2; 16], 5), &bytes), None);
-        // A changed bit never goes unnoticed: most leave no identification that would fit.
+        // A changed bit is always detected: most leave no identification that would fit.
         let at = at.index(bytes.len());
         bytes[at] ^= 1;
         let found = Icrc::identification(&v4(7), &bytes);

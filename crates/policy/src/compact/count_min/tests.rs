@@ -24,7 +24,7 @@ fn few_estimates_are_much_too_high() {
     }
     let bad = (0..10_000u64).filter(|key| sketch.estimate(*key) > 1 + key % 9 + 531).count();
     assert!(bad < 180, "{bad}");
-    // Flows that send much stand out.
+    // Flows that send much have clearly larger estimates.
     sketch.add(77, 100_000);
     assert!((100_000..100_600).contains(&sketch.estimate(77)));
 }
@@ -51,7 +51,7 @@ proptest! {
 
     #[test]
     fn it_is_exact_while_it_is_sparse(adds in prop::collection::vec((0u64..8, 0u64..1000), 0..200)) {
-        // Eight keys in four rows of 4096: these have a row of their own each.
+        // Eight keys in rows of 4096 counters: in some row, each of these has a counter of its own.
         let mut sketch = CountMin::new(4096, 4);
         let mut exact = BTreeMap::new();
         for (key, amount) in adds {

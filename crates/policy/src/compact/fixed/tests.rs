@@ -40,7 +40,7 @@ fn the_ends_hold() {
 fn averages_move_part_of_the_way_and_arrive() {
     assert_eq!(ewma(100, 180, 3), 110);
     assert_eq!(ewma(100, 20, 2), 80);
-    // A quarter of three is less than one: it moves by one all the same.
+    // A quarter of three is less than one, but the average still moves by one.
     assert_eq!((ewma(100, 103, 2), ewma(100, 97, 2), ewma(100, 100, 2)), (101, 99, 100));
     assert_eq!(ewma(u64::MAX, u64::MAX, 4), i64::MAX as u64);
     assert_eq!(Fixed::ZERO.ewma(Fixed::ONE, 1), HALF);
@@ -56,12 +56,12 @@ fn logarithms_by_hand() {
     assert_eq!(log2(u64::MAX), Fixed::from_bits((64 << 16) - 1));
 }
 
-/// As a float: 16.16 fits one exactly.
+/// The number as a float, which represents 16.16 exactly.
 fn float(fixed: Fixed) -> f64 {
     f64::from(fixed.to_bits()) / 65_536.0
 }
 
-/// What the nearest representable number is, saturated.
+/// The nearest representable number, saturated.
 fn nearest(value: f64) -> f64 {
     (value * 65_536.0).round().clamp(f64::from(i32::MIN), f64::from(i32::MAX)) / 65_536.0
 }

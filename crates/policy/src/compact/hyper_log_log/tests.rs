@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Within `permille` of the truth.
+/// Asserts that `found` is within `permille` of `truth`.
 fn assert_near(found: u64, truth: u64, permille: u64) {
     assert!(found.abs_diff(truth) * 1000 <= truth * permille, "{found} for {truth}");
 }
@@ -24,7 +24,7 @@ fn none_and_one() {
 #[test]
 fn it_counts_from_tens_to_millions() {
     for precision in [7, 10, 14, 16] {
-        // Four standard errors.
+        // The limit is four standard errors.
         let permille = 4 * 1040 / (1u64 << precision).isqrt();
         for count in [10, 100, 1_000, 2_600, 10_000, 100_000, 2_000_000] {
             let mut counter = HyperLogLog::new(precision);
@@ -38,7 +38,7 @@ fn it_counts_from_tens_to_millions() {
 fn no_run_is_too_long() {
     let mut counter = HyperLogLog::new(16);
     counter.registers.fill(40);
-    // 0.7213 · 2^16 · 2^40.
+    // The estimate is 0.7213 · 2^16 · 2^40.
     assert_near(counter.estimate(), 51_974_000_000_000_000, 1);
     counter.registers.fill(49);
     assert_eq!(counter.estimate(), u64::MAX);

@@ -45,7 +45,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Few keys, so that they meet; some of them far apart.
+    // The keys are few, so that they collide; some of them are far apart.
     let key = prop_oneof![0u64..24, (0u64..24).prop_map(|key| key << 40)];
     prop_oneof![
         (key.clone(), any::<u32>()).prop_map(|(key, value)| Step::Insert(key, value)),

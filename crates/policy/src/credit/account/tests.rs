@@ -11,11 +11,11 @@ fn totals_add_up() {
     account.grant(300);
     assert_eq!((account.owed(), account.outstanding(), account.remaining()), (700, 300, 1000));
     assert_eq!(account.arrived(200), 0);
-    // 50 more than were granted, as far as is known: it may have had credit on the way when it said
-    // that it has none.
+    // 50 more than the granted credit that is known to be outstanding: credit may have been under
+    // way when the sender reported that it had none.
     assert_eq!(account.arrived(150), 0);
     assert_eq!((account.owed(), account.outstanding()), (700, 0));
-    // An old word that comes late changes nothing.
+    // An old request that arrives late changes nothing.
     account.announced(&credit_request(900, false), 0);
     assert_eq!(account.owed(), 700);
     account.grant(800);
@@ -33,7 +33,7 @@ fn waiting_sender_counts_as_having_missed_its_grants() {
     assert_eq!((account.has_missed(), account.outstanding()), (true, 0));
     account.grant(0);
     assert!(!account.has_missed());
-    // It waits for what was never granted: nothing was missed for certain.
+    // The sender waits for credit that was never granted, so it has not certainly missed any.
     account.announced(&credit_request(1400, true), 0);
     assert_eq!((account.has_missed(), account.owed()), (false, 400));
 }
@@ -56,7 +56,7 @@ fn first_bytes_of_a_new_sender_count_as_not_granted() {
     account.grant(300);
     assert_eq!((account.arrived(60), account.arrived(60)), (60, 40));
     assert_eq!(account.outstanding(), 280);
-    // It has not been idle since.
+    // The sender has not been idle since.
     account.announced(&credit_request(1200, false), 100);
     assert_eq!(account.arrived(60), 0);
 }

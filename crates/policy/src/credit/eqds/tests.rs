@@ -6,7 +6,7 @@ use crate::CreditSender;
 
 const KIB: u64 = 1024;
 
-/// For the model's line and round trip: the window is its bandwidth-delay product.
+/// Parameters for the model's line and round trip: the window is its bandwidth-delay product.
 fn parameters() -> EqdsParameters {
     EqdsParameters {
         line_bits: LINE,
@@ -34,7 +34,7 @@ fn granted(eqds: &mut Eqds, us: u64) -> Vec<(u32, u32)> {
     credits.map(|credit| (credit.source.0, credit.bytes / 1024)).collect()
 }
 
-/// Jain's index in thousandths.
+/// Jain's index of fairness, in thousandths.
 fn jain(packets: &[u64]) -> u64 {
     let sum: u64 = packets.iter().sum();
     let squares: u64 = packets.iter().map(|packets| packets * packets).sum();
@@ -43,7 +43,7 @@ fn jain(packets: &[u64]) -> u64 {
 
 #[test]
 fn senders_have_a_quantum_in_turn_at_the_lines_rate() {
-    // 32 KiB at 8.192 Gb/s take 32 us, and half a microsecond that is left free.
+    // 32 KiB at 8.192 Gb/s take 32 us, and half a microsecond is left free.
     let mut eqds = Eqds::new(EqdsParameters { line_bits: 8_192_000_000, ..parameters() }, 4);
     let half = Duration::from_ns(500);
     assert_eq!((eqds.poll_at(), granted(&mut eqds, 5)), (None, Vec::new()));
@@ -55,7 +55,7 @@ fn senders_have_a_quantum_in_turn_at_the_lines_rate() {
     assert_eq!(granted(&mut eqds, 42), []);
     assert_eq!(granted(&mut eqds, 43), [(0, 32)]);
     assert_eq!(eqds.poll_at(), Some(at_us(75)), "late once is not late for ever");
-    // What is left of 2's is 8 KiB, 8 us, so that both fit when it is asked late.
+    // 8 KiB or 8 us are left of sender 2's demand, so that a late poll grants it and one more.
     assert_eq!(granted(&mut eqds, 90), [(2, 8), (0, 32)]);
     assert_eq!(eqds.poll_at(), None, "nobody wants more");
     eqds.announced(at_us(400), SourceId(1), &credit_request(64));
@@ -71,7 +71,8 @@ fn resends_come_first_and_idle_ones_last() {
     eqds.announced(at_us(0), SourceId(3), &CreditRequest { resend: true, ..credit_request(64) });
     eqds.on_data(at_us(0), SourceId(2), 100);
     let all: Vec<(u32, u32)> = (0..20).flat_map(|step| granted(&mut eqds, 27 * step)).collect();
-    // 3 first, and after one quantum in turn with the others; then all of them ahead.
+    // Sender 3 comes first, and after one quantum takes turns with the others; then all get credit
+    // ahead.
     let wanted = [(3, 32), (0, 32), (1, 32), (3, 32), (0, 32), (1, 32)];
     assert_eq!(all[..6], wanted);
     let mut ahead = all[6..].to_vec();
@@ -94,8 +95,8 @@ fn sender_that_does_not_use_its_credit_gets_no_more() {
     let mut eqds = Eqds::new(parameters(), 2);
     eqds.announced(at_us(0), SourceId(0), &credit_request(10_000));
     assert_eq!(granted(&mut eqds, 0), [(0, 32)]);
-    // What it sends at first has not been granted; it uses credit after that, a short round trip
-    // later.
+    // The data that the sender sends first was not granted. After that it uses credit, a short
+    // round trip later.
     eqds.on_data(at_us(10), SourceId(0), 128 * 1024);
     eqds.on_data(at_us(10), SourceId(0), 32 * 1024);
     let credits: Vec<(u32, u32)> = (1..50).flat_map(|us| granted(&mut eqds, 27 * us)).collect();
@@ -116,7 +117,7 @@ fn sender_that_does_not_use_its_credit_gets_no_more() {
 
 #[test]
 fn bytes_sent_without_credit_delay_later_grants() {
-    // A window may overlap with the first credits; what is beyond it delays them.
+    // One window may overlap with the first credits; data beyond it delays them.
     let mut eqds = Eqds::new(EqdsParameters { line_bits: 8_192_000_000, ..parameters() }, 2);
     eqds.on_data(at_us(0), SourceId(1), 128 * 1024);
     eqds.announced(at_us(10), SourceId(0), &credit_request(640));
@@ -135,7 +136,7 @@ fn incast_shares_the_line_whatever_the_number() {
         let all: u64 = packets.iter().sum();
         assert!(all >= 19_600, "{senders}: {packets:?}");
         assert!(jain(&packets) >= 995, "{senders}: {packets:?}");
-        // What was sent without credit at first has drained.
+        // The data that was sent without credit at first has drained.
         assert!(model.queue_most <= 8, "{senders}: {}", model.queue_most);
     }
 }
@@ -149,7 +150,7 @@ fn short_messages_among_long_ones_finish_at_once() {
         let start = model.slot;
         model.post(0, 64 * KIB);
         model.run(400);
-        // A round trip, 16 packets, and what stood in the queue.
+        // The limit is a round trip, 16 packets, and the length of the queue.
         assert!(model.senders[0].done_at > start && model.senders[0].done_at - start < 120);
     }
 }
@@ -196,7 +197,7 @@ fn a_slow_sender_leaves_the_line_to_the_others() {
 
 #[test]
 fn a_flow_with_credit_takes_what_other_traffic_leaves() {
-    // SCR's Fig. 20: senders that ask for no credit take a twentieth of the line each.
+    // SCR's Fig. 20: senders that use no credit take a twentieth of the line each.
     let mut model = model(parameters(), 16);
     for sender in 1..16 {
         model.senders[sender].uncontrolled = true;
@@ -211,7 +212,7 @@ fn a_flow_with_credit_takes_what_other_traffic_leaves() {
         let packets = model.measure(10_000);
         let left = 10_000 - 500 * others as u64;
         assert!(packets[0].abs_diff(left) <= 200, "{others}: {packets:?}");
-        // The others' packets come all at once.
+        // The packets of the other senders arrive at the same time.
         assert!(model.queue_most <= 32, "{others}: {}", model.queue_most);
     }
 }

@@ -15,7 +15,7 @@ fn model(parameters: HomaParameters, senders: usize) -> Model {
     Model::new(receiver, senders, || Box::new(CreditSender::homa(parameters.sender(), PACKET)))
 }
 
-/// A sender wants `kib`; what it sends without credit has arrived.
+/// Lets a sender request `kib`; the data that it sends without credit has arrived.
 fn announce(homa: &mut Homa, source: u32, kib: u64) {
     homa.announced(Instant::ZERO, SourceId(source), &credit_request(kib));
     homa.on_data(Instant::ZERO, SourceId(source), 128 * 1024);
@@ -30,7 +30,7 @@ fn granted(homa: &mut Homa) -> Vec<(u32, u32)> {
     credits.map(|credit| (credit.source.0, credit.bytes / 1024)).collect()
 }
 
-/// With grants by the oldest out of the way.
+/// A policy whose next grants do not go to the sender that has waited longest.
 fn homa(overcommit: u64) -> Homa {
     let mut homa = Homa::new(parameters(overcommit), 8);
     homa.grants = 1;
@@ -42,11 +42,11 @@ fn the_shortest_has_its_window_and_data_calls_for_more() {
     let mut homa = homa(1);
     announce(&mut homa, 0, 500);
     assert_eq!(granted(&mut homa), [(0, 16); 8]);
-    // A shorter one comes: from now on it is granted to, and what is on its way stays so.
+    // A shorter message arrives: it gets the next grants, and earlier grants stay valid.
     announce(&mut homa, 1, 40);
     assert_eq!(granted(&mut homa), [(1, 16), (1, 16), (1, 8)]);
     homa.on_data(Instant::ZERO, SourceId(0), 16 * 1024);
-    // All is granted to 1, so 0 is the shortest that wants more.
+    // Sender 1 has all its grants, so sender 0 has the shortest message that needs more.
     assert_eq!(granted(&mut homa), [(0, 16)]);
     assert_eq!(granted(&mut homa), []);
 }
@@ -94,13 +94,13 @@ fn a_total_that_got_lost_is_repeated() {
 #[test]
 fn short_ones_finish_first_and_the_line_is_full() {
     let mut model = model(parameters(2), 8);
-    // 1 to 8 MiB, 36 MiB in all: 9216 slots.
+    // The messages of 1 to 8 MiB, 36 MiB in all, take 9216 slots.
     (0..8).for_each(|sender| model.post(sender, (sender as u64 + 1) << 20));
     model.finish(100_000);
     assert!(model.slot < 9_216 + 200, "{} slots", model.slot);
     let done: Vec<u64> = model.senders.iter().map(|sender| sender.done_at).collect();
     assert!(done.is_sorted(), "{done:?}");
-    // The first finishes long before an eighth of everything could have, in turns.
+    // The first message finishes long before it could have if the senders took turns.
     assert!(done[0] < 2_500, "{done:?}");
 }
 
@@ -109,13 +109,13 @@ fn long_message_does_not_starve_behind_a_stream_of_short_ones() {
     let mut model = model(parameters(1), 2);
     model.post(0, 1 << 30);
     model.run(1_000);
-    // The other one always has less left, as much as the line carries.
+    // The other sender always has less data left, as much as the line carries.
     let mut packets = 0;
     for _ in 0..20 {
         model.post(1, 4 << 20);
         packets += model.measure(1_024)[0];
     }
-    // A twentieth of the time, and what it is granted meanwhile.
+    // A twentieth of the grants, and the data that these allow meanwhile.
     assert!(packets >= 700, "{packets} of 20,480");
 }
 

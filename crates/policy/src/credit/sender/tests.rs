@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 const KIB: u64 = 1024;
 
-/// 64 KiB without credit, requests of 32 KiB, repeated after 500 us.
+/// A sender with 64 KiB without credit and requests of 32 KiB, repeated after 500 us.
 fn sender() -> CreditSender {
     let parameters = CreditSenderParameters {
         speculative_bytes: 64 * KIB,
@@ -35,7 +35,7 @@ fn a_short_message_needs_no_credit() {
     assert_eq!((sender.allowance_bytes(), sender.chunk_bytes(60 * KIB)), (64 * KIB, 60 * 1024));
     sender.on_sent(at_us(0), 60 * 1024, 0);
     assert_eq!(sender.allowance_bytes(), 4 * KIB);
-    // Until everything has arrived, no more goes without.
+    // No more may be sent without credit until everything has arrived.
     sender.on_ack(&ack(at_us(40), 4096));
     assert_eq!(sender.allowance_bytes(), 4 * KIB);
     sender.on_ack(&ack(at_us(50), 0));
@@ -51,7 +51,7 @@ fn a_long_one_asks_for_what_it_may_not_send_and_spends_what_it_gets() {
     assert!(!sender.permit_retransmit(at_us(2), 4096));
     sender.on_credit(at_us(30), 32 * 1024);
     assert_eq!(sender.allowance_bytes(), 32 * KIB);
-    // A whole packet more than there was: a debt, which the next credit pays.
+    // A whole packet exceeds the allowance: the excess is a debt, which the next credit pays.
     sender.on_sent(at_us(31), 36 * 1024, 100 * KIB);
     assert_eq!(sender.allowance_bytes(), 0);
     sender.on_credit(at_us(60), 32 * 1024);
@@ -96,7 +96,7 @@ fn waiting_sender_requests_again_with_growing_intervals() {
     assert_eq!(sender.credit_request_at(), Some(at_us(1500)));
     assert_eq!(sender.credit_request(at_us(1500), 64 * KIB), credit_request(64, false, true));
     assert_eq!(sender.credit_request_at(), Some(at_us(3500)));
-    // A long round trip makes the time-out longer still; credit makes it short again.
+    // A long round trip makes the time-out even longer; credit resets it.
     sender.on_ack(&AckSample { smoothed_rtt: Duration::from_us(300), ..ack(at_us(1600), 4096) });
     assert_eq!(sender.credit_request_at(), Some(at_us(1500 + 4 * 1200)));
     sender.on_credit(at_us(2000), 0);
@@ -105,7 +105,7 @@ fn waiting_sender_requests_again_with_growing_intervals() {
     assert_eq!(sender.credit_request_at(), None);
 }
 
-/// A sender whose 64 KiB in flight were acknowledged to the last packet but one, that has 64 KiB
+/// A sender whose 64 KiB in flight were acknowledged except for the last packet, that has 64 KiB
 /// more to send, and whose first request at 10 us and five more were not answered.
 fn sender_of_a_silent_receiver() -> (CreditSender, Instant) {
     let mut sender = sender();
@@ -127,7 +127,7 @@ fn request_is_repeated_at_once_when_the_receiver_acknowledges_again() {
     let acknowledged = AckSample { acked_packets: 1, ..ack(now, 4096) };
     sender.on_ack(&acknowledged);
     assert_eq!(sender.credit_request(now, 64 * KIB), credit_request(64, false, true));
-    // Further acknowledgements of what was sent before the silence call for no further requests.
+    // Further acknowledgements of packets sent before the silence cause no further requests.
     sender.on_ack(&acknowledged);
     assert_eq!(sender.credit_request(now, 64 * KIB), None);
     assert_eq!(sender.credit_request_at(), Some(now + Duration::from_us(500)));
@@ -136,7 +136,7 @@ fn request_is_repeated_at_once_when_the_receiver_acknowledges_again() {
 #[test]
 fn pause_of_the_receiver_does_not_stretch_the_time_between_requests() {
     let (mut sender, mut last) = sender_of_a_silent_receiver();
-    // The acknowledgement of a packet that was sent before a pause of 16 ms.
+    // The packet that is acknowledged was sent before a pause of 16 ms.
     let smoothed_rtt = Duration::from_us(2_000);
     sender.on_ack(&AckSample { acked_packets: 1, smoothed_rtt, ..ack(last, 4096) });
     assert_eq!(sender.credit_request(last, 64 * KIB), credit_request(64, false, true));
@@ -161,7 +161,7 @@ fn request_that_asks_for_less_than_the_one_before_does_not_hold_back_the_next() 
     assert_eq!(sender.credit_request(at_us(590), 4 * KIB), credit_request(4, false, true));
     sender.on_credit(at_us(600), 4096);
     sender.on_sent(at_us(600), 4096, 0);
-    // All that the last request asked for was granted, so what is posted now is announced now.
+    // All of the last request was granted, so newly posted data is announced at once.
     assert_eq!(sender.credit_request(at_us(601), 4 * KIB), credit_request(8, false, true));
 }
 
@@ -171,14 +171,14 @@ fn round_trip(now_us: u64, us: u64) -> AckSample {
     AckSample { rtt: Some(rtt), smoothed_rtt: rtt, ..ack(at_us(now_us), 252 * KIB) }
 }
 
-/// A hundredth of what the share of losses is taken over, and more.
+/// A loss of more than a hundredth of the bytes over which the share of losses is computed.
 fn loss(now_us: u64, by_timeout: bool) -> LossSample {
     let smoothed_rtt = Duration::from_us(100);
     LossSample { now: at_us(now_us), lost_bytes: 24_576, path: 0, smoothed_rtt, by_timeout }
 }
 
-/// One whose 64 KiB without credit left at 0 us, and that has seen a round trip of 50 us and one
-/// of `rtt_us`.
+/// A sender that sent its 64 KiB without credit at 0 us, and that has measured a round trip of 50
+/// us and one of `rtt_us`.
 fn sender_that_saw(rtt_us: u64) -> CreditSender {
     let mut sender = sender();
     sender.on_sent(at_us(0), 64 * 1024, 936 * KIB);
@@ -196,18 +196,18 @@ fn loss_on_credit_in_a_queue_limits_what_is_in_flight() {
     assert_eq!(sender.window_bytes(), 1024 * KIB, "less than a hundredth was lost before");
     sender.on_loss(&loss(300, false));
     assert_eq!(sender.window_bytes(), 256 * KIB * 7 / 10, "from what was in flight");
-    // Over a way as long as this the window is spread over the round trip.
+    // On a path as long as this the window is spread over the round trip.
     sender.on_ack(&round_trip(310, 10_000));
     assert!(
         sender
             .pacing_bytes_per_second()
             .is_some_and(|rate| (20_000_000..30_000_000).contains(&rate))
     );
-    // From then on a time-out counts as well, and so does what is lost of a new guess.
+    // From then on a time-out counts as well, and so do losses of new packets without credit.
     sender.on_loss(&loss(500, true));
     let least = sender.window_bytes();
     assert!(least < 256 * KIB * 7 / 10);
-    // Without losses the limit is lifted in the end.
+    // Without losses the window reaches its maximum again in the end.
     for ms in 1..60_000 {
         sender.on_ack(&AckSample { window_limited: true, ..round_trip(500 + 1000 * ms, 50) });
     }
@@ -216,25 +216,25 @@ fn loss_on_credit_in_a_queue_limits_what_is_in_flight() {
 
 #[test]
 fn other_losses_and_marks_limit_nothing() {
-    // A bad link: there is no queue.
+    // There is no queue, so the loss indicates a bad link.
     let mut sender = sender_that_saw(50);
     let smoothed_rtt = Duration::from_us(50);
     for _ in 0..2 {
         sender.on_loss(&LossSample { smoothed_rtt, ..loss(300, false) });
     }
     assert_eq!(sender.window_bytes(), 1024 * KIB);
-    // A guess, up to two round trips after it left.
+    // A loss counts as one of packets without credit for two round trips after they were sent.
     let mut sender = sender_that_saw(100);
     for _ in 0..2 {
         sender.on_loss(&loss(200, false));
     }
     assert_eq!(sender.window_bytes(), 1024 * KIB);
-    // A path that is gone.
+    // A path has failed.
     for _ in 0..2 {
         sender.on_loss(&loss(900, true));
     }
     assert_eq!(sender.window_bytes(), 1024 * KIB);
-    // A mark of a switch on one of the paths, and a host that asks for less.
+    // A switch on one of the paths marks a packet, and a host signals back-pressure.
     sender.on_ack(&AckSample { marked_packets: 1, pressure: true, ..round_trip(1000, 100) });
     assert_eq!(sender.window_bytes(), 1024 * KIB);
 }

@@ -1,14 +1,14 @@
 use super::*;
 use alloc::vec::Vec;
 
-/// Without a queue, in milliseconds: a queue of a quarter of what the path holds makes it 125.
+/// Base round trip in milliseconds: a queue of a quarter of what the path holds makes it 125.
 const EMPTY_MS: u64 = 100;
 
 fn at_ms(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_ms(ms)
 }
 
-/// Measures so many round trips of this length, from this time on.
+/// Measures `times` round trips of `round_trip_ms` from `from_ms` on.
 fn measure(rivals: &mut Rivals, from_ms: u64, round_trip_ms: u64, times: u64) {
     let round_trip = Duration::from_ms(round_trip_ms);
     for number in 0..times {
@@ -16,8 +16,9 @@ fn measure(rivals: &mut Rivals, from_ms: u64, round_trip_ms: u64, times: u64) {
     }
 }
 
-/// Flows that the sender counts as after each of so many falls at these round trips in turn. Each
-/// leaves so long a round trip for half of the time until the next one.
+/// Returns the number of flows that the sender counts as after each of `falls` decreases at the
+/// round trips `at` in turn. After each, the round trip is `left_ms` for half of the time until the
+/// next one.
 fn flows_after(rivals: &mut Rivals, falls: u64, at: &[u64], left_ms: u64) -> Vec<u64> {
     let mut flows = Vec::new();
     for (number, at) in (0..falls).zip(at.iter().cycle()) {
@@ -25,7 +26,7 @@ fn flows_after(rivals: &mut Rivals, falls: u64, at: &[u64], left_ms: u64) -> Vec
         rivals.ended(90_000, 10_000);
         rivals.falls(at_ms(now_ms), Duration::from_ms(*at), Duration::from_ms(EMPTY_MS));
         flows.push(rivals.flows());
-        // Of packets that were sent before the fall.
+        // These round trips are of packets that were sent before the decrease.
         measure(rivals, now_ms + 60, EMPTY_MS, 20);
         measure(rivals, now_ms + 600, left_ms, 10);
         // The queue has filled again.
@@ -34,7 +35,7 @@ fn flows_after(rivals: &mut Rivals, falls: u64, at: &[u64], left_ms: u64) -> Vec
     flows
 }
 
-/// One that has lost a tenth of what it sent.
+/// A sender that has lost a tenth of the bytes it sent.
 fn lossy() -> Rivals {
     let mut rivals = Rivals::default();
     for _ in 0..20 {
@@ -58,7 +59,7 @@ fn falls_that_shorten_no_round_trip_make_three_flows_and_later_one_again() {
     assert_eq!(flows[17..], [1, 2, 3]);
 }
 
-/// As long as BBR drains the queue after it has probed for more.
+/// The moment is as long as the time for which BBR drains the queue after it has probed for more.
 #[test]
 fn round_trips_that_are_shorter_for_a_moment_only_are_not_felt() {
     for (moment, flows) in [(10, 2), (11, 1)] {
@@ -78,13 +79,13 @@ fn falls_in_a_long_queue_leave_one_flow() {
     assert_eq!(flows_after(&mut lossy(), 5, &[410], 400), [1; 5]);
 }
 
-/// The queue is long although some losses do not find it so.
+/// The queue is long, although it is short at some of the losses.
 #[test]
 fn falls_in_the_middle_of_a_long_queue_leave_one_flow() {
     assert_eq!(flows_after(&mut lossy(), 20, &[270, 220, 220], 215), [1; 20]);
 }
 
-/// A bad link loses packets whatever the queue.
+/// A bad link loses packets at any length of the queue.
 #[test]
 fn falls_before_the_end_of_the_queue_leave_one_flow() {
     let flows = flows_after(&mut lossy(), 20, &[200, 125, 150, 130], 120);

@@ -4,7 +4,7 @@ use crate::PolicySpec;
 use alloc::vec::Vec;
 
 const FLOWS: u32 = 8;
-/// 100 Gb/s, in bytes per second.
+/// The line rate: 100 Gb/s, in bytes per second.
 const LINE: u64 = 12_500_000_000;
 
 fn scheduler(name: &str) -> Box<dyn Scheduler> {
@@ -58,7 +58,7 @@ fn a_flow_that_has_the_number_of_another_begins_without_its_hint() {
     drr.flow_ended(Instant::ZERO, FlowId(0), &rates);
     drr.flow_started(Instant::ZERO, FlowId(0), Share::default(), &rates);
     assert_eq!(quanta(&*drr, 2), [1024, 1024]);
-    // Nor does a change of the share bring it back.
+    // A change of the share does not bring the hint back either.
     let share = Share { weight: 2, ..Share::default() };
     drr.share_changed(Instant::ZERO, FlowId(0), share, &rates);
     assert_eq!(quanta(&*drr, 2), [2048, 1024]);
@@ -79,7 +79,7 @@ fn hints_are_ignored_unless_asked_for() {
 
 #[test]
 fn hostile_hints_leave_everyone_something() {
-    // With the largest turn there is, the flow that is due least has the usual one.
+    // Even with the largest quantum, the flow with the smallest fair share has the default one.
     let (mut drr, rates) = started("sched=drr:hints=weight", &[1, 1, 1]);
     for hint in [u64::MAX, 1 << 16, 1 << 63, 65_535] {
         drr.on_hint(Instant::ZERO, FlowId(0), hint, &rates);
@@ -87,7 +87,7 @@ fn hostile_hints_leave_everyone_something() {
     }
     drr.on_hint(Instant::ZERO, FlowId(FLOWS), u64::MAX, &rates);
     drr.on_hint(Instant::ZERO, FlowId(u32::MAX), 7, &rates);
-    // All that can be asked for, by all, at any rate of change.
+    // Every hint is possible, for every flow, at any rate of change.
     for name in ["drr", "water-filling:line=100Gbps", "static:line=100Gbps"] {
         let name = alloc::format!("sched={name}:hints=weight");
         let (mut scheduler, rates) = started(&name, &[1; FLOWS as usize]);

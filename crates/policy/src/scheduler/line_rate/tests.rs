@@ -9,7 +9,7 @@ fn event(us: u64, kib: u64, backlogged: bool) -> TransmitSample {
     TransmitSample { now, bytes: kib * KIB, events: 1, backlogged }
 }
 
-/// Events of flow 0 every 100 us from `from` until `to`, `kib` each: what each of them was.
+/// Sends events of flow 0 every 100 us from `from` until `to`, `kib` each; returns the reactions.
 fn steady(line: &mut LineRate, from: u64, to: u64, kib: u64) -> Vec<(u64, News)> {
     let times = (from..to).step_by(100);
     let news = times.map(|us| (us, line.observe(FlowId(0), &event(us, kib, true))));
@@ -28,7 +28,7 @@ fn a_rate_that_is_given_is_not_looked_for() {
 fn the_first_measurement_starts_with_the_first_backlog_and_lasts_a_millisecond() {
     let mut line = LineRate::new(0, 1);
     assert!(line.is_lifted());
-    // 100 KiB every 100 us; the first event's bytes were sent before.
+    // The rate is 100 KiB every 100 us; the bytes of the first event were sent before.
     let news = steady(&mut line, 0, 5_000, 100);
     assert_eq!(news, [(1000, News::Set)]);
     assert_eq!(line.bytes_per_second(), 10 * 100 * KIB * 1000);
@@ -38,7 +38,7 @@ fn the_first_measurement_starts_with_the_first_backlog_and_lasts_a_millisecond()
 #[test]
 fn it_also_lasts_until_enough_was_sent() {
     let mut line = LineRate::new(0, 1);
-    // 4 KiB every 100 us: 256 KiB after 6.4 ms.
+    // With 4 KiB every 100 us, 256 KiB take 6.4 ms.
     assert_eq!(steady(&mut line, 0, 10_000, 4), [(6400, News::Set)]);
     assert_eq!(line.bytes_per_second(), 40 * KIB * 1000);
 }
@@ -48,12 +48,12 @@ fn idle_time_does_not_count() {
     let mut line = LineRate::new(0, 2);
     line.observe(FlowId(0), &event(0, 300, true));
     line.observe(FlowId(0), &event(500, 300, false));
-    // Nothing waits until 9 ms: the measurement starts over.
+    // No flow has more to send until 9 ms, so the measurement starts over.
     assert_eq!(line.observe(FlowId(0), &event(9_000, 300, true)), News::None);
     assert_eq!(line.observe(FlowId(1), &event(9_500, 300, false)), News::None);
     assert_eq!(line.observe(FlowId(0), &event(10_000, 300, true)), News::Set);
     assert_eq!(line.bytes_per_second(), 600 * KIB * 1000);
-    // A flow that ended waits no more.
+    // A flow that has ended has nothing more to send.
     line.ended(FlowId(0));
     assert_eq!(line.backlogs, 0);
 }
@@ -64,11 +64,12 @@ fn it_measures_again_after_a_pause_and_falls_slowly_and_rises_at_once() {
     steady(&mut line, 0, 1_100, 160);
     let first = line.bytes_per_second();
     assert_eq!(first, 1600 * KIB * 1000);
-    // Half as fast from now on: 64 ms after 1 ms the rates are lifted, for a millisecond.
+    // The line is half as fast from now on: 64 ms after 1 ms the rates are lifted, for a
+    // millisecond.
     let news = steady(&mut line, 1_100, 66_100, 80);
     assert_eq!(news, [(65_000, News::Lift), (66_000, News::Set)]);
     assert_eq!(line.bytes_per_second(), first - first / 16);
-    // Faster while rates hold: they are wrong, and it counts at once.
+    // The line is faster than the rates that hold: the measured rate applies at once.
     assert_eq!(steady(&mut line, 66_100, 67_100, 200), [(67_000, News::Set)]);
     assert_eq!(line.bytes_per_second(), 2000 * KIB * 1000);
 }

@@ -34,7 +34,7 @@ fn tenants_have_turns_by_their_weight_however_many_flows_they_have() {
     }
     let share = Share { tenant: 2, weight: 1, tenant_weight: 2 };
     scheduler.flow_started(Instant::ZERO, FlowId(4), share, &rates);
-    // 1/4 for each of four against 2: one to eight.
+    // A weight of 1/4 for each of four flows against 2 is one to eight.
     assert_eq!(quanta(&scheduler, [0, 3, 4]), [1000, 1000, 8000]);
 }
 

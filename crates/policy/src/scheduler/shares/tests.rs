@@ -28,13 +28,14 @@ fn tenants_share_first_and_their_flows_what_they_get() {
         shares.start(FlowId(flow), share(1, 1, 1));
     }
     shares.start(FlowId(4), share(2, 1, 3));
-    // A quarter over four flows, three quarters for one.
+    // A quarter for four flows, and three quarters for one.
     assert_eq!(dues(&shares, &[0, 1, 2, 3, 4]), [62, 62, 62, 62, 750]);
-    // Two flows that count alone stand beside the tenants with 2 and 4: of 10, 1, 3, 2 and 4.
+    // Two flows without a tenant's weight compete with tenants of weights 2 and 4: 1, 3, 2 and 4 of
+    // 10.
     shares.start(FlowId(5), share(3, 2, 0));
     shares.start(FlowId(6), share(1, 4, 0));
     assert_eq!(dues(&shares, &[0, 4, 5, 6]), [25, 300, 200, 400]);
-    // The last flow of a tenant takes its part along.
+    // The last flow of a tenant takes the tenant's part with it.
     shares.end(FlowId(4));
     assert_eq!(dues(&shares, &[0, 5, 6]), [35, 285, 571]);
     for flow in [0, 1, 2, 3, 5, 6] {

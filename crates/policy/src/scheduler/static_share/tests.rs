@@ -22,7 +22,7 @@ fn the_line_is_divided_by_weight_and_anew_when_flows_come_and_go() {
     assert_eq!((rate(0), rate(2)), (500_000_000, 500_000_000));
     scheduler.flow_ended(Instant::ZERO, FlowId(0), &rates);
     assert_eq!((rate(0), rate(2)), (RateRegisters::UNLIMITED, 1_000_000_000));
-    // Never started, and not among the flows at all.
+    // Flow 1 never started, and flow 9 does not exist.
     assert_eq!((rate(1), rate(9)), (RateRegisters::UNLIMITED, RateRegisters::UNLIMITED));
     assert_eq!(scheduler.event_bytes(), u32::MAX, "events would change nothing");
 }
@@ -38,7 +38,7 @@ fn every_flow_gets_the_least_rate_at_least() {
             &rates,
         );
     }
-    // 8 Mb/s in parts of 1, 97, 1 and 97 of 196; a megabit at least.
+    // 8 Mb/s are divided in parts of 1, 97, 1 and 97 of 196, with a minimum of 1 Mb/s.
     assert_eq!([0, 1].map(|flow| rates.get(FlowId(flow))), [125_000, 494_897]);
 }
 

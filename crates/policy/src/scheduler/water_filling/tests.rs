@@ -15,7 +15,7 @@ fn model(parameters: WaterFillingParameters, line: u64, flows: u32) -> Model {
     Model::new(Box::new(WaterFilling::new(parameters, flows)), line, flows)
 }
 
-/// Each within `permille` of what it should be.
+/// Asserts that each value is within `permille` of its target.
 fn assert_near(found: &[u64], wanted: &[u64], permille: u64) {
     assert_eq!(found.len(), wanted.len());
     let near = |(found, wanted): (&u64, &u64)| found.abs_diff(*wanted) * 1000 <= wanted * permille;
@@ -34,7 +34,7 @@ fn ended(model: &mut Model, flow: u32) {
 
 #[test]
 fn one_step_after_another_by_hand() {
-    // 8 Gb/s, a flow that starts with 80 Mb/s and grows by 80 Mb/s: 10 MB/s each.
+    // The line has 8 Gb/s; a flow starts with 80 Mb/s, 10 MB/s, and grows by as much per step.
     let parameters = WaterFillingParameters {
         step_bits: 80_000_000,
         start: Start::Rate(80_000_000),
@@ -46,19 +46,19 @@ fn one_step_after_another_by_hand() {
     let flow = FlowId(1);
     filling.flow_started(Instant::ZERO, flow, Share::default(), &rates);
     assert_eq!(rates.get(flow), 10_000_000);
-    // The first event is taken for use of the whole level, since more waits.
+    // The first event counts as full use of the level, since the flow has more to send.
     filling.on_transmit(flow, &sample(10, 4000, true), &rates);
     assert_eq!(rates.get(flow), 20_000_000);
-    // Less than an interval later: nothing is decided.
+    // Less than an interval later, nothing is decided.
     filling.on_transmit(flow, &sample(12, 40, true), &rates);
     assert_eq!(rates.get(flow), 20_000_000);
     // 240 bytes in 8 us are 30 MB/s: bw = 10 + (30 − 10) / 4 = 15 ≥ 3/4 of 20, so it grows.
     filling.on_transmit(flow, &sample(18, 200, true), &rates);
     assert_eq!((filling.bandwidth(flow), rates.get(flow)), (15_000_000, 30_000_000));
-    // 120 bytes in 8 us, 15 MB/s: half of the level, which is neither much nor little.
+    // 120 bytes in 8 us are 15 MB/s, half of the level: the level stays.
     filling.on_transmit(flow, &sample(26, 120, true), &rates);
     assert_eq!(rates.get(flow), 30_000_000);
-    // Nothing waits any more: it returns half of what it does not use.
+    // The flow has nothing more to send: it returns half of the rate that it does not use.
     filling.on_transmit(flow, &sample(34, 120, false), &rates);
     assert_eq!(rates.get(flow), 22_500_000);
     // 3 MB/s: bw = 15 − 12 / 4 = 12, and 12 + 10.5 / 2 remain.
@@ -94,7 +94,7 @@ fn the_fullest_gives_when_nothing_is_free() {
     for step in 400..440 {
         grow(&mut filling, new, 8 * step);
     }
-    // Half of the line was free: 40 steps less those in which the bandwidth caught up.
+    // Half of the line was free: 40 steps, except those in which the bandwidth caught up.
     let between = rates.get(new);
     assert!((100_000_000..400_000_000).contains(&between), "{between}");
     for step in 440..2000 {
@@ -157,15 +157,16 @@ fn weights_of_flows_and_tenants_count() {
     model.start(4, HUNGRY, share(2, 1, 2));
     model.start(5, HUNGRY, share(2, 3, 2));
     model.run(50_000);
-    // A third over four, two thirds in parts of 1 and 3.
+    // A third for four flows, and two thirds in parts of 1 and 3.
     let wanted = [GBPS, GBPS, GBPS, GBPS, 2 * GBPS, 6 * GBPS, 0, 0];
     assert_near(&model.measure(25_000), &wanted, 20);
-    // A flow of the second tenant stops: what it leaves is its sister's before it is the others'.
+    // A flow of the second tenant stops: the other flow of the tenant gets its part before other
+    // tenants do.
     model.demand(5, GBPS);
     model.run(50_000);
     let wanted = [GBPS, GBPS, GBPS, GBPS, 7 * GBPS, GBPS, 0, 0];
     assert_near(&model.measure(25_000), &wanted, 40);
-    // The tenants' weights change while they run.
+    // The tenants' weights change while the flows run.
     for flow in 0..4 {
         let change = share(1, 1, 2);
         model.scheduler.share_changed(model.now, FlowId(flow), change, &model.rates);
@@ -201,7 +202,7 @@ fn every_flow_gets_its_max_min_share_for_any_demands_and_weights() {
         let found = model.measure(25_000);
         let wanted = max_min(&wants[0], &wants[1], line);
         for (found, wanted) in found.iter().zip(&wanted) {
-            // What is not used is returned in part only, so some of the line may stay free.
+            // An unused rate is returned in part only, so some of the line may stay free.
             let least = wanted - wanted / 100 * 12;
             assert!(*found >= least, "case {case}: {found} of {wanted}: {wants:?}");
         }
@@ -275,7 +276,7 @@ fn a_flow_that_falls_silent_gives_back_what_it_has() {
     model.start(0, HUNGRY, Share::default());
     model.start(1, HUNGRY, Share::default());
     model.run(5_000);
-    // Not ended: it just has nothing to send any more, so it has no events either.
+    // The flow has not ended; it just has nothing to send any more, and therefore no events.
     model.demand(1, 0);
     model.run(50_000);
     assert_near(&model.measure(5_000), &[line, 0], 30);
@@ -309,8 +310,8 @@ fn ticks_to_converge(step_bits: u64) -> u64 {
 
 #[test]
 fn larger_steps_converge_sooner() {
-    // The steps of Table 5 as bits: 12.5 GB/s / 8 flows / step are 78, 31 and 16 steps. With large
-    // steps the smoothed bandwidth is what takes time to follow. docs/policies.md quotes this.
+    // The steps of Table 5 in bits: 12.5 GB/s / 8 flows / step are 78, 31 and 16 steps. With large
+    // steps the smoothed bandwidth takes most of the time. docs/policies.md quotes this.
     let ticks = [160_000_000, 400_000_000, 800_000_000].map(ticks_to_converge);
     assert_eq!(ticks, [74, 35, 24]);
 }
@@ -339,7 +340,7 @@ fn no_more_is_given_out_than_the_line_carries() {
         let levels: u64 = (0..32).map(|flow| filling.level(FlowId(flow))).sum();
         let pools: u64 = filling.pools.iter().map(|pool| pool.level).sum();
         assert_eq!([levels, pools], [filling.given; 2]);
-        // Rounding and least rates, of which each flow has one.
+        // The excess comes from rounding and from the minimum rate of each flow.
         assert!(filling.given <= line + 32 * 125_000, "{}", filling.given);
     }
 }
@@ -352,16 +353,16 @@ fn an_unknown_line_is_found_and_shared() {
         model.start(flow, HUNGRY, Share::default());
     }
     model.run(50_000);
-    // Two measurements' worth; 1 of 65 ms has no limits, and there the greedy get more.
+    // Two measurements: 1 of 65 ms has no limits, and in it greedy flows get more.
     let rates = model.measure(32_500);
     assert!(jain(&rates) >= 990, "{rates:?}");
     assert!(rates.iter().sum::<u64>() >= 97 * GBPS / 10, "{rates:?}");
-    // The line becomes slower, and fairness must come back.
+    // The line becomes slower, and the flows must become fair again.
     model.line = 4 * GBPS;
     model.run(500_000);
     let rates = model.measure(32_500);
     assert!(jain(&rates) >= 985, "{rates:?}");
-    // A tenfold line is known after the next measurement.
+    // A line ten times as fast is detected by the next measurement.
     model.line = 40 * GBPS;
     model.run(20_000);
     let rates = model.measure(32_500);

@@ -1,4 +1,4 @@
-//! Refusals, withdrawals, peers that are gone.
+//! Tests of refusals, withdrawals, and peers that are gone.
 
 use super::*;
 
@@ -109,7 +109,7 @@ fn a_peer_that_accepts_in_vain_gives_up() {
     let active = pair.connect(5);
     pair.pass(Duration::from_ms(300));
     let passive = pair.requested();
-    // The other end received an MRA, and repeats its request no more.
+    // The other end received an MRA, and does not repeat its request.
     pair.lose.push(("REP", 100));
     pair.accept(passive, 6);
     pair.pass(Duration::from_secs(80));
@@ -208,7 +208,8 @@ fn a_full_backlog_makes_wait_and_a_full_table_refuses() {
     assert_ne!(ids[0], ids[1]);
 }
 
-/// A request was refused for want of room, and its copy was taken when there was some again.
+/// A request was refused because the table was full, and its copy was accepted when there was room
+/// again.
 #[test]
 fn late_refusal_of_a_request_ends_no_connection_that_its_copy_has_made() {
     let mut pair = Pair::new();

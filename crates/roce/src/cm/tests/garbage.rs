@@ -1,9 +1,9 @@
-//! Whatever datagrams say, nothing panics, leaks, or ends what others have.
+//! Random datagrams never cause a panic or a leak, and never end the connections of others.
 
 use super::*;
 use fairway_device::random::Random;
 
-/// A message of any kind whose names and numbers are drawn from those in use, mostly.
+/// A message of any kind whose ids and numbers are mostly drawn from those in use.
 fn message(random: &mut Random, ids: &[u32]) -> [u8; cm::MAD_LEN] {
     let mut bytes = [0; cm::MAD_LEN];
     for chunk in bytes.chunks_mut(8) {

@@ -1,4 +1,4 @@
-//! A peer that has not shown that it receives at its address is sent no more than came from it.
+//! A peer that has not proven that it receives at its address is sent no more than came from it.
 
 use super::*;
 use fairway_wire::roce::cm::Reject;
@@ -9,7 +9,7 @@ fn asked(number: u32) -> [u8; cm::MAD_LEN] {
     cm::emit(&Datagram { transaction: 1, message })
 }
 
-/// A manager that listens, and its only request so far.
+/// A manager with a listener, and the connection of its only request.
 fn requested() -> (Manager, Instant, ConnectionId) {
     let mut manager = Manager::new(&Limits::default(), &Profile::default(), 0, 1);
     let now = Instant::from_ps(1_000_000);
@@ -19,7 +19,7 @@ fn requested() -> (Manager, Instant, ConnectionId) {
     (manager, now, connection)
 }
 
-/// Lets everything time out; the datagrams that are sent meanwhile.
+/// Lets everything time out; returns the names of the datagrams sent meanwhile.
 fn sent(manager: &mut Manager, mut now: Instant) -> Vec<&'static str> {
     let mut sent = Vec::new();
     loop {
@@ -88,7 +88,7 @@ fn peer_that_confirms_is_notified_of_the_end() {
     pair.managers[1].disconnect(pair.now, passive).unwrap();
     pair.run_until_idle();
     assert_eq!(pair.states([active, passive])[0], Some(State::Established), "DREQ was withheld");
-    // Its RTU comes again.
+    // The RTU is repeated.
     pair.pass(Duration::from_ms(300));
     assert_eq!(pair.states([active, passive]), [Some(State::Waiting); 2]);
     pair.finish([active, passive]);
@@ -102,8 +102,8 @@ struct Lossy {
 }
 
 impl Lossy {
-    /// Carries one datagram of a side, or has its program hear one event. False if there is
-    /// neither.
+    /// Delivers one datagram of a side, or passes one event to its program. Returns false if there
+    /// is neither.
     fn step(&mut self, side: usize) -> bool {
         let pair = &mut self.pair;
         let now = pair.now;
@@ -134,7 +134,7 @@ impl Lossy {
     }
 }
 
-/// How long a connection takes at both ends, in milliseconds.
+/// Time until a connection is established at both ends, in milliseconds.
 fn time_to_connect(seed: u64) -> u64 {
     let mut pair = Pair::new();
     pair.listen();

@@ -1,4 +1,4 @@
-//! Which queue pair takes datagrams (SIDR).
+//! Tests of queries for the queue pair of a datagram service (SIDR).
 
 use super::*;
 use crate::cm::manager::no_service;

@@ -1,5 +1,5 @@
-//! What one address, and one network, may take of a listener and of a manager; and requests that
-//! name another address than they come from.
+//! Tests of the limits for one address and one network at a listener and at a manager, and of
+//! requests that give another address than they come from.
 
 use core::net::IpAddr;
 
@@ -12,7 +12,7 @@ fn sender(number: u64, ip: &str) -> Sender {
     Sender { number, ip: ip.parse().unwrap(), is_local: false }
 }
 
-/// A manager that listens, and how many have asked it.
+/// A manager with a listener, and the number of requests that it was sent.
 struct Server {
     manager: Manager,
     now: Instant,
@@ -27,7 +27,7 @@ impl Server {
         Server { manager, now, asked: 0 }
     }
 
-    /// A new request from there: why it was dropped.
+    /// Sends a new request from this sender; returns why it was dropped, if it was.
     fn ask(&mut self, from: &Sender) -> Option<DropReason> {
         self.asked += 1;
         self.ask_with(from, request(self.asked))
@@ -39,7 +39,8 @@ impl Server {
         self.manager.handle_datagram(self.now, from, &bytes)
     }
 
-    /// How many new requests from there are taken until one is not, and why that is not.
+    /// Sends new requests from this sender until one is dropped; returns how many were accepted,
+    /// and why the last was dropped.
     fn fill(&mut self, from: &Sender) -> (u32, DropReason) {
         for taken in 0.. {
             if let Some(reason) = self.ask(from) {
@@ -49,7 +50,7 @@ impl Server {
         unreachable!()
     }
 
-    /// The connections that wait for an answer.
+    /// The connections that wait for an answer of the program.
     fn waiting(&mut self) -> Vec<ConnectionId> {
         core::iter::from_fn(|| self.manager.poll_event())
             .filter_map(|event| match event {
@@ -82,7 +83,7 @@ fn one_address_leaves_places_of_a_listener_to_others() {
         assert_eq!(server.sent(), [], "it asks again");
         assert_eq!(server.ask(&sender(2, "192.0.2.2")), None, "a neighbour, backlog {backlog}");
         assert_eq!(server.ask(&sender(3, "198.51.100.1")), None, "another, backlog {backlog}");
-        // What was asked already is answered as ever.
+        // A repetition of a waiting request is answered as usual.
         let again = Request { local: CommunicationId(1), ..request(1) };
         server.asked = 1;
         assert_eq!(server.ask_with(&greedy, again), None);
@@ -102,7 +103,7 @@ fn whole_network_leaves_a_place_of_a_listener_to_others() {
         server.fill(&sender(host, &format!("192.0.2.{host}")));
     }
     assert_eq!(server.ask(&sender(300, "198.51.100.1")), None);
-    // Networks without end take all there is.
+    // Requests of more and more networks take all places.
     let reasons: Vec<_> =
         (0..250).map(|net| server.ask(&sender(400 + net, &format!("10.0.{net}.1")))).collect();
     assert_eq!(reasons.last(), Some(&Some(DropReason::Backlog)));
@@ -140,8 +141,8 @@ fn queries_wait_in_the_same_places_as_requests() {
     assert_eq!(ask(&mut server, 1, &sender(2, "192.0.2.2")), None);
 }
 
-/// A program that accepts everything at once empties its backlog, and the attacker confirms
-/// nothing.
+/// A program that accepts every request at once empties its backlog, and the attacker does not
+/// confirm any.
 #[test]
 fn half_open_connections_of_one_address_leave_room_to_others() {
     let limits = Limits { connections: 256, half_open: 64, ..Limits::default() };
@@ -160,8 +161,8 @@ fn half_open_connections_of_one_address_leave_room_to_others() {
     for net in 0..200 {
         flood(&sender(1000 + net, &format!("10.0.{net}.1")));
     }
-    // All half-open places are taken, and the rest of the table is free: for what this end asks,
-    // and for peers that have shown that they receive.
+    // All half-open places are taken. The rest of the table is free for requests of this end, and
+    // for peers that have proven that they receive.
     assert_eq!(server.manager.in_use(), 64);
     assert_eq!(server.ask(&sender(2000, "198.51.100.1")), Some(DropReason::Quota));
     assert_eq!(server.ask(&Sender { is_local: true, ..sender(2001, "127.0.0.1") }), None);
@@ -215,9 +216,9 @@ fn programs_of_this_host_may_have_all() {
     assert_eq!(server.fill(&local), (16, DropReason::Quota), "no more than there are");
 }
 
-// ---- requests that name another address ----
+// ---- requests that give another address ----
 
-/// A request of a host that claims to have this address.
+/// A request of a host that claims to have the address `source`.
 fn claiming(source: &str, destination: &str) -> Request {
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
     let header = IpHeader { source_port: 9, source: ip(source), destination: ip(destination) };
@@ -264,14 +265,14 @@ fn request_that_names_its_own_address_is_taken() {
         assert_eq!(server.ask_with(&sender(1, from), claiming(claim, to)), None, "{claim}");
         assert_eq!(server.waiting().len(), 1);
     }
-    // A service of InfiniBand's own, whose private data is the program's.
+    // A service of InfiniBand's own, whose private data belongs to the program.
     let mut server = Server::new(&Limits::default(), BACKLOG);
     server.manager.listen(server.now, 77, BACKLOG).unwrap();
     let request = Request { service: 77, ..claiming("198.51.100.7", "192.0.2.9") };
     assert_eq!(server.ask_with(&sender(1, "192.0.2.1"), request), None);
 }
 
-/// A request of a queue pair that is connected ends that connection, so it has to be its peer's.
+/// A request of a connected queue pair ends its connection, so it must come from the peer.
 #[test]
 fn request_that_names_another_address_ends_no_connection() {
     let mut pair = Pair::new();

@@ -1,10 +1,10 @@
-//! Two managers over a network that loses, repeats, reorders and delays; then it is healed, and
-//! everything has to come to its end.
+//! Random test of two managers over a network that loses, repeats, reorders and delays datagrams.
+//! Then the network is healed, and everything has to end.
 
 use super::*;
 use fairway_device::random::Random;
 
-/// What one side believes of one connection.
+/// The state of one connection as one side has seen it.
 #[derive(Default)]
 struct Belief {
     id: ConnectionId,
@@ -13,7 +13,7 @@ struct Belief {
     failed: u32,
     released: u32,
     closed: bool,
-    /// The peer's name, once it is known.
+    /// The id at the peer, once it is known.
     peer: ConnectionId,
 }
 
@@ -25,7 +25,7 @@ struct Storm {
     beliefs: [Vec<Belief>; 2],
     /// Datagrams under way: time of arrival, receiver, sender.
     wire: VecDeque<(Instant, usize, u64, [u8; cm::MAD_LEN])>,
-    /// Out of a hundred.
+    /// Percentage of datagrams that are lost.
     loss: u64,
     healed: bool,
     queue_pair: u32,
@@ -137,7 +137,7 @@ impl Storm {
         assert!(belief.disconnected == 0 || belief.failed == 0, "{event:?}");
     }
 
-    /// A program does something with one of its connections.
+    /// Lets a program act on one of its connections.
     fn act(&mut self, side: usize) {
         if self.beliefs[side].is_empty() {
             return;
@@ -171,7 +171,7 @@ impl Storm {
         self.drain(side);
     }
 
-    /// Demands that each connected end has a peer that is connected to it.
+    /// Asserts that each connected end has a peer that is connected to it.
     fn demand_agreement(&self) {
         for side in 0..2 {
             for belief in self.beliefs[side].iter().filter(|belief| !belief.closed) {
@@ -199,7 +199,7 @@ fn run(seed: u64) -> (u32, u32) {
         storm.step();
     }
     storm.healed = true;
-    // Healed: programs answer what was asked, and everything comes to rest.
+    // After healing, programs answer all requests, and everything comes to rest.
     let mut rest = 0;
     while rest < 20_000 {
         for side in 0..2 {

@@ -11,10 +11,10 @@ use crate::{
     ServiceMode, Tag, Target, TokenId,
 };
 
-/// The headers that every data packet and datagram has.
+/// The fixed headers, which every data packet and datagram has.
 type Fixed = [u8; TRANSACTION_LEN];
 
-/// Length of the headers of a data packet: TAOpcode, L and X tell it.
+/// Length of the headers of a data packet, from TAOpcode, L and X.
 pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
     let fixed: &Fixed = header.first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
     let operation = match u32::from(fixed[32]) {
@@ -34,7 +34,7 @@ pub(super) fn data_len(header: &[u8]) -> Result<usize, DecodeError> {
     Ok(TRANSACTION_LEN + order + operation)
 }
 
-/// Length of the headers of a datagram: TAOpcode tells it.
+/// Length of the headers of a datagram, from TAOpcode.
 pub(in crate::codec) fn datagram_len(header: &[u8]) -> Result<usize, DecodeError> {
     let fixed: &Fixed = header.first_chunk().ok_or(too_short(header, TRANSACTION_LEN))?;
     let operation = match u32::from(fixed[32]) {
@@ -46,7 +46,7 @@ pub(in crate::codec) fn datagram_len(header: &[u8]) -> Result<usize, DecodeError
     Ok(TRANSACTION_LEN + operation)
 }
 
-/// Why a packet whose kind does not have `opcode` is refused.
+/// The error for a packet whose kind does not have `opcode`.
 pub(in crate::codec) fn other_opcode(opcode: u8) -> DecodeError {
     match u32::from(opcode) {
         0x05 | 0x10 | 0x14 | 0x15 | 0x17 | 0x18 => {
@@ -66,11 +66,12 @@ pub(in crate::codec) fn other_opcode(opcode: u8) -> DecodeError {
     }
 }
 
-/// The data packet in `header`, whose length and check are right.
+/// The data packet in `header`, whose length and check have been verified.
 #[inline(always)]
 pub(super) fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, DecodeError> {
     let (fixed, extension) = split(header)?;
-    // What is BTAH's ordering byte is ATAH's status byte: each is read as what it is.
+    // BTAH's ordering byte and ATAH's status byte are at the same place, so each kind reads its
+    // own.
     let (operation, order, retry) = if is_response(fixed) {
         (response_operation(fixed, extension)?, Order::NONE, fixed[37] & 0x08 != 0)
     } else {
@@ -80,7 +81,7 @@ pub(super) fn data(first: &[u8; TRANSPORT_LEN], header: &[u8]) -> Result<Data, D
     Ok(fields(first, fixed, operation, order, retry))
 }
 
-/// A data packet with what its fixed headers say.
+/// The data packet with the fields of its fixed headers.
 #[inline(always)]
 fn fields(
     first: &[u8; TRANSPORT_LEN],
@@ -104,8 +105,8 @@ fn fields(
     }
 }
 
-/// The packet that begins with `header`, if it is a WRITE that brings its access along and asks for
-/// no order: the answer that the general way gives, sooner. `None`: it is something else.
+/// Fast path for the most frequent packet: decodes a WRITE that carries its access and asks for no
+/// order, with the same result as the general path. Returns `None` for any other packet.
 pub(in crate::codec) fn plain_write(
     key: &CheckKey,
     first: &[u8; TRANSPORT_LEN],
@@ -129,22 +130,22 @@ pub(in crate::codec) fn plain_write(
     Some(Ok(Decoded::Packet { route: route(first), packet, header_len: PLAIN_WRITE_LEN }))
 }
 
-/// Headers of a WRITE that brings its access along and asks for no order.
+/// Length in bytes of the headers of a WRITE that carries its access and asks for no order.
 const PLAIN_WRITE_LEN: usize = TRANSACTION_LEN + 20;
 
-/// What the bytes of RTPH from TPOpcode on say of every such WRITE: DATA, TPVer 0, no padding, and
-/// BTAH next. The bit that is left out is that of a message's last packet.
+/// Bits of RTPH from TPOpcode on that are the same in every such WRITE: DATA, TPVer 0, no padding,
+/// and BTAH next. The excluded bit marks the last packet of a message.
 const TRANSPORT_BITS: u16 = 0x7fff;
 const PLAIN_TRANSPORT: u16 = (tp_opcode::DATA as u16) << 8 | next_header::TRANSACTION as u16;
 
-/// What the first 8 bytes of its BTAH say: TAOpcode WRITE, TAver 0, not poisoned, TV_EN and neither
-/// MT_EN nor L, no order, no X.
+/// Bits of the first 8 bytes of BTAH that are the same in every such WRITE: TAOpcode WRITE, TAver
+/// 0, not poisoned, TV_EN and neither MT_EN nor L, no order, no X.
 const TRANSACTION_BITS: u64 = 0xffcc_0000_780f_0000;
 const PLAIN_TRANSACTION: u64 = (ta_opcode::WRITE as u64) << 56
     | (Announced::TOKEN.0 as u64) << 32
     | (ServiceMode::Rol as u64) << 16;
 
-/// The datagram in `header`, whose length and check are right.
+/// The datagram in `header`, whose length and check have been verified.
 pub(in crate::codec) fn datagram(header: &[u8]) -> Result<Datagram, DecodeError> {
     let (fixed, extension) = split(header)?;
     require_unordered(fixed, ServiceMode::Uno)?;
@@ -159,7 +160,7 @@ pub(in crate::codec) fn datagram(header: &[u8]) -> Result<Datagram, DecodeError>
     })
 }
 
-/// The fixed headers, of which TAver and Poison are as they must be, and what follows them.
+/// Splits off the fixed headers, after checking TAver and Poison.
 #[inline(always)]
 fn split(header: &[u8]) -> Result<(&Fixed, &[u8]), DecodeError> {
     let (fixed, extension) =
@@ -174,7 +175,7 @@ fn split(header: &[u8]) -> Result<(&Fixed, &[u8]), DecodeError> {
     Ok((fixed, extension))
 }
 
-/// The ordering fields, and what follows the order extension.
+/// Returns the ordering fields and the bytes behind the order extension.
 #[inline(always)]
 fn order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), DecodeError> {
     if fixed[36] & 0x70 == 0 && fixed[37] & 0x0b == ServiceMode::Rol as u8 {
@@ -183,7 +184,7 @@ fn order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), De
     asked_order(fixed, extension)
 }
 
-/// As [`order`], of a packet that asks for some.
+/// The general case of [`order`], for a packet that asks for an order.
 fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8]), DecodeError> {
     if is_continuation(fixed) {
         require_unordered(fixed, ServiceMode::Rol)?;
@@ -220,7 +221,8 @@ fn asked_order<'a>(fixed: &Fixed, extension: &'a [u8]) -> Result<(Order, &'a [u8
     Ok((order, extension))
 }
 
-/// A packet that carries no order must not seem to ask for one, and has one service mode.
+/// Fails if a packet that cannot ask for an order has an ordering field set, or a mode other than
+/// `mode`.
 #[inline(always)]
 fn require_unordered(fixed: &Fixed, mode: ServiceMode) -> Result<(), DecodeError> {
     if odr(fixed) != 0 {
@@ -308,7 +310,7 @@ fn request_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, Decod
     })
 }
 
-/// As [`request_operation`], of those that have no message behind them or go to a mailbox.
+/// The part of [`request_operation`] for requests of one packet and for mailbox operations.
 fn rarer_operation(fixed: &Fixed, extension: &[u8]) -> Result<Operation, DecodeError> {
     let short = too_short(extension, extension.len() + 4);
     let opcode = u32::from(fixed[32]);
@@ -376,13 +378,13 @@ fn get(extension: &[u8; 32]) -> Get {
     }
 }
 
-/// The epoch at word `at`, and whether it is named.
+/// The epoch at word `at`, and whether the request names an epoch.
 fn epoch<const N: usize>(extension: &[u8; N], at: usize) -> (u32, bool) {
     let named = word(extension, at + 1) >> 24 & 1 != 0;
     (if named { word(extension, at) } else { 0 }, named)
 }
 
-/// The bits of BTAH that announce what follows must agree with the opcode.
+/// Fails unless the bits of BTAH that announce extension headers agree with the opcode.
 #[inline(always)]
 fn announced(fixed: &Fixed, expected: Announced) -> Result<(), DecodeError> {
     let found = word(fixed, 8) & Announced::TOKEN.0
@@ -390,7 +392,7 @@ fn announced(fixed: &Fixed, expected: Announced) -> Result<(), DecodeError> {
     if found == expected.0 { Ok(()) } else { Err(misannounced(found, expected)) }
 }
 
-/// Which of them does not.
+/// The error for the bit that does not agree.
 fn misannounced(found: u32, expected: Announced) -> DecodeError {
     let differs = |bit: Announced| (found ^ expected.0) & bit.0 != 0;
     let (field, bit) = if differs(Announced::START_KNOWN) {
@@ -403,7 +405,7 @@ fn misannounced(found: u32, expected: Announced) -> DecodeError {
     DecodeError::BadField { field, value: u32::from(found & bit.0 != 0) }
 }
 
-/// TV_EN, MT_EN and L, where they are in their words of BTAH.
+/// The bits TV_EN, MT_EN and L, at their positions in the words of BTAH.
 #[derive(Clone, Copy)]
 struct Announced(u32);
 
@@ -425,7 +427,7 @@ pub(in crate::codec) fn access<const N: usize>(extension: &[u8; N]) -> Access {
     }
 }
 
-/// MTETAH and the token value behind it, from word `at` on.
+/// Reads MTETAH and the token value behind it, from word `at` on.
 #[inline(always)]
 fn target<const N: usize>(extension: &[u8; N], at: usize) -> Target {
     Target {
@@ -435,25 +437,25 @@ fn target<const N: usize>(extension: &[u8; N], at: usize) -> Target {
     }
 }
 
-/// BTAH's Retry. ATAH has it elsewhere.
+/// BTAH's Retry bit. ATAH has it at another place.
 #[inline(always)]
 fn asks_retry(fixed: &Fixed) -> bool {
     fixed[36] & 0x02 != 0
 }
 
-/// True if ATAH follows RTPH, and not BTAH.
+/// True if ATAH follows RTPH, instead of BTAH.
 #[inline(always)]
 fn is_response(fixed: &Fixed) -> bool {
     matches!(u32::from(fixed[32]), ta_opcode::DONE..=ta_opcode::ATOMIC_RESPONSE)
 }
 
-/// L: the message continues one whose start the receiver knows.
+/// Bit L: the message continues one whose start the receiver has recorded.
 #[inline(always)]
 fn is_continuation(fixed: &Fixed) -> bool {
     fixed[37] & 0x04 != 0
 }
 
-/// X: the order extension follows BTAH. In ATAH the bit is Retry.
+/// Bit X: the order extension follows BTAH. In ATAH this bit is Retry.
 #[inline(always)]
 fn extended(fixed: &Fixed) -> bool {
     fixed[37] & 0x08 != 0

@@ -7,7 +7,7 @@ use crate::{
     Access, AtomicOperator, Data, Datagram, Get, Operation, Order, Put, ServiceMode, Tag, Target,
 };
 
-/// Length in bytes of the extension headers of an operation, the order extension left out.
+/// Length in bytes of the extension headers of an operation, without the order extension.
 pub(super) fn operation_len(operation: &Operation) -> usize {
     match operation {
         Operation::Continuation | Operation::ReadResponse | Operation::Abandon => 0,
@@ -35,7 +35,7 @@ pub(super) fn order_len(data: &Data) -> usize {
     if has_extension(&data.order) && !unordered { ORDER_LEN } else { 0 }
 }
 
-/// BTAH or ATAH of a data packet, and what follows it.
+/// Writes BTAH or ATAH of a data packet, and the headers behind it.
 #[inline(always)]
 pub(super) fn put_data(data: &Data, out: &mut Header) {
     put(out, 10, data.jetty.value() << 8 | u32::from(data.slot));
@@ -54,7 +54,7 @@ pub(super) fn put_data(data: &Data, out: &mut Header) {
     });
 }
 
-/// BTAH of a datagram, and what follows it.
+/// Writes BTAH of a datagram, and the headers behind it.
 pub(in crate::codec) fn put_unreliable(datagram: &Datagram, out: &mut Header) {
     put(out, 10, datagram.jetty.value() << 8);
     put(out, 11, 0);
@@ -64,13 +64,13 @@ pub(in crate::codec) fn put_unreliable(datagram: &Datagram, out: &mut Header) {
     });
 }
 
-/// What the operation says in bytes 0–7 of BTAH or ATAH.
+/// Bytes 0–7 of BTAH or ATAH, as far as they depend on the operation.
 struct Kind {
     first: u32,
     second: u32,
-    /// Where Retry is in the second word.
+    /// Position of Retry in the second word.
     retry_bit: u32,
-    /// Whether the second word has the ordering fields as well.
+    /// Whether the second word also holds the ordering fields.
     ordered: bool,
 }
 
@@ -84,14 +84,14 @@ impl Kind {
     const GET: Kind = Kind::request(ta_opcode::GET, false, false);
     const ABANDON: Kind = Kind::request(ta_opcode::ABANDON, false, false);
     const ABANDON_PUT: Kind = Kind::request(ta_opcode::ABANDON_PUT, false, false);
-    /// L: a continued message, whatever its operation.
+    /// Bit L: the message continues, whatever its operation.
     const START_KNOWN: Kind = Kind {
         second: 1 << 18 | mode_bits(ServiceMode::Rol),
         ordered: false,
         ..Kind::request(ta_opcode::WRITE, false, false)
     };
 
-    /// BTAH (§7.2.1): `token` is TV_EN, a token value follows; `target` is MT_EN, MTETAH follows.
+    /// BTAH (§7.2.1). `token` is TV_EN: a token value follows. `target` is MT_EN: MTETAH follows.
     const fn request(opcode: u32, token: bool, target: bool) -> Self {
         let environment = 0b01 << 20;
         Kind {
@@ -102,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// ATAH (§7.2.2). The Retry bit is ours: BTAH's is where ATAH has the status.
+    /// ATAH (§7.2.2). The Retry bit is Fairway's own: ATAH has its status where BTAH has Retry.
     const fn response(opcode: u32, status: u32) -> Self {
         Kind {
             first: opcode << 24,
@@ -113,9 +113,9 @@ impl Kind {
     }
 }
 
-/// Writes the extension headers as if there were no order extension, and has `finish` write what
-/// stands before them. That is called once per kind and not once behind all of them, so that for
-/// the common kinds the compiler knows what they say.
+/// Writes the extension headers as if there were no order extension, and calls `finish` to write
+/// the headers in front of them. `finish` is called in every branch instead of once at the end, so
+/// that the compiler sees the constants of each common kind.
 #[inline(always)]
 fn put_operation(operation: &Operation, out: &mut Header, finish: impl Fn(Kind, &mut Header)) {
     match operation {
@@ -138,7 +138,7 @@ fn put_operation(operation: &Operation, out: &mut Header, finish: impl Fn(Kind, 
     }
 }
 
-/// Kept out of line, so that the common kinds stay short.
+/// Writes the less frequent kinds; out of line, so that the code of the common kinds stays short.
 #[inline(never)]
 fn put_rarer(operation: &Operation, out: &mut Header) -> Kind {
     match operation {
@@ -181,7 +181,7 @@ fn put_rarer(operation: &Operation, out: &mut Header) -> Kind {
     }
 }
 
-/// MAETAH (§7.2.3) and TVETAH (§7.2.5), from word `at` on.
+/// Writes MAETAH (§7.2.3) and TVETAH (§7.2.5), from word `at` on.
 #[inline(always)]
 pub(in crate::codec) fn put_access(access: &Access, at: usize, out: &mut Header) {
     put_long(out, at, access.address);
@@ -190,7 +190,7 @@ pub(in crate::codec) fn put_access(access: &Access, at: usize, out: &mut Header)
     put(out, at + 4, access.token_value);
 }
 
-/// MTETAH (§7.2.4) and the target's token value in the layout of TVETAH, from word `at` on.
+/// Writes MTETAH (§7.2.4) and the target's token value in the layout of TVETAH, from word `at` on.
 #[inline(always)]
 fn put_target(target: &Target, at: usize, out: &mut Header) {
     put(out, at, u32::from(target.hint) << 24 | target.jetty.value());
@@ -235,7 +235,7 @@ fn put_get(question: &Get, out: &mut Header) -> Kind {
     Kind::GET
 }
 
-/// True if the ordering fields say no more than mode ROL.
+/// True if the ordering fields contain nothing but mode ROL.
 #[inline(always)]
 fn asks_for_nothing(order: &Order) -> bool {
     order.mode == ServiceMode::Rol && order.tag == Tag::No && !order.in_order
@@ -246,7 +246,8 @@ fn has_extension(order: &Order) -> bool {
     order.in_order || by_ends(order.mode)
 }
 
-/// True if an end of the transaction orders it, so that its response is waited for by slot.
+/// True if the initiator or the target orders the transaction, so that the initiator waits for the
+/// response by slot.
 fn by_ends(mode: ServiceMode) -> bool {
     matches!(mode, ServiceMode::Roi | ServiceMode::Rot)
 }
@@ -255,8 +256,8 @@ const fn mode_bits(mode: ServiceMode) -> u32 {
     (mode as u32) << 16
 }
 
-/// BTAH bytes 4–7, of which `second` is what does not tell the order, and the order extension, for
-/// which the other extension headers move up.
+/// Writes BTAH bytes 4–7 and the order extension, for which it moves the other extension headers
+/// up. `second` holds the bits of BTAH bytes 4–7 that do not depend on the order.
 #[inline(never)]
 fn put_order(data: &Data, second: u32, out: &mut Header) {
     let order = &data.order;

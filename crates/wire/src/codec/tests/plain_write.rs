@@ -1,11 +1,11 @@
-//! The short way for plain WRITEs gives what the general way gives, of whatever it takes.
+//! The fast path for plain WRITEs gives the same result as the general path wherever it applies.
 
 use super::*;
 use crate::codec::decode::{reliable, transaction};
 
 type Answer = Result<Decoded, DecodeError>;
 
-/// What both ways say of a datagram with RTPH.
+/// The results of both paths for a datagram with RTPH.
 fn both(bytes: &[u8], datagram_len: usize) -> (Option<Answer>, Answer) {
     let first = bytes.first_chunk().expect("a transport header");
     let key = &CheckKey::PUBLIC;
@@ -27,7 +27,7 @@ fn flipped(bits: &[usize]) -> Vec<u8> {
     resealed(bytes, 100)
 }
 
-/// Bits of the headers by which a packet stops being a plain WRITE.
+/// Bits of the headers that decide whether a packet is a plain WRITE.
 fn deciding() -> Vec<usize> {
     let of = |byte: usize, mask: u8| {
         (0..8).filter(move |bit| mask << bit & 0x80 != 0).map(move |bit| 8 * byte + bit)

@@ -6,7 +6,7 @@ fn continuation() -> Vec<u8> {
     encoded(&Route::default(), &Packet::Data(sample_data(Operation::Continuation)), 0)
 }
 
-/// Decodes `bytes` after setting byte `at` to `value` and mending the check.
+/// Decodes `bytes` after setting byte `at` to `value` and recomputing the check.
 fn with(bytes: &[u8], at: usize, value: u8) -> Result<Decoded, DecodeError> {
     let mut changed = bytes.to_vec();
     changed[at] = value;
@@ -90,14 +90,14 @@ fn orders() {
     let ordered = Packet::Data(Data { order, ..sample_data(read) });
     let ordered = encoded(&Route::default(), &ordered, 0);
     assert_eq!(with(&ordered, 37, 0x0b), bad("service mode", 3));
-    // X where nothing needs it, and no X where something does.
+    // X where no extension is needed, and no X where one is.
     assert_eq!(with(&ordered, 37, 0x0a), bad("X", 1));
     let plain = encoded(&Route::default(), &Packet::Data(sample_data(read)), 0);
     assert_eq!(with(&plain, 37, 0x00), bad("X", 0));
     assert_eq!(with(&plain, 37, 0x01), bad("X", 0));
     assert_eq!(with(&plain, 37, 0x03), bad("service mode", 3));
     assert_eq!(with(&plain, 36, 0x40), bad("X", 0));
-    // A continued message asks for nothing, in whatever way.
+    // A continuation packet cannot ask for an order, in any of the fields.
     let bytes = continuation();
     for odr in 1..8 {
         assert_eq!(with(&bytes, 36, odr << 4), bad("ODR", u32::from(odr)));
@@ -173,7 +173,7 @@ fn datagrams() {
         assert_eq!(with(&bytes, 37, mode), bad("service mode", u32::from(mode)));
     }
     assert_eq!(with(&bytes, 37, 0x0b), bad("X", 1));
-    // Neither with TV_EN nor without is a datagram a continued message.
+    // A datagram cannot be a continuation packet, neither with TV_EN nor without.
     assert_eq!(with(&bytes, 37, 0x07), bad("L", 1));
     let mut continued = bytes.clone();
     continued[33] = 0x10;
@@ -287,7 +287,7 @@ fn hello() -> Setup {
     Setup { source: Cna::new(0xc1), destination: Cna::new(0), message }
 }
 
-/// Decodes `setup` after setting byte `at` to `value` and mending the check.
+/// Decodes `setup` after setting byte `at` to `value` and recomputing the check.
 fn setup_with(setup: &Setup, at: usize, value: u8) -> Result<Decoded, DecodeError> {
     let mut out = [0; SETUP_LEN];
     encode_setup(setup, &mut out);

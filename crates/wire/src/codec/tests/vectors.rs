@@ -1,7 +1,7 @@
-//! The files in `vectors/`: one datagram each, for this codec and for others.
+//! The files in `vectors/`: one datagram each, to test this codec and others.
 //!
-//! A file holds lines `name: …`, `about: …` and `hex: …` (several, joined). What each stands for
-//! is built here, so that the two are compared in both directions.
+//! A file holds lines `name: …`, `about: …` and `hex: …` (several, joined). The value of each is
+//! built here, so that both directions are compared.
 
 use std::string::String;
 
@@ -33,7 +33,7 @@ fn data(file: &'static str, operation: Operation, payload: &'static [u8]) -> Vec
     packet(file, Packet::Data(sample_data(operation)), payload)
 }
 
-/// The files of the vectors, by name.
+/// The content of a vector file, by name.
 macro_rules! file {
     ($name:literal) => {
         include_str!(concat!("../../../vectors/", $name, ".hex"))
@@ -262,7 +262,7 @@ fn bytes_of(file: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The datagram that `vector` means.
+/// The encoding of the value of `vector`.
 fn datagram(vector: &Vector) -> Vec<u8> {
     let mut out = [0; SETUP_LEN];
     let len = match &vector.meant {
@@ -298,7 +298,7 @@ fn vectors_are_what_we_send_and_what_we_read() {
 }
 
 /// Prints the `hex:` lines of every vector: `cargo test -p fairway-wire print_vectors -- --ignored
-/// --nocapture`. Only for when a layout has changed on purpose, which takes a new version.
+/// --nocapture`. Only for a deliberate change of a layout, which requires a new version.
 #[test]
 #[ignore = "prints the vectors instead of testing them"]
 fn print_vectors() {
@@ -314,7 +314,8 @@ fn print_vectors() {
     }
 }
 
-/// The words at the start of each line of the code block that follows `mention` in the document.
+/// The bytes in the words at the start of each line of the code block that follows `mention` in the
+/// document.
 fn documented(document: &str, mention: &str) -> Vec<u8> {
     let is_word = |word: &&str| word.len() == 8 && u32::from_str_radix(word, 16).is_ok();
     let (_, after) = document.split_once(mention).expect("the example is in the document");

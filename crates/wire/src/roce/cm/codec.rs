@@ -1,4 +1,4 @@
-//! Messages to bytes and back. Sections are those of IBTA vol 1.
+//! Encodes and decodes connection manager messages. Sections are those of IBTA vol 1.
 
 use core::fmt;
 
@@ -31,15 +31,15 @@ const CLASS: u8 = 7;
 const CLASS_VERSION: u8 = 2;
 const METHOD_SEND: u8 = 3;
 
-/// Why a datagram is no message of a connection manager.
+/// Why a datagram is not a message of a connection manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MadError {
-    /// It has not [`MAD_LEN`] bytes, but so many.
+    /// The datagram does not have [`MAD_LEN`] bytes but this many.
     Length(usize),
-    /// Its base version, class, class version and method are others: of another service of
-    /// management, or of another version.
+    /// The base version, class, class version and method, which are those of another management
+    /// service or of another version.
     Kind([u8; 4]),
-    /// It has an attribute we do not know.
+    /// The attribute id, which is not one of those that Fairway implements.
     Attribute(u16),
 }
 
@@ -70,11 +70,11 @@ pub fn parse(bytes: &[u8]) -> Result<Datagram, MadError> {
     if kind != [BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND] {
         return Err(MadError::Kind(kind));
     }
-    // Status and what is specific to the class.
+    // The status and a field specific to the class.
     reader.skip(4);
     let transaction = reader.long().ok_or(length)?;
     let id = reader.half().ok_or(length)?;
-    // Reserved, and the attribute modifier.
+    // A reserved field, and the attribute modifier.
     reader.skip(6);
     let message = match id {
         attribute::REQUEST => reader.request().map(Message::Request),
@@ -95,7 +95,8 @@ pub fn parse(bytes: &[u8]) -> Result<Datagram, MadError> {
     Ok(Datagram { transaction, message: message.ok_or(length)? })
 }
 
-/// Writes a management datagram. Of a field that is narrower on the wire, the low bits are taken.
+/// Writes a management datagram. A field that is narrower on the wire gets the low bits of its
+/// value.
 pub fn emit(datagram: &Datagram) -> [u8; MAD_LEN] {
     let mut writer = Writer { out: [0; MAD_LEN], length: 0 };
     writer.put([BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
@@ -172,7 +173,7 @@ impl Reader<'_> {
         self.take().map(u64::from_be_bytes)
     }
 
-    /// 24 bits, and the 8 behind them.
+    /// Reads a word as its upper 24 bits and its lowest 8.
     fn split(&mut self) -> Option<(u32, u8)> {
         self.word().map(|word| (word >> 8, word as u8))
     }

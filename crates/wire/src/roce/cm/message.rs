@@ -1,77 +1,77 @@
-//! What connection managers say to each other, as values. Sections are those of IBTA vol 1.
+//! Messages of connection managers, as values. Sections are those of IBTA vol 1.
 
 use crate::{Psn, Qpn};
 
 /// One management datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// The exchange it belongs to: an answer has the number of what it answers.
+    /// The number of the exchange; an answer repeats the number of its request.
     pub transaction: u64,
-    /// What it says.
+    /// The message in the datagram.
     pub message: Message,
 }
 
-/// Names a connection, or an attempt at one, at one end. Zero: not known.
+/// Number that one end gives to a connection, or to an attempt at one. Zero: not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommunicationId(pub u32);
 
-/// A connection's names at both ends.
+/// The numbers of a connection at both ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// At the sender of the message.
+    /// The number at the sender of the message.
     pub local: CommunicationId,
-    /// At its receiver.
+    /// The number at the receiver of the message.
     pub remote: CommunicationId,
 }
 
-/// What a datagram says.
-// Copied around a few times per connection: boxes would need an allocator.
+/// The kinds of message.
+// Messages are copied a few times per connection; boxes would need an allocator.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// REQ: asks for a connection.
+    /// REQ: requests a connection.
     Request(Request),
-    /// MRA: what was received takes its time.
+    /// MRA: acknowledges a message whose answer takes time.
     Acknowledgement(Acknowledgement),
-    /// REJ: refuses.
+    /// REJ: refuses a connection.
     Reject(Reject),
-    /// REP: grants what REQ asked for.
+    /// REP: grants the connection that REQ requested.
     Reply(Reply),
     /// RTU: both ends are connected.
     ReadyToUse(ReadyToUse),
-    /// DREQ: ends a connection.
+    /// DREQ: requests the end of a connection.
     Disconnect(Disconnect),
-    /// DREP: agrees to its end.
+    /// DREP: confirms the end of a connection.
     Disconnected(Disconnected),
-    /// SIDR_REQ: asks which queue pair serves datagrams.
+    /// SIDR_REQ: asks for the queue pair that serves datagrams.
     ServiceRequest(ServiceRequest),
-    /// SIDR_REP: says so.
+    /// SIDR_REP: the answer to SIDR_REQ.
     ServiceReply(ServiceReply),
-    /// LAP or APR, about alternate paths: only the names of the connection are kept.
+    /// LAP or APR, about alternate paths: only the numbers of the connection are kept.
     Path(PathRequest),
 }
 
 /// A path, as REQ describes it (12.6.5.1 and following).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// The sender's LID. RoCE has none: 0xffff, by custom.
+    /// The sender's LID. RoCE has none and uses 0xffff by custom.
     pub local_lid: u16,
-    /// The receiver's.
+    /// The receiver's LID.
     pub remote_lid: u16,
-    /// The sender's address.
+    /// The sender's GID.
     pub local_gid: [u8; 16],
-    /// The receiver's.
+    /// The receiver's GID.
     pub remote_gid: [u8; 16],
-    /// Flow label (upper 20 bits) and packet rate (lower 6), with what lies between: Linux fills
-    /// that with bits which mean nothing.
+    /// Flow label (upper 20 bits) and packet rate (lower 6) with the reserved bits between them,
+    /// which Linux fills with meaningless values.
     pub flow_and_rate: u32,
     /// The traffic class.
     pub traffic_class: u8,
-    /// Hops at most.
+    /// The hop limit.
     pub hop_limit: u8,
     /// The service level: 4 bits.
     pub service_level: u8,
-    /// Both ends are in one subnet.
+    /// True if both ends are in one subnet.
     pub subnet_local: bool,
     /// How long the sender waits for acknowledgements, 4.096 µs × 2^n: 5 bits.
     pub ack_timeout: u8,
@@ -80,49 +80,50 @@ pub struct Path {
 /// REQ (12.6.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The connection's name at the sender.
+    /// The connection's number at the sender.
     pub local: CommunicationId,
-    /// The service that is asked for.
+    /// The id of the requested service.
     pub service: u64,
-    /// The sender's adapter.
+    /// The GUID of the sender's adapter.
     pub ca_guid: u64,
-    /// Its Q_Key, for services that have one.
+    /// The sender's Q_Key, for services that have one.
     pub q_key: u32,
-    /// Its queue pair.
+    /// The sender's queue pair.
     pub queue_pair: Qpn,
-    /// READs and atomics it serves at once.
+    /// READs and atomics that the sender serves at once.
     pub responder_resources: u8,
-    /// READs and atomics it wants to have in flight.
+    /// READs and atomics that the sender would like to have in flight.
     pub initiator_depth: u8,
-    /// How soon the receiver is to answer, 4.096 µs × 2^n: 5 bits.
+    /// Time within which the receiver should answer, 4.096 µs × 2^n: 5 bits.
     pub remote_response_timeout: u8,
     /// The transport service.
     pub transport: Service,
-    /// It has end-to-end credits.
+    /// True if the sender uses end-to-end credits.
     pub flow_control: bool,
     /// The first PSN that the receiver of this message is to send.
     pub psn: Psn,
-    /// How soon it answers, 4.096 µs × 2^n: 5 bits.
+    /// Time within which the sender answers, 4.096 µs × 2^n: 5 bits.
     pub local_response_timeout: u8,
-    /// How often it sends again without an acknowledgement: 3 bits.
+    /// How often the sender retransmits without an acknowledgement: 3 bits.
     pub retries: u8,
-    /// The partition.
+    /// The partition's key.
     pub p_key: u16,
     /// Payload bytes of a packet: code 1 for 256, 2 for 512, … 5 for 4096. 4 bits.
     pub mtu: u8,
-    /// How often it sends again when there is no receive: 3 bits.
+    /// How often the sender retries when the receiver has no receive posted: 3 bits.
     pub rnr_retries: u8,
-    /// How often each side repeats its messages: 4 bits.
+    /// How often each side repeats its connection manager messages: 4 bits.
     pub cm_retries: u8,
-    /// Its queue pair has a shared receive queue.
+    /// True if the sender's queue pair has a shared receive queue.
     pub shared_receives: bool,
     /// The extended transport type: 3 bits.
     pub extended_transport: u8,
-    /// The path.
+    /// The path of the connection.
     pub primary: Path,
-    /// Another, for when that fails: all zero for none.
+    /// The alternate path, for when the primary fails: all zero for none.
     pub alternate: Path,
-    /// The application's, or (Annex A11) first an [`IpHeader`](super::IpHeader).
+    /// Private data of the application; under Annex A11 an [`IpHeader`](super::IpHeader) comes
+    /// first.
     pub private: [u8; Request::PRIVATE_LEN],
 }
 
@@ -140,20 +141,20 @@ pub enum Service {
     Uc,
     /// Reliable datagrams.
     Rd,
-    /// What the extended transport type says.
+    /// The service in the field of the extended transport type.
     Extended,
 }
 
 /// MRA (12.6.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// Whose.
+    /// The connection's numbers.
     pub names: Names,
-    /// Which message was received.
+    /// The kind of message that was received.
     pub received: Refused,
-    /// How long the answer takes at most, 4.096 µs × 2^n: 5 bits.
+    /// Longest time that the answer takes, 4.096 µs × 2^n: 5 bits.
     pub service_timeout: u8,
-    /// The application's.
+    /// Private data of the application.
     pub private: [u8; Acknowledgement::PRIVATE_LEN],
 }
 
@@ -178,17 +179,17 @@ pub enum Refused {
 /// REJ (12.6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
-    /// Whose; the sender may have no name for it.
+    /// The connection's numbers; the sender may have none for it.
     pub names: Names,
-    /// What is refused.
+    /// The kind of message that is refused.
     pub refused: Refused,
-    /// Why.
+    /// The reason of the refusal.
     pub reason: Reason,
-    /// Bytes of `information` that mean something: 7 bits.
+    /// Number of valid bytes in `information`: 7 bits.
     pub information_len: u8,
-    /// More about the reason.
+    /// Additional information about the reason.
     pub information: [u8; Reject::INFORMATION_LEN],
-    /// The application's.
+    /// Private data of the application.
     pub private: [u8; Reject::PRIVATE_LEN],
 }
 
@@ -206,60 +207,60 @@ pub struct Reason(pub u16);
 impl Reason {
     /// No queue pairs are left.
     pub const NO_QUEUE_PAIR: Reason = Reason(1);
-    /// Something else is exhausted.
+    /// A resource other than queue pairs is exhausted.
     pub const NO_RESOURCES: Reason = Reason(3);
-    /// An answer took too long. The information is the sender's adapter.
+    /// An answer took too long. The additional information is the GUID of the sender's adapter.
     pub const TIMEOUT: Reason = Reason(4);
-    /// The request can't be carried out.
+    /// The request cannot be carried out.
     pub const UNSUPPORTED: Reason = Reason(5);
-    /// The names don't fit any connection.
+    /// The numbers do not belong to any connection.
     pub const INVALID_ID: Reason = Reason(6);
-    /// The message doesn't fit the state of the connection.
+    /// The message does not fit the state of the connection.
     pub const INVALID_INSTANCE: Reason = Reason(7);
     /// The service is not offered.
     pub const INVALID_SERVICE: Reason = Reason(8);
     /// The transport service is not offered.
     pub const INVALID_TRANSPORT: Reason = Reason(9);
-    /// The queue pair is that of an earlier connection.
+    /// The queue pair belongs to an earlier connection.
     pub const STALE: Reason = Reason(10);
     /// An address of the path is not accepted.
     pub const INVALID_GID: Reason = Reason(12);
-    /// The packets would be too long.
+    /// The packets would be too long for the path.
     pub const INVALID_MTU: Reason = Reason(26);
     /// The application refused.
     pub const CONSUMER: Reason = Reason(28);
-    /// What is special to a vendor is not offered (Linux).
+    /// The receiver does not offer a vendor-specific feature (Linux).
     pub const VENDOR: Reason = Reason(35);
 }
 
 /// REP (12.6.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Whose.
+    /// The connection's numbers.
     pub names: Names,
     /// The sender's Q_Key, for services that have one.
     pub q_key: u32,
-    /// Its queue pair.
+    /// The sender's queue pair.
     pub queue_pair: Qpn,
     /// The first PSN that the receiver of this message is to send.
     pub psn: Psn,
-    /// READs and atomics it serves at once.
+    /// READs and atomics that the sender serves at once.
     pub responder_resources: u8,
-    /// READs and atomics it will have in flight.
+    /// READs and atomics that the sender will have in flight.
     pub initiator_depth: u8,
-    /// How long it may take to acknowledge, 4.096 µs × 2^n: 5 bits.
+    /// Longest delay of the sender's acknowledgements, 4.096 µs × 2^n: 5 bits.
     pub ack_delay: u8,
     /// Whether the alternate path was accepted: 2 bits.
     pub failover: u8,
-    /// It has end-to-end credits.
+    /// True if the sender uses end-to-end credits.
     pub flow_control: bool,
-    /// How often it sends again when there is no receive: 3 bits.
+    /// How often the sender retries when the receiver has no receive posted: 3 bits.
     pub rnr_retries: u8,
-    /// Its queue pair has a shared receive queue.
+    /// True if the sender's queue pair has a shared receive queue.
     pub shared_receives: bool,
-    /// The sender's adapter.
+    /// The GUID of the sender's adapter.
     pub ca_guid: u64,
-    /// The application's.
+    /// Private data of the application.
     pub private: [u8; Reply::PRIVATE_LEN],
 }
 
@@ -271,9 +272,9 @@ impl Reply {
 /// RTU (12.6.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToUse {
-    /// Whose.
+    /// The connection's numbers.
     pub names: Names,
-    /// The application's.
+    /// Private data of the application.
     pub private: [u8; ReadyToUse::PRIVATE_LEN],
 }
 
@@ -285,11 +286,11 @@ impl ReadyToUse {
 /// DREQ (12.6.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnect {
-    /// Whose.
+    /// The connection's numbers.
     pub names: Names,
     /// The receiver's queue pair.
     pub queue_pair: Qpn,
-    /// The application's.
+    /// Private data of the application.
     pub private: [u8; Disconnect::PRIVATE_LEN],
 }
 
@@ -301,9 +302,9 @@ impl Disconnect {
 /// DREP (12.6.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnected {
-    /// Whose.
+    /// The connection's numbers.
     pub names: Names,
-    /// The application's.
+    /// Private data of the application.
     pub private: [u8; Disconnected::PRIVATE_LEN],
 }
 
@@ -315,13 +316,14 @@ impl Disconnected {
 /// SIDR_REQ (12.11.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceRequest {
-    /// The request's name at the sender.
+    /// The number that the sender gives to the request.
     pub id: CommunicationId,
-    /// The partition.
+    /// The partition's key.
     pub p_key: u16,
-    /// Which service.
+    /// The id of the requested service.
     pub service: u64,
-    /// The application's, or (Annex A11) first an [`IpHeader`](super::IpHeader).
+    /// Private data of the application; under Annex A11 an [`IpHeader`](super::IpHeader) comes
+    /// first.
     pub private: [u8; ServiceRequest::PRIVATE_LEN],
 }
 
@@ -333,21 +335,21 @@ impl ServiceRequest {
 /// SIDR_REP (12.11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceReply {
-    /// The name the request had.
+    /// The number of the request.
     pub id: CommunicationId,
-    /// How it went.
+    /// The outcome of the request.
     pub status: ServiceStatus,
-    /// The queue pair that serves.
+    /// The queue pair that provides the service.
     pub queue_pair: Qpn,
-    /// The service.
+    /// The id of the service.
     pub service: u64,
-    /// What datagrams to the queue pair have to carry.
+    /// The Q_Key that datagrams to the queue pair have to carry.
     pub q_key: u32,
-    /// Bytes of `information` that mean something.
+    /// Number of valid bytes in `information`.
     pub information_len: u8,
-    /// More about the status.
+    /// Additional information about the status.
     pub information: [u8; ServiceReply::INFORMATION_LEN],
-    /// The application's.
+    /// Private data of the application.
     pub private: [u8; ServiceReply::PRIVATE_LEN],
 }
 
@@ -358,26 +360,26 @@ impl ServiceReply {
     pub const PRIVATE_LEN: usize = 136;
 }
 
-/// How a SIDR_REQ went (12.11.2.2).
+/// The outcome of a SIDR_REQ (12.11.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServiceStatus(pub u8);
 
 impl ServiceStatus {
-    /// There is a queue pair.
+    /// The service has a queue pair, which the reply contains.
     pub const SUCCESS: ServiceStatus = ServiceStatus(0);
     /// The service is not offered.
     pub const UNSUPPORTED: ServiceStatus = ServiceStatus(1);
     /// The application refused.
     pub const REJECTED: ServiceStatus = ServiceStatus(2);
-    /// It has no queue pair for it.
+    /// The service has no queue pair for the request.
     pub const NO_QUEUE_PAIR: ServiceStatus = ServiceStatus(3);
 }
 
 /// LAP (12.8.1) or APR (12.8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRequest {
-    /// Whose.
+    /// The connection's numbers.
     pub names: Names,
-    /// It is the answer, APR.
+    /// True if this is the answer, APR.
     pub is_answer: bool,
 }

@@ -1,9 +1,9 @@
 //! The messages of the connection manager: datagrams of 256 bytes between queue pairs 1.
 //!
 //! The layouts are those of the InfiniBand Architecture Specification, volume 1 ("IBTA" below),
-//! sections 12.6 and 12.11 (messages), 13.4 (the header all management datagrams have), and of its
-//! Annex A11 (how a connection over IP names its ends). Reserved fields, and those only Reliable
-//! Datagrams have, are written as zero and not looked at.
+//! sections 12.6 and 12.11 (messages), 13.4 (the header of all management datagrams), and of its
+//! Annex A11 (addresses and ports of a connection over IP). Reserved fields, and fields that only
+//! Reliable Datagrams use, are written as zero and ignored on receipt.
 //!
 //! ```
 //! use fairway_wire::roce::cm::{self, CommunicationId, Datagram, Message, Names, ReadyToUse};
@@ -30,10 +30,10 @@ pub use message::{
 /// Length of a management datagram, in bytes (13.4.2).
 pub const MAD_LEN: usize = 256;
 
-/// The queue pair that management datagrams of this kind go to (IBTA 3.9.4).
+/// The queue pair to which these management datagrams go (IBTA 3.9.4).
 pub const QUEUE_PAIR: u32 = 1;
 
-/// Its Q_Key (10.2.5).
+/// The Q_Key of that queue pair (10.2.5).
 pub const Q_KEY: u32 = 0x8001_0000;
 
 #[cfg(test)]

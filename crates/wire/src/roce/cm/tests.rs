@@ -7,7 +7,7 @@ use crate::{Psn, Qpn};
 
 mod strategies;
 
-/// A datagram of this attribute whose content is the bytes 1, 2, 3 and so on.
+/// A datagram with this attribute whose content is the bytes 1, 2, 3 and so on.
 fn counted(attribute: u16) -> [u8; MAD_LEN] {
     let mut bytes: [u8; MAD_LEN] = core::array::from_fn(|at| (at as u8).wrapping_sub(23));
     bytes[..24].fill(0);

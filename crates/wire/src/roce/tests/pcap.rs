@@ -8,7 +8,7 @@ use std::{eprintln, format, fs};
 
 use crate::roce::*;
 
-/// Where the recordings lie: beside the repository.
+/// The directory of the recordings, beside the repository.
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference")
 }
@@ -38,7 +38,7 @@ fn roce(frame: &[u8]) -> Option<Enclosed<'_>> {
     Outer::parse(rest).ok().filter(|inner| inner.outer.destination_port == UDP_PORT)
 }
 
-/// Addresses that no recording has.
+/// Addresses that occur in no recording.
 const V4: ([u8; 4], [u8; 4]) = ([192, 0, 2, 1], [192, 0, 2, 2]);
 
 fn demand_identical(name: &str, number: usize, enclosed: &Enclosed<'_>) -> u8 {
@@ -69,7 +69,7 @@ fn recorded_soft_roce_traffic_parses_and_comes_back() {
         eprintln!("SKIPPED: no recordings of soft-RoCE in {}", directory.display());
         return;
     }
-    // How many RoCE packets each file holds: none may be overlooked.
+    // Number of RoCE packets in each file: the test must see all of them.
     for (name, expected) in [("rxe.pcap", 83), ("rxe-v6.pcap", 83), ("rxe-cm.pcap", 41)] {
         let file = fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let frames = frames(&file);

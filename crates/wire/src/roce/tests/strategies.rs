@@ -1,4 +1,4 @@
-//! Every RoCEv2 packet value, and what may lie around it.
+//! Proptest strategies for every RoCEv2 packet value and for the headers around it.
 
 use proptest::prelude::*;
 

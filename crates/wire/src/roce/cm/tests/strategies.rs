@@ -1,4 +1,4 @@
-//! Every message of a connection manager.
+//! Proptest strategies for every message of a connection manager.
 
 use proptest::prelude::*;
 use std::vec::Vec;
@@ -6,7 +6,7 @@ use std::vec::Vec;
 use crate::roce::cm::*;
 use crate::{Psn, Qpn};
 
-/// Private data of whatever length.
+/// Random private data of `N` bytes.
 fn filled<const N: usize>() -> impl Strategy<Value = [u8; N]> {
     proptest::collection::vec(any::<u8>(), N)
         .prop_map(|bytes: Vec<u8>| bytes.try_into().expect("as many as were asked for"))
