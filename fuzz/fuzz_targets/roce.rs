@@ -1,4 +1,4 @@
-//! Gives libFuzzer's inputs to `fairway_fuzz::roce`.
+//! Passes libFuzzer's inputs to `fairway_fuzz::roce`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| fairway_fuzz::roce(input));

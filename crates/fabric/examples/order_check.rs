@@ -1,8 +1,8 @@
 //! The long search for schedules that break the rules of order; see `fairway_fabric::order`.
 //!
-//! `order_check [deep [THREADS]]` goes through everything; `order_check drawn SEED COUNT BOUNDS`
-//! through programs that are drawn; `order_check explore PROGRAM BOUNDS` through one program;
-//! `order_check replay PROGRAM BOUNDS CHOICES SLOW [drawn]` through one schedule.
+//! `order_check [deep [THREADS]]` runs the whole search; `order_check drawn SEED COUNT BOUNDS` runs
+//! random programs; `order_check explore PROGRAM BOUNDS` explores one program; `order_check replay
+//! PROGRAM BOUNDS CHOICES SLOW [drawn]` repeats one schedule.
 
 use fairway_fabric::order::programs::{
     Findings, MODES, Space, asks_in_vain, everything, medium, plain, search, search_drawn,
@@ -14,7 +14,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// The long search, in parts.
+/// State of the long search, which consists of several parts.
 struct Deep {
     threads: usize,
     sum: Exploration,
@@ -33,7 +33,7 @@ impl Deep {
         self.failed += findings.failing.len();
     }
 
-    /// Every program of a space.
+    /// Explores every program of a space.
     fn whole(&mut self, space: &Space, limits: &str) {
         let (started, bounds) = (Instant::now(), bounds(limits));
         let findings = search(space, &bounds, 1, self.threads, |_| false);
@@ -41,7 +41,8 @@ impl Deep {
         self.report(&name, &bounds, started, &findings);
     }
 
-    /// Every `stride`th program, without those that ask in vain.
+    /// Explores every `stride`th program, except those whose fences and tags have nothing to wait
+    /// for.
     fn space(&mut self, space: &Space, limits: &str, stride: u64) {
         let (started, bounds) = (Instant::now(), bounds(limits));
         let findings = search(space, &bounds, stride, self.threads, asks_in_vain);
@@ -63,7 +64,7 @@ fn bounds(text: &str) -> Bounds {
     text.parse().expect("bounds")
 }
 
-/// Drawn programs alone: other ones in every run of other seeds.
+/// Explores random programs only; every range of seeds gives other programs.
 fn drawn(first: u64, count: u64, limits: &str) -> ExitCode {
     let mut deep = Deep { threads: threads(), sum: Exploration::default(), failed: 0 };
     deep.drawn(first..first + count, 6, limits, 40);

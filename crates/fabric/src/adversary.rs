@@ -1,75 +1,75 @@
-//! What the network does to packets: one seeded decision per packet, link and path.
+//! The faults of the simulated network: one seeded decision per packet, link and path.
 
 use fairway_device::random::Random;
 use fairway_engine::wire::{Duration, Ecn, Instant};
 use std::collections::BTreeMap;
 
-/// A thing that goes wrong. Each is counted, so that a test can tell that it happened.
+/// Kind of fault. Each occurrence is counted, so that a test can check that the fault was injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Fault {
-    /// A packet vanishes.
+    /// A packet is lost.
     Loss,
     /// A packet arrives twice.
     Duplicate,
     /// A copy of a packet arrives much later.
     LateDuplicate,
-    /// A packet is held up, so that others overtake it.
+    /// A packet is delayed, so that others overtake it.
     Delay,
-    /// Bits of its headers are flipped.
+    /// Bits of a packet's headers are flipped.
     CorruptHeader,
-    /// Its payload is damaged: the UDP checksum drops it.
+    /// A packet's payload is damaged, so that the UDP checksum drops it.
     CorruptPayload,
-    /// A switch marks it as having met congestion.
+    /// A switch marks a packet as congested (ECN).
     Mark,
-    /// It is lost because two nodes cannot reach each other.
+    /// A packet is lost because two nodes cannot reach each other.
     Partition,
-    /// It is lost because one path, in one direction, is dead.
+    /// A packet is lost because one path, in one direction, is down.
     Blackhole,
-    /// A node does nothing for a while.
+    /// A node is paused for a while.
     Pause,
-    /// The queue of a node that does nothing is full.
+    /// A packet is lost because the input queue of a paused node is full.
     PauseOverflow,
-    /// A node forgets everything and starts again.
+    /// A node loses all its state and restarts.
     Crash,
-    /// Random bytes arrive.
+    /// A node receives random bytes.
     RandomBytes,
-    /// A well-formed packet with random fields arrives from a stranger.
+    /// A node receives a well-formed packet with random fields from an unknown sender.
     Stranger,
-    /// A packet of the past arrives again.
+    /// A node receives a copy of an earlier packet.
     Replay,
-    /// A packet arrives that only a faulty peer would send.
+    /// A node receives a packet that only a faulty peer would send.
     Forged,
-    /// A payload is put in place late, after other packets have been handled.
+    /// A payload is placed late, after other packets have been handled.
     LatePlacement,
-    /// What came before something it has to follow is executed when its turn comes.
+    /// An operation that arrived before one that it has to follow is executed later, in order.
     Deferred,
-    /// A stranger sends what the next packet of a channel may be.
+    /// An unknown sender sends packets with the next sequence numbers of a channel.
     Intrusion,
-    /// A segment is deregistered while it is used.
+    /// A segment is deregistered while it is in use.
     Deregister,
-    /// A channel is closed in the middle of things.
+    /// A channel is closed while it is in use.
     Close,
     /// A Jetty is destroyed.
     DestroyJetty,
     /// A Jetty is suspended.
     SuspendJetty,
-    /// A Jetty is taken to the error state.
+    /// A Jetty is put into the error state.
     FailJetty,
-    /// A Jetty changes its state because an operation of it has failed.
+    /// A Jetty changes its state because one of its operations has failed.
     JettyFault,
     /// A Jetty leaves a group.
     LeaveGroup,
     /// A group is destroyed.
     DestroyGroup,
-    /// Memory that is registered is not there when it is needed.
+    /// Part of registered memory cannot be accessed when it is needed.
     MissingMemory,
 }
 
 impl Fault {
-    /// How many there are.
+    /// Number of faults.
     pub const COUNT: usize = 28;
-    /// All of them, in the order of their numbers.
+    /// All faults, in the order of their numbers.
     pub const ALL: [Fault; Self::COUNT] = [
         Fault::Loss,
         Fault::Duplicate,
@@ -102,70 +102,70 @@ impl Fault {
     ];
 }
 
-/// Faults of the network. Chances are in thousandths of packets.
+/// Fault rates of the network. Probabilities are in thousandths of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkFaults {
-    /// Packets that vanish.
+    /// Packets that are lost.
     pub loss: u32,
     /// Packets that arrive twice.
     pub duplicate: u32,
-    /// Packets of which a copy arrives much later.
+    /// Packets of which a copy arrives late.
     pub late_duplicate: u32,
-    /// How much later at most.
+    /// Maximum delay of such a copy.
     pub late: Duration,
-    /// Packets that are held up.
+    /// Packets that are delayed.
     pub delay: u32,
-    /// By how much: uniform below this.
+    /// Upper limit of the delay, which is uniform.
     pub delay_by: Duration,
-    /// Of those, the ones that are held up ten times as long.
+    /// Delayed packets whose delay is ten times as long.
     pub heavy_tail: u32,
     /// Packets whose bits are flipped.
     pub corrupt: u32,
     /// Packets that are marked.
     pub mark: u32,
-    /// The shortest time a packet takes.
+    /// Minimum latency of a packet.
     pub latency: Duration,
-    /// How much slower the slowest path is.
+    /// Maximum additional latency of a path.
     pub latency_spread: Duration,
 }
 
-/// For a while, packets from one node to another are lost: all, or those of one path.
+/// A period in which packets from one node to another are lost: all, or those of one path.
 #[derive(Clone, Copy, Debug)]
 pub struct Outage {
-    /// The sender.
+    /// Sending node.
     pub from: usize,
-    /// The receiver.
+    /// Receiving node.
     pub to: usize,
-    /// The path, or all.
+    /// The path, or `None` for all.
     pub path: Option<u8>,
-    /// From when on.
+    /// Start of the outage.
     pub begin: Instant,
-    /// Until when.
+    /// End of the outage.
     pub end: Instant,
 }
 
-/// One arrival of a packet, as the network decided.
+/// An arrival of a packet, as decided by the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     pub(crate) after: Duration,
     pub(crate) ecn: Ecn,
     pub(crate) bytes: Vec<u8>,
-    /// Its headers were damaged on the way: it must not be taken for a packet.
+    /// True if the headers were damaged, so that the receiver must not accept the packet.
     pub(crate) damaged: bool,
-    /// No NIC has sent it like this.
+    /// True if no NIC has sent the packet in this form.
     pub(crate) hostile: bool,
 }
 
-/// One direction between two nodes, one path.
+/// One path in one direction between two nodes.
 #[derive(Clone, Debug)]
 struct Link {
     random: Random,
     latency: Duration,
-    /// A path may have fewer faults than the network: its chances are shifted right by this.
+    /// Right shift of the path's fault probabilities, which gives it fewer faults than the network.
     shelter: u32,
 }
 
-/// Decides the fate of packets.
+/// Decides the fate of each packet.
 #[derive(Debug)]
 pub struct Adversary {
     seed: u64,
@@ -177,7 +177,7 @@ pub struct Adversary {
 }
 
 impl Adversary {
-    /// Makes `network_faults`, and the `outages`.
+    /// Makes an adversary with these fault rates and outages.
     pub fn new(seed: u64, network_faults: NetworkFaults, outages: Vec<Outage>) -> Self {
         Adversary {
             seed,
@@ -189,7 +189,7 @@ impl Adversary {
         }
     }
 
-    /// From now on nothing goes wrong any more.
+    /// Stops all faults from now on.
     pub fn heal(&mut self) {
         self.healed = true;
     }
@@ -202,7 +202,8 @@ impl Adversary {
         self.faults[fault as usize] += 1;
     }
 
-    /// What becomes of `bytes` (of which `header` are headers), sent at `now`.
+    /// Returns the arrivals of a packet of `bytes` (the first `header` of them headers), sent at
+    /// `now`.
     pub(crate) fn fate(
         &mut self,
         now: Instant,
@@ -271,7 +272,7 @@ impl Adversary {
         deliveries
     }
 
-    /// Flips bits; false if the packet does not survive that.
+    /// Flips bits. Returns false if the damage makes the UDP checksum drop the packet.
     fn damage(&mut self, delivery: &mut Delivery, header: usize, random: &mut Random) -> bool {
         if delivery.bytes.len() > header && random.chance(500) {
             self.count(Fault::CorruptPayload);

@@ -1,23 +1,23 @@
-//! What is to happen, in the order of time.
+//! A queue of future events, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fairway_engine::wire::Instant;
 
-/// Things to come. Of two at one moment the one that was added first comes first.
+/// Future events. Of two events at the same time, the one added first comes first.
 ///
-/// The heap holds small entries, because it moves them often; what they stand for stays in place.
-/// An entry that was taken leaves the heap at the next call: most things that happen add another
-/// one, which then replaces it in one pass.
+/// The heap moves its entries often, so they are small; the events themselves stay in place. A
+/// taken entry leaves the heap only at the next call: most events add another one, which then
+/// replaces the taken entry in a single pass.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
-    /// The moment in picoseconds, the number in the order of adding, and the place in `things`.
+    /// Time in picoseconds, sequence number of the addition, and index in `things`.
     heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
     things: Vec<Option<T>>,
     free: Vec<usize>,
     added: u64,
-    /// The first entry of the heap was taken.
+    /// True if the first entry of the heap was taken.
     is_taken: bool,
 }
 
@@ -39,7 +39,7 @@ impl<T> Agenda<T> {
         });
         self.things[place] = Some(thing);
         self.added += 1;
-        // What uses this ends long before its clock wraps.
+        // A run ends long before its clock wraps.
         let entry = Reverse((at.as_ps(), self.added, place));
         if std::mem::take(&mut self.is_taken)
             && let Some(mut first) = self.heap.peek_mut()
@@ -50,7 +50,7 @@ impl<T> Agenda<T> {
         }
     }
 
-    /// Takes the next one, and its moment.
+    /// Takes the next event, and returns it with its time.
     pub(crate) fn next(&mut self) -> Option<(Instant, T)> {
         if std::mem::take(&mut self.is_taken) {
             self.heap.pop();

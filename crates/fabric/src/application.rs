@@ -1,35 +1,35 @@
-//! What an application knows of what it has set up.
+//! An application's record of what it has set up.
 
 use crate::operation::Place;
 use fairway_engine::wire::{Instant, JettyId};
 use fairway_engine::{ChannelId, Dispatch, ExceptionMode, JettyState, SegmentId};
 
-/// What a segment is for.
+/// Use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Read by peers and sent from; never changes.
+    /// Read by peers, and source of sends; never changes.
     Source,
-    /// Sent from; closed to peers.
+    /// Source of sends; not accessible to peers.
     Private,
-    /// Written by peers; peers may not read it.
+    /// Written by peers, which may not read it.
     Target,
     /// Written and read by peers.
     Open,
-    /// Filled by our reads.
+    /// Filled by READs of this node.
     Landing,
-    /// Filled by sends of peers: receive buffers, and nothing else.
+    /// Filled by peers' sends: receive buffers only.
     Inbox,
     /// Words that peers change atomically.
     Words,
-    /// Written and read by peers again and again, a range for each Jetty.
+    /// Written and read by peers repeatedly, with a range for each Jetty.
     Board,
-    /// What peers store to and load from, and nothing else.
+    /// Accessed by peers' stores and loads only.
     Cells,
-    /// What is stored at peers; never changes.
+    /// Source of stores to peers; never changes.
     Ink,
 }
 
-/// A segment as the application knows it.
+/// An application's record of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) key: usize,
@@ -40,16 +40,18 @@ pub(crate) struct Segment {
     pub(crate) token: u32,
 }
 
-/// A Jetty as the application knows it.
+/// An application's record of a Jetty.
 #[derive(Clone, Debug)]
 pub(crate) struct Jetty {
     pub(crate) alive: bool,
-    /// What it is, if it is alive.
+    /// State of the Jetty, if it is alive.
     pub(crate) state: JettyState,
     pub(crate) exception: ExceptionMode,
-    /// It was said that nothing of it is under way, since it was last ready.
+    /// True if the NIC has reported, since the Jetty was last ready, that none of its operations is
+    /// in flight.
     pub(crate) drained: bool,
-    /// It was failed in this turn, and what that flushed has not been heard of.
+    /// True if the Jetty was failed in this tick, and the flushed completions have not been read
+    /// yet.
     pub(crate) fresh: bool,
     /// Length of every receive buffer.
     pub(crate) capacity: u32,
@@ -73,7 +75,7 @@ impl Jetty {
     }
 }
 
-/// A Jetty group as the application knows it.
+/// An application's record of a Jetty group.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) id: JettyId,
@@ -83,20 +85,20 @@ pub(crate) struct Group {
     pub(crate) members: Vec<JettyId>,
 }
 
-/// The application on one node.
+/// The application of one node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Application {
     pub(crate) segments: Vec<Segment>,
-    /// Deregistered, but not yet released: to be freed when the NIC says so.
+    /// Segments that are deregistered and may be freed once the NIC reports their release.
     pub(crate) leaving: Vec<Segment>,
     pub(crate) jetties: Vec<Jetty>,
     pub(crate) groups: Vec<Group>,
-    /// Memory for what comes too early.
+    /// The NIC's staging memory for early packets.
     pub(crate) staging: Option<SegmentId>,
     pub(crate) awake_since: Instant,
 }
 
-/// A channel between two nodes, through all its lives.
+/// A channel between two nodes, through all its openings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Connection {
     pub(crate) ends: [Option<ChannelId>; 2],

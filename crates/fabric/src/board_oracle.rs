@@ -1,9 +1,9 @@
-//! Memory order on memory that operations share: the last writer wins, and a READ returns what was
-//! written before it, and nothing that was posted after it.
+//! Checks memory order on shared memory: the last writer wins, and a READ returns what was written
+//! before it, and nothing that was posted after it.
 //!
-//! Every Jetty has a range of the peer's *board* to itself, which its WRITEs overwrite again and
-//! again and its READs read. In memory order the content of that range is known when an operation
-//! is posted: that of all WRITEs posted before.
+//! Every Jetty has its own range of the peer's *board*, which its WRITEs overwrite and its READs
+//! read repeatedly. In memory order, the content that a READ must return is determined when it is
+//! posted: it is that of all WRITEs posted before.
 
 use crate::finding::Finding;
 use crate::operation::{Kind, Operation, Place};
@@ -12,42 +12,44 @@ use crate::world::World;
 use fairway_engine::Status;
 use std::collections::BTreeMap;
 
-/// A range of a board: the board's key, and the Jetty whose range it is.
+/// Identifies a range of a board: the board's key, and the Jetty that owns the range.
 type Range = (usize, u32);
 
-/// What a Jetty's range of a board ought to hold.
+/// Expected content of a Jetty's range of a board.
 #[derive(Debug)]
 struct Content {
-    /// Where the range starts on the board.
+    /// Offset of the range on the board.
     start: usize,
     bytes: Vec<u8>,
-    /// An operation has failed, so the content can't be predicted any more.
+    /// True if an operation has failed, so that the content can no longer be predicted.
     is_unknown: bool,
 }
 
-/// All that is known of boards.
+/// State of the board checks.
 #[derive(Debug, Default)]
 pub(crate) struct BoardOracle {
     contents: BTreeMap<Range, Content>,
-    /// Of READs that have not completed: what they have to return.
+    /// For READs that have not completed: the bytes that they must return.
     expected: BTreeMap<usize, Vec<u8>>,
 }
 
-/// How long the range of each Jetty is on a board of this many bytes, for so many Jetties.
+/// Returns the start and length of a Jetty's range on a board of `board` bytes for `jetties`
+/// Jetties.
 pub(crate) fn range_of(board: u64, jetties: u32, jetty: u32) -> (u64, u64) {
     let length = board / u64::from(jetties);
     (u64::from(jetty) * length, length)
 }
 
 impl Model {
-    /// Is it an operation on a board? Where its range is known by, if so.
+    /// Returns the range and the place of an operation on a board, or `None` if it is not on a
+    /// board.
     fn board_of(&self, world: &World, operation: &Operation) -> Option<(Range, Place)> {
         let (key, at) = operation.remote?;
         let is_board = world.memory.pieces[key].board.is_some();
         is_board.then_some(((key, operation.jetty.value()), (key, at)))
     }
 
-    /// An operation was posted under `id`.
+    /// Records that an operation was posted under `id`.
     pub(crate) fn posted_to_board(&mut self, world: &World, id: usize, operation: &Operation) {
         let Some((range, (key, at))) = self.board_of(world, operation) else { return };
         let jetties = world.memory.pieces[key].board.unwrap_or(1);
@@ -69,7 +71,7 @@ impl Model {
         }
     }
 
-    /// An operation on a board has come to its end. False if it is on no board.
+    /// Checks an operation on a board that has ended. Returns false if it is on no board.
     pub(crate) fn ended_on_board(
         &mut self,
         world: &mut World,
@@ -90,8 +92,8 @@ impl Model {
             Some(_) if status != Status::Success => {
                 world.memory.unsettle(operation.local.0, operation.local.1, length);
             }
-            // The world may free the memory of an unsignaled READ before this check, which comes
-            // at the end of the run.
+            // The memory of an unsignaled READ may be freed before this check, which runs at the
+            // end.
             Some(_) if is_unknown || world.memory.pieces[operation.local.0].released => {
                 world.memory.accept(operation.local.0, operation.local.1, length);
             }
@@ -108,13 +110,14 @@ impl Model {
                 }
                 world.memory.write(key, at, &expected);
             }
-            // What several wrote is compared when all is over: the last one wins.
+            // The result of WRITEs is compared at the end, when the last one must have won.
             None => {}
         }
         Ok(true)
     }
 
-    /// All operations are over: boards ought to hold what was written last.
+    /// Sets the expected content of boards, when all operations are over, to the last bytes
+    /// written.
     pub(crate) fn expect_boards(&self, world: &mut World) {
         for (&(key, _), content) in &self.boards.contents {
             let range = content.start..content.start + content.bytes.len();
@@ -124,8 +127,8 @@ impl Model {
         }
     }
 
-    /// The node of an operation has crashed, or memory of it was missing: what the range of its
-    /// Jetty holds can't be predicted any more.
+    /// Marks the range of an operation's Jetty as unpredictable, because the node has crashed or
+    /// memory was missing.
     pub(crate) fn forget_on_board(&mut self, world: &mut World, id: usize) {
         let operation = self.operations[id];
         let Some((range, (key, _))) = self.board_of(world, &operation) else { return };

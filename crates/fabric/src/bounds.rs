@@ -1,4 +1,4 @@
-//! How long, and how often: the bounds the storm holds the engine to.
+//! The bounds of time and packets that the storm checks the engine against.
 
 use crate::adversary::Fault;
 use crate::finding::Finding;
@@ -9,21 +9,21 @@ use fairway_engine::policy::CongestionSpec;
 use fairway_engine::wire::Duration;
 use fairway_engine::{Counters, DropReason};
 
-/// How often a packet is resent for nothing on average, at most.
+/// Maximum number of needless retransmissions per packet, on average.
 const SPURIOUS: u64 = 4;
 
-/// Virtual time between turns of an application after the healing, on average.
+/// Mean virtual time between ticks of an application after the network has been healed.
 pub(crate) const TICK_HEALED: Duration = Duration::from_us(200);
 
-/// Packets resent at a time-out, on average over all of a run's: one of each path.
+/// Retransmissions per time-out, averaged over all time-outs of a run: one on each path.
 const PER_TIMEOUT: u64 = 32;
 
-/// Virtual time within which everything pending finishes after the healing.
+/// Returns the virtual time within which all pending operations must finish after healing.
 ///
-/// A sender that has backed off furthest waits for its longest time-out; a channel whose peer is
-/// gone, for the peer to be declared dead. The factors leave room for a few rounds of each. What is
-/// left to be sent takes its time on the wire, or, where windows or slots are small, as many
-/// round trips as there are windows.
+/// A sender that has backed off the furthest waits for its longest time-out; a channel whose peer
+/// is gone waits for the peer to be declared dead. The factors leave room for a few rounds of each.
+/// Data that is still to be sent takes its time on the wire or, where windows or slots are small,
+/// one round trip per window.
 pub(crate) fn timeout(plan: &Plan) -> Duration {
     let longest = plan.profiles.iter().map(|profile| {
         let timeouts = profile.timeout_max.times(12);
@@ -46,7 +46,7 @@ pub(crate) fn timeout(plan: &Plan) -> Duration {
         .saturating_add(missing(plan))
 }
 
-/// A load or store whose memory was taken away at the side that sends it is repeated until it is
+/// Time for loads and stores whose memory at the initiator is missing. Each is retried until it is
 /// given up, and the 65th waits for the first.
 fn missing(plan: &Plan) -> Duration {
     if plan.extras.missing == 0 || plan.extras.bypasses == 0 {
@@ -60,16 +60,17 @@ fn missing(plan: &Plan) -> Duration {
     longest.times(operations(plan) / 64 + 1)
 }
 
-/// Receives are posted at the turns of an application. Where early messages hold all others, each
-/// operation waits for one of its own: for the next turn, and for the sender to try again.
+/// Time until enough receives are posted. Applications post them at their ticks. Where early
+/// messages hold up all others, each operation waits for a receive: for the next tick, and for the
+/// sender's next try.
 fn receives(plan: &Plan) -> Duration {
     let delays = plan.profiles.iter().map(|profile| profile.not_ready_delay);
     let turn = plan.tick.max(TICK_HEALED).saturating_add(delays.max().unwrap_or_default());
     turn.times(operations(plan))
 }
 
-/// A receiver that can hold few packets back while their payload is put in place drops what comes
-/// beyond them; the rest of a window then takes a time-out for every few packets.
+/// Time lost at a receiver that can set few packets aside while their payload is placed. It drops
+/// further packets, and the rest of a window then takes a time-out for every few packets.
 fn crowding(plan: &Plan) -> Duration {
     let Some(fewest) = plan.limits.iter().map(|limits| limits.withheld).min() else {
         return Duration::ZERO;
@@ -87,7 +88,7 @@ fn crowding(plan: &Plan) -> Duration {
     longest.times(most / u64::from(fewest))
 }
 
-/// What a pacing rate adds to the time on the wire, should it never rise above its least.
+/// Time that pacing adds to the time on the wire if the rate never rises above its minimum.
 fn pacing(plan: &Plan, bytes: u64) -> Duration {
     let rates = plan.links.iter().flat_map(|link| &link.policies).filter_map(|policies| {
         match policies.congestion {
@@ -106,12 +107,12 @@ fn pacing(plan: &Plan, bytes: u64) -> Duration {
     Duration::from_ns(bytes.saturating_mul(8_000_000_000) / slowest)
 }
 
-/// Letters count, and what is asked for with them.
+/// Number of operations, including puts and the gets that accompany them.
 fn operations(plan: &Plan) -> u64 {
     plan.operations + 2 * plan.mail.puts
 }
 
-/// Round trips that everything takes if each channel sends a window at a time.
+/// Number of round trips if each channel sends one window per round trip.
 fn rounds(plan: &Plan) -> u64 {
     let least = plan.links.iter().map(|link| {
         let packets = (plan.bytes_max / u64::from(link.mtu)).min(plan.packets_max) + 1;
@@ -128,16 +129,15 @@ fn rounds(plan: &Plan) -> u64 {
             CongestionSpec::Homa(homa) => homa.quantum_bytes.min(homa.window_bytes),
         });
         let window = window.min().unwrap_or_default() / u64::from(link.mtu + 80);
-        // Two round trips per operation for slots that have to be waited for.
+        // Two round trips per operation for waiting for slots.
         operations(plan) * (packets / window.max(1) + 2)
     });
     least.max().unwrap_or_default()
 }
 
-/// What is sent is bounded by what had to be: every copy that was lost excuses another one;
-/// beyond that, a packet is resent for nothing [`SPURIOUS`] times on average, and a few are at
-/// every time-out of a peer that sleeps. Acknowledgements answer packets and probes, at most
-/// two to one.
+/// Checks the numbers of packets sent. Each lost copy excuses one retransmission. Beyond that, a
+/// packet is retransmitted needlessly at most [`SPURIOUS`] times on average, plus a few at every
+/// time-out of a paused peer. Acknowledgements respond to packets and probes, at most two for each.
 pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
     let faults = &world.adversary.faults;
     let at_fault = [
@@ -153,7 +153,7 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
     let mut lost = lost + world.tally.unheard;
     let copies = faults[Fault::Duplicate as usize] + faults[Fault::LateDuplicate as usize];
     for node in &world.nodes {
-        // What a NIC dropped before it crashed was lost, too.
+        // Packets that a NIC dropped before it crashed count as lost, too.
         let all: u64 = node.drops.iter().sum();
         lost += all - node.drops[DropReason::Duplicate as usize];
     }
@@ -174,7 +174,7 @@ pub(crate) fn check_packets(world: &World) -> Result<(), Finding> {
         return Err(format!("{resent} packets were resent, for a reason {most}: {sum:?}").into());
     }
     let heard = sum.data_sent + sum.data_resent + copies + sum.probes_sent;
-    // A node that crashed has taken its counts with it.
+    // A crashed node has lost its counters.
     let whole = faults[Fault::Crash as usize] == 0;
     if whole && sum.acks_sent > 2 * heard + 200 {
         return Err(format!("too many acknowledgements for {heard} packets: {sum:?}").into());

@@ -1,9 +1,10 @@
-//! What loads and stores promise, checked at every effect on memory and at every completion.
+//! Checks the guarantees of loads and stores at every effect on memory and at every completion.
 //!
-//! A load brings what was there at some time between its posting and its placement. A store that
-//! succeeded was done; none is done twice; and one that was given up does not, however late,
-//! overwrite one that was posted after that. Cells change only here: the mirror follows each store
-//! as it is done, so that the memory is known to the byte whatever becomes of the channel.
+//! A load returns what was in memory at some time between its posting and its placement. A store
+//! that succeeded was executed; none is executed twice; and one that was given up does not
+//! overwrite, however late, one that was posted after that. Cells change only by stores: the mirror
+//! follows each store when it is executed, so the memory's content is known even if the channel
+//! fails.
 
 use crate::finding::Finding;
 use crate::operation::{Kind, Operation, Place, State};
@@ -12,18 +13,18 @@ use crate::world::{Effect, World};
 use fairway_engine::Status;
 use std::collections::BTreeMap;
 
-/// What is remembered for it.
+/// State of the checks of loads and stores.
 #[derive(Debug, Default)]
 pub(crate) struct BypassOracle {
-    /// Stores by the place of their bytes, which is theirs alone.
+    /// Stores by the place of their source bytes, which belongs to one store only.
     by_ink: BTreeMap<Place, usize>,
-    /// Stores in the order in which they were done, and when each was accepted.
+    /// Executed stores in order of execution, and the sequence number of each one's acceptance.
     done: Vec<(usize, u64)>,
-    /// Everything that was overwritten, in the order in which it was.
+    /// All overwritten contents, in the order in which they were overwritten.
     past: Vec<(Place, Vec<u8>)>,
-    /// By load: the length of `past` when it was posted.
+    /// By load: the length of `past` when the load was posted.
     since: BTreeMap<usize, usize>,
-    /// By store that ended: the operation that was posted next.
+    /// By store that has ended: the index of the next operation posted after its end.
     ended_before: BTreeMap<usize, usize>,
 }
 
@@ -40,14 +41,14 @@ impl BypassOracle {
         }
     }
 
-    /// The store that sends these bytes.
+    /// Returns the store that sends the bytes at `ink`.
     pub(crate) fn store_of(&self, ink: &Place) -> Option<usize> {
         self.by_ink.get(ink).copied()
     }
 }
 
 impl Model {
-    /// A store was done.
+    /// Checks a store that was executed.
     pub(crate) fn stored(
         &mut self,
         world: &mut World,
@@ -67,7 +68,7 @@ impl Model {
         if operation.affected > 0 {
             return Err(format!("store {id} was done twice: {operation:?}").into());
         }
-        // It may have been given up here, or its node be gone, while it was on its way.
+        // It may have been given up, or its node may have crashed, while it was in flight.
         let refused = matches!(
             operation.state,
             State::Done(Status::Success | Status::RemoteAccess | Status::RemoteRights)
@@ -90,9 +91,9 @@ impl Model {
         Ok(())
     }
 
-    /// A store over the same channel that was posted after this one had ended, and overlaps it. The
-    /// one that is accepted first is the older one: what is placed late has been accepted, and its
-    /// being late is the doing of the node's memory.
+    /// Returns an overlapping store over the same channel that was posted after this one had ended.
+    /// Of two stores, the one accepted first counts as older, because late placement of an accepted
+    /// store is a property of the node's memory, not of the engine.
     fn newer_than(&self, id: usize, accepted: u64) -> Option<usize> {
         let this = &self.operations[id];
         let ended = *self.bypass.ended_before.get(&id)?;
@@ -111,7 +112,7 @@ impl Model {
         self.bypass.done.iter().find(newer).map(|&(other, _)| other)
     }
 
-    /// The answer to a load of ours has been put in place.
+    /// Checks the response to this node's load, which has been placed.
     pub(crate) fn loaded(
         &mut self,
         world: &mut World,
@@ -144,7 +145,7 @@ impl Model {
         Ok(())
     }
 
-    /// A load or store has succeeded: it was done.
+    /// Checks a successful load or store: it must have been executed.
     pub(crate) fn check_bypassed(&mut self, id: usize) -> Result<(), Finding> {
         self.bypass.ended_before.insert(id, self.operations.len());
         let operation = &self.operations[id];
@@ -154,7 +155,7 @@ impl Model {
         Err("done without an effect".into())
     }
 
-    /// A load or store has ended in error: what was refused was not done, and a load never.
+    /// Checks a failed load or store: a refused one was not executed, and a load never was.
     pub(crate) fn bypass_failed(&mut self, id: usize, status: Status) -> Result<(), Finding> {
         self.bypass.ended_before.insert(id, self.operations.len());
         let operation = &self.operations[id];

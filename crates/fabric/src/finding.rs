@@ -1,8 +1,8 @@
-//! What an oracle found wrong.
+//! Violations that oracles find.
 
 use std::fmt;
 
-/// A rule that was broken, in one sentence that names the operation, the node or the packet.
+/// A violated rule, in one sentence that names the operation, the node or the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding(String);
 

@@ -1,5 +1,5 @@
-//! Packets that no honest peer sends: noise, strangers, the past, and a peer gone mad in ways that
-//! must be without any effect.
+//! Packets that no honest peer sends: random bytes, unknown senders, old packets, and packets of a
+//! faulty peer that must have no effect.
 
 use crate::adversary::Fault;
 use crate::plan::Plan;
@@ -12,7 +12,7 @@ use fairway_engine::wire::{
     Packet, Probe, Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Tpn, Void,
 };
 
-/// Sends one such packet to a node.
+/// Sends a random hostile packet to a node.
 pub(crate) fn send(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Random) {
     let node = random.below(world.nodes.len() as u64) as usize;
     match random.below(4) {
@@ -33,8 +33,8 @@ pub(crate) fn send(world: &mut World, workload: &Workload, plan: &Plan, random: 
     }
 }
 
-/// A route that was right but for some of its fields, with anything at all behind it: a stranger's,
-/// one for another node, or one of an earlier channel.
+/// Sends a random packet with a route that is correct except for some fields: from an unknown
+/// sender, for another node, or of an earlier channel.
 fn stranger(world: &mut World, node: usize, random: &mut Random) {
     let Some(mut route) = right_route(world, node, random) else { return };
     let wrong = random.range(1, 15);
@@ -45,7 +45,7 @@ fn stranger(world: &mut World, node: usize, random: &mut Random) {
         route.destination = Cna::new(random.number() as u32);
     }
     if wrong & 4 != 0 {
-        // The same channel index, used another time.
+        // The same channel index at another opening.
         let bit = 1 << random.range(16, 23);
         route.source_tpn = Tpn::new(route.source_tpn.value() ^ bit);
     }
@@ -58,14 +58,14 @@ fn stranger(world: &mut World, node: usize, random: &mut Random) {
     inject(world, node, &route, &packet, random.below(100) as usize);
 }
 
-/// The route of the data that last came to some channel of `node`.
+/// Returns the route of the last data packet received on some channel of `node`.
 fn right_route(world: &World, node: usize, random: &mut Random) -> Option<Route> {
     let heard = world.nodes[node].channels.iter().flatten().filter_map(|note| note.last_data);
     let routes: Vec<Route> = heard.map(|received| received.route).collect();
     if routes.is_empty() { None } else { Some(random.pick(&routes)) }
 }
 
-/// From a peer, and always to be ignored: what it says cannot be.
+/// Sends a packet of a peer that must always be ignored because its content is impossible.
 fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Random) {
     let index = random.below(plan.links.len() as u64) as usize;
     let side = random.below(2) as usize;
@@ -83,14 +83,14 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
         destination_tpn: own.tpn(),
         path: 0,
     };
-    // What the peer has last sent shows where its sequence numbers are.
+    // The last data packet from the peer shows its current sequence numbers.
     let Some(last) = world.last_psn(node, own) else { return };
     let far = last.plus(100_000);
     let packet = match random.below(6) {
         0 if link.paths < 256 => {
             let path = random.range(u64::from(link.paths), 255) as u8;
             match any_packet(random) {
-                // On a path that is there, but at an end that the peer cannot have come to.
+                // The path exists, but the peer cannot have ended there.
                 Packet::Close(close) => Packet::Close(far_close(last, close)),
                 packet => {
                     route.path = path;
@@ -102,7 +102,8 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
         2 => {
             let mut ack = any_ack(random);
             ack.cumulative = Psn::new(random.number() as u32);
-            // The test has no copy of its own numbers: only a number far ahead is surely wrong.
+            // The test does not track the node's own sequence numbers; only one far ahead is surely
+            // wrong.
             let Some(own_last) = world.last_psn(peer, theirs) else { return };
             ack.cumulative = own_last.plus(100_000);
             ack.flags = AckFlags::none();
@@ -131,7 +132,7 @@ fn forged(world: &mut World, workload: &Workload, plan: &Plan, random: &mut Rand
     inject(world, node, &route, &packet, 0);
 }
 
-/// A close whose number lies far ahead of the window, or far behind it.
+/// Returns a close whose sequence number lies far ahead of the window, or far behind it.
 fn far_close(last: Psn, close: Close) -> Close {
     let far = 1 << 22;
     let is_ahead = close.next.value() & 1 == 0;
@@ -242,7 +243,7 @@ fn any_data(random: &mut Random) -> Data {
     }
 }
 
-/// Why a packet is not taken: for good, or because a switch has cut its payload off.
+/// Returns a reason for refusing a packet: a permanent one, or that a switch has trimmed it.
 fn any_reason(random: &mut Random) -> Refusal {
     let retry = random.chance(500);
     random.pick(&[Refusal::Access, Refusal::Trimmed { retry }])

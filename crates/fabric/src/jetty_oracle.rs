@@ -1,9 +1,9 @@
-//! What the states of Jetties and the membership of groups promise.
+//! Checks the guarantees of Jetty states and of group membership.
 //!
-//! Of a Jetty that fails nothing is lost: each of its operations still completes, those that were
-//! flushed without ever having had an effect. A message for a group goes to one Jetty, which was a
-//! member at some time between its posting and its arrival; where the sender chooses the member, to
-//! that one.
+//! No operation of a failing Jetty is lost: each one still completes, and a flushed one must never
+//! have had an effect. A message for a group goes to one Jetty that was a member at some time
+//! between the message's posting and its arrival; if the sender chooses the member, it goes to that
+//! member.
 
 use crate::application::Group;
 use crate::finding::Finding;
@@ -13,7 +13,7 @@ use fairway_engine::wire::JettyId;
 use fairway_engine::{Dispatch, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The members of a group, and the index of the operation that was posted next.
+/// The members of a group from some time on, and the index of the next operation posted then.
 #[derive(Clone, Debug)]
 struct Snapshot {
     since: usize,
@@ -21,12 +21,12 @@ struct Snapshot {
     dispatch: Dispatch,
 }
 
-/// What is remembered for it.
+/// State of the checks of Jetties and groups.
 #[derive(Debug, Default)]
 pub(crate) struct JettyOracle {
     /// Jetties in the error state.
     failed: BTreeSet<(Life, JettyId)>,
-    /// All that a group has been, in order.
+    /// All memberships of a group, in order.
     groups: BTreeMap<(Life, JettyId), Vec<Snapshot>>,
 }
 
@@ -35,15 +35,16 @@ impl JettyOracle {
         !self.groups.is_empty()
     }
 
-    /// Is it known which Jetty a message without a number of its own was sent to?
+    /// True if the target Jetty of a message without an individual number is known, because there
+    /// are no groups.
     pub(crate) fn are_targets_known(&self) -> bool {
         self.groups.is_empty()
     }
 }
 
 impl Model {
-    /// A Jetty has gone to the error state: what it has not sent yet is flushed, and peers are told
-    /// that there is no such Jetty.
+    /// Records that a Jetty has entered the error state. Its unsent operations are flushed, and
+    /// peers may receive refusals that name no such Jetty.
     pub(crate) fn fails(&mut self, life: Life, jetty: JettyId) {
         self.jetties.failed.insert((life, jetty));
         self.refuses(life.0, jetty);
@@ -55,7 +56,7 @@ impl Model {
         }
     }
 
-    /// A Jetty is ready again.
+    /// Records that a Jetty is ready again.
     pub(crate) fn recovers(&mut self, life: Life, jetty: JettyId) {
         self.jetties.failed.remove(&(life, jetty));
     }
@@ -64,7 +65,7 @@ impl Model {
         self.jetties.failed.contains(&(life, jetty))
     }
 
-    /// An operation of a Jetty that has not completed, and will.
+    /// Returns an operation of a Jetty that has not completed and is going to.
     pub(crate) fn under_way(&self, life: Life, jetty: JettyId) -> Option<&Operation> {
         self.operations.iter().find(|operation| {
             let own = operation.life == life && operation.jetty == jetty;
@@ -72,7 +73,7 @@ impl Model {
         })
     }
 
-    /// A group has other members than before.
+    /// Records a new membership of a group.
     pub(crate) fn regrouped(&mut self, life: Life, group: &Group) {
         if !group.alive {
             self.refuses(life.0, group.id);
@@ -82,7 +83,7 @@ impl Model {
         self.jetties.groups.entry((life, group.id)).or_default().push(snapshot);
     }
 
-    /// May an operation's message have come to this Jetty?
+    /// True if the message of an operation may have been delivered to this Jetty.
     pub(crate) fn may_come_to(&self, id: usize, jetty: JettyId) -> bool {
         let operation = &self.operations[id];
         if operation.target_jetty == jetty {
@@ -99,13 +100,12 @@ impl Model {
                 }
                 Dispatch::RoundRobin | Dispatch::LeastDepth => then.members.contains(&jetty),
             };
-            // What was over when the operation was posted has not taken it.
+            // A membership that ended before the operation was posted does not count.
             end > id && chosen
         })
     }
 
-    /// Something was done to memory: nothing more may be, once the operation has succeeded or was
-    /// flushed.
+    /// Checks an effect on memory: an operation that has succeeded or was flushed may have none.
     pub(crate) fn check_not_over(&self, id: usize) -> Result<(), Finding> {
         let operation = &self.operations[id];
         let over = match operation.state {

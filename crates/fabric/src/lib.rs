@@ -1,19 +1,20 @@
 //! The deterministic world: whole NICs on a simulated network, and the storm.
 //!
 //! **What it is.** Nodes with real byte memories, each a [`fairway_engine::Nic`] and an
-//! application, joined by links that lose, repeat, delay and damage packets. Time is virtual, and
-//! everything is drawn from a seed. [`storm::run`] is the randomized whole-system test that carries
-//! most of the project's testing. (The packet-level simulator of thousands of NICs is `sim`.)
+//! application, joined by links that lose, duplicate, delay and damage packets. Time is virtual,
+//! and every choice is drawn from a seed. [`storm::run`] is the randomized whole-system test that
+//! carries most of the project's testing. (The packet-level simulator of thousands of NICs is
+//! `sim`.)
 //!
 //! **May import:** `engine` (and through it `wire` and `policy`), `device`.
 //!
-//! **Invariants.** The protocol is the engine's: nothing of it is written again here. The same
+//! **Invariants.** The protocol is the engine's; no part of it is implemented again here. The same
 //! seed gives the same events, bit for bit, on every machine. A world has no clock, no threads, no
 //! files and no sockets; [`sweep`] runs many worlds on several threads.
 //!
-//! **How to test:** `cargo test -p fairway-fabric`; with the feature `injected-bugs`, bugs are
-//! injected and have to be caught. `cargo run --release -p xtask -- storm --seeds 0..10000` for
-//! more seeds.
+//! **How to test:** `cargo test -p fairway-fabric`. With the feature `injected-bugs`, bugs are
+//! injected that the tests have to catch. `cargo run --release -p xtask -- storm --seeds 0..10000`
+//! runs more seeds.
 #![forbid(unsafe_code)]
 
 mod adversary;

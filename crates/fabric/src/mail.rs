@@ -1,5 +1,5 @@
-//! Mail: what the applications do with mailboxes. Every put begins with a record that says which
-//! one it is, so that a done epoch tells by its bytes alone what it took.
+//! Mail: the applications' use of mailboxes. Every put begins with a record that identifies it, so
+//! the bytes of a completed epoch show which puts it contains.
 
 use crate::application::Connection;
 use crate::finding::Finding;
@@ -14,20 +14,20 @@ use fairway_engine::{
     WorkRequest,
 };
 
-/// The id of a put has this bit; those of other operations and of receives do not.
+/// Set in the ids of puts and gets, and clear in those of other operations and of receives.
 pub(crate) const LETTER: u64 = 1 << 62;
-/// The id of a get has this bit, too.
+/// Also set in the id of a get.
 pub(crate) const GET: u64 = 1 << 61;
-/// A put begins with its number and its length.
+/// Bytes of the record at the beginning of a put: its number and its length.
 pub(crate) const HEAD: usize = 12;
-/// What a buffer is filled with before it is posted.
+/// Byte with which a buffer is filled before it is posted.
 pub(crate) const BLANK: u8 = 0xEE;
-/// Addresses of mailboxes. Puts to one of them are taken by the catch-all mailbox only.
+/// Number of mailbox addresses. Puts to one of them reach only the catch-all mailbox.
 const ADDRESSES: u64 = 4;
-/// Most packets of a put.
+/// Maximum number of packets of a put.
 const PACKETS_MAX: u64 = 40;
 
-/// One put.
+/// A put that was posted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PutRecord {
     pub(crate) from: Life,
@@ -36,16 +36,16 @@ pub(crate) struct PutRecord {
     pub(crate) jetty: JettyId,
     pub(crate) address: u64,
     pub(crate) length: u32,
-    /// Where the sender steers it.
+    /// Offset that the sender chose.
     pub(crate) offset: u64,
     pub(crate) epoch: Option<u32>,
-    /// It cannot arrive anywhere.
+    /// True if the put names a wrong key or offset, so that it must be refused.
     pub(crate) is_wrong: bool,
     pub(crate) signaled: bool,
     pub(crate) status: Option<Status>,
-    /// The receiver steers.
+    /// True if the receiver chooses the offset.
     pub(crate) is_in_stream: bool,
-    /// The mailbox, the epoch and the offset at which it was found.
+    /// Mailbox, epoch and offset at which the put was found.
     pub(crate) found: Option<(usize, u64, usize)>,
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct PutRecord {
 pub(crate) struct Posted {
     pub(crate) at: usize,
     pub(crate) length: u32,
-    /// What its NIC said of it.
+    /// The NIC's report of the completed epoch.
     pub(crate) done: Option<EpochDone>,
 }
 
-/// A mailbox as its application knows it.
+/// An application's record of a mailbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Mailbox {
     pub(crate) serial: usize,
@@ -72,10 +72,10 @@ pub(crate) struct Mailbox {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MailboxState {
     pub(crate) boxes: Vec<Mailbox>,
-    /// Where puts are written, and where buffers lie: keys and segments.
+    /// Memory of outgoing puts, and memory of buffers: key and segment.
     pub(crate) source_segment: Option<(usize, SegmentId)>,
     pub(crate) buffer_segment: Option<(usize, SegmentId)>,
-    /// Puts to it may have been lost with leave, or fallen out of order.
+    /// True if the protocol permits that puts to this node were lost or delivered out of order.
     pub(crate) is_lossy: bool,
 }
 
@@ -86,31 +86,31 @@ pub(crate) struct Mail {
     pub(crate) plan: MailPlan,
     pub(crate) states: Vec<MailboxState>,
     pub(crate) puts: Vec<PutRecord>,
-    /// Operations whose end is to be reported.
+    /// Operations whose end has not been reported yet.
     pub(crate) pending: u64,
     pub(crate) gets: Vec<Get>,
     pub(crate) serial: usize,
     pub(crate) statuses: [u64; STATUSES.len()],
 }
 
-/// One get.
+/// A get that was posted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Get {
     pub(crate) from: Life,
     pub(crate) channel: ChannelId,
     pub(crate) local: (usize, usize),
-    /// What it asks for, if that can change no more.
+    /// Memory that the get reads, if its content can no longer change.
     pub(crate) source: Option<(usize, usize)>,
     pub(crate) length: u32,
     pub(crate) is_done: bool,
 }
 
-/// Where a put goes.
+/// Target of a put.
 struct Address {
     mailbox: RemoteMailbox,
     offset: u64,
     epoch: Option<u32>,
-    /// It names a key or an offset that is refused.
+    /// True if the put names a wrong key or offset, so that it must be refused.
     is_wrong: bool,
 }
 
@@ -128,12 +128,12 @@ impl Mail {
         }
     }
 
-    /// Bytes of a buffer: every put has a slot, so that two never overlap.
+    /// Bytes of a buffer: every put has a slot, so that no two overlap.
     fn buffer_length(&self) -> u32 {
         self.plan.slot * self.plan.puts as u32
     }
 
-    /// Gives a fresh NIC its mailboxes.
+    /// Creates the mailboxes of a fresh NIC.
     pub(crate) fn set_up(&mut self, world: &mut World, node: usize) {
         self.states[node] = MailboxState::default();
         if self.plan.puts == 0 {
@@ -141,7 +141,7 @@ impl Mail {
         }
         let puts = 2 * self.plan.puts * u64::from(self.plan.slot + 1);
         let source_segment = self.register(world, node, puts);
-        // Every put may end an epoch; some epochs end without one, and some buffers wait.
+        // Every put may end an epoch; some epochs end without one, and some buffers remain unused.
         let buffers = self.plan.puts + 100;
         let buffer_segment =
             self.register(world, node, buffers * u64::from(self.buffer_length() + 40));
@@ -166,7 +166,7 @@ impl Mail {
         Some((key, id))
     }
 
-    /// The mailbox at address 0 is the catch-all.
+    /// Creates a mailbox; the one at address 0 is the catch-all.
     fn create(&mut self, world: &mut World, node: usize, address: u64) {
         let random = &mut self.random;
         let threshold = match random.below(2) {
@@ -189,7 +189,7 @@ impl Mail {
         self.states[node].boxes.push(Mailbox { serial, id, config, epochs, is_closed: false });
     }
 
-    /// One turn of the application on `node`.
+    /// Runs one tick of the application on `node`.
     pub(crate) fn tick(
         &mut self,
         world: &mut World,
@@ -205,7 +205,7 @@ impl Mail {
         for at in 0..self.states[node].boxes.len() {
             let want = match self.random.chance(self.plan.lazy) && !healed {
                 true => 0,
-                // A put may name the epoch after the current one, and has to find its buffer.
+                // A put may name the epoch after the current one, whose buffer must exist.
                 false => self.random.range(2 * u64::from(healed), 5) as usize,
             };
             let waiting = |mailbox: &Mailbox| {
@@ -234,13 +234,13 @@ impl Mail {
         Ok(())
     }
 
-    /// The epochs for which a mailbox needs buffers so that no put to it waits for one: as many as
-    /// the highest epoch that a put names, and one.
+    /// Number of buffers that a mailbox needs so that no put to it waits for one: the highest epoch
+    /// that a pending put names, plus one.
     ///
-    /// A put that names its epoch goes there or nowhere, and waits as long as that has no buffer
-    /// (`fairway_engine`, `mailbox`). No put ends the epochs before it, if the application has made
-    /// the mailbox anew, or has rewound it, since the put was written: then the epoch lies any
-    /// number ahead, and only the application's buffers end the wait.
+    /// A put that names its epoch is delivered there or nowhere, and waits as long as that epoch
+    /// has no buffer (`fairway_engine`, `mailbox`). If the application has recreated or rewound the
+    /// mailbox since the put was written, the epoch may lie any number ahead. No put ends the
+    /// epochs before it then, and only buffers that the application posts end the wait.
     fn epochs_named(&self, world: &World, node: usize, at: usize) -> u64 {
         let boxes = &self.states[node].boxes;
         let here = (node, world.nodes[node].incarnation);
@@ -263,8 +263,8 @@ impl Mail {
         };
         let gap = self.random.below(40) as usize;
         let Some(start) = world.memory.reserve(key, length as usize, gap) else {
-            // The segment of buffers is full, and buffers are not used again, so puts may be
-            // refused from now on.
+            // The segment of buffers is full, and buffers are not reused, so puts may be refused
+            // from now on.
             return false;
         };
         world.memory.write(key, start, &vec![BLANK; length as usize]);
@@ -280,7 +280,7 @@ impl Mail {
         true
     }
 
-    /// Writes a put, or asks for a part of a mailbox.
+    /// Posts a put, or a get that reads a part of a mailbox.
     fn write(
         &mut self,
         world: &mut World,
@@ -343,7 +343,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Draws where in the mailboxes of a node a put goes.
+    /// Draws the mailbox, offset and epoch of a put to a node.
     fn draw_address(&mut self, world: &mut World, peer: usize, number: u64) -> Address {
         let random = &mut self.random;
         let mut mailbox = RemoteMailbox { address: 1 + random.below(ADDRESSES), key: 7 };
@@ -375,7 +375,7 @@ impl Mail {
         Address { mailbox, offset, epoch, is_wrong }
     }
 
-    /// Asks for a part of the mailbox that a put is for.
+    /// Posts a get of a part of the mailbox that a put addresses.
     fn get(
         &mut self,
         world: &mut World,
@@ -395,7 +395,7 @@ impl Mail {
         let target = targets
             .iter()
             .find(|other| other.config.address == Some(put.address) && !other.is_closed);
-        // What an epoch that is done holds does not change any more.
+        // The content of a completed epoch no longer changes.
         let done = target.and_then(|target| {
             let last = target.epochs.iter().rposition(|posted| posted.done.is_some())?;
             (last as u32 > 0 && target.config.retired > 1).then_some((last, target.epochs[last].at))
@@ -403,7 +403,7 @@ impl Mail {
         let buffer_segment = self.states[peer].buffer_segment;
         let source =
             buffer_segment.zip(done).map(|((key, _), (_, at))| (key, at + offset as usize));
-        // After a rewind it may never come again.
+        // After a rewind this epoch may never complete again.
         let epoch = done.filter(|_| self.plan.rough == 0).map(|(epoch, _)| epoch as u32);
         let mailbox = RemoteMailbox { address: put.address, key: 7 };
         let request = WorkRequest {
@@ -436,7 +436,7 @@ impl Mail {
         }
     }
 
-    /// Ends an epoch early, goes back to an earlier one, or closes a mailbox and opens another.
+    /// Ends an epoch early, rewinds to an earlier one, or closes a mailbox and opens another.
     fn be_rough(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
         let count = self.states[node].boxes.len() as u64;
         let at = self.random.below(count) as usize;
@@ -478,7 +478,7 @@ impl Mail {
         Ok(())
     }
 
-    /// The buffers from this epoch on are the application's, whatever is in them.
+    /// Returns the buffers from this epoch on to the application, whatever they contain.
     fn rewound(&mut self, world: &mut World, node: usize, at: usize, epoch: usize) {
         let Some((key, _)) = self.states[node].buffer_segment else { return };
         for posted in self.states[node].boxes[at].epochs.drain(epoch..) {
@@ -514,7 +514,7 @@ fn post(
     }
 }
 
-/// The record that a put begins with.
+/// Returns the bytes of a put, which begin with its record.
 pub(crate) fn text_of(number: u64, length: u32) -> Vec<u8> {
     let mut text = Vec::with_capacity(length as usize);
     text.extend(number.to_le_bytes());
@@ -522,7 +522,7 @@ pub(crate) fn text_of(number: u64, length: u32) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     while text.len() < length as usize {
         state = state.wrapping_mul(0xBF58_476D_1CE4_E5B9).rotate_left(23) ^ number;
-        // A byte that never arrived must not look like one that did.
+        // A byte that never arrived must be distinguishable from one that did.
         let byte = (state >> 32) as u8;
         text.push(if byte == BLANK { !BLANK } else { byte });
     }

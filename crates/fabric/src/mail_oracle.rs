@@ -1,5 +1,5 @@
-//! What mail must be like: every put whole, once, in the right epoch, in its sender's order; and
-//! nothing written to a buffer once its epoch is done.
+//! Checks mail: every put arrives whole, once, in the right epoch and in its sender's order, and
+//! nothing is written to a buffer after its epoch has completed.
 
 use crate::finding::Finding;
 use crate::mail::{BLANK, GET, HEAD, LETTER, Mail, Mailbox, PutRecord, text_of};
@@ -11,11 +11,11 @@ use crate::world::World;
 use fairway_engine::{Completion, EpochDone, Status, Steering};
 use std::collections::BTreeMap;
 
-/// Where puts were found: the offset in the buffer, and the number.
+/// Puts found in a buffer, each with its offset and its number.
 type Found = Vec<(usize, u64)>;
 
 impl Mail {
-    /// Hears of the epochs that are done, of which the application has not been told yet.
+    /// Reads the completed epochs that the application has not processed yet.
     pub(crate) fn read_epochs(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
         let outputs = std::mem::take(&mut world.nodes[node].outputs);
         for output in outputs {
@@ -27,7 +27,7 @@ impl Mail {
         Ok(())
     }
 
-    /// An epoch is done: its bytes say what it took.
+    /// Checks a completed epoch: its bytes show which puts it contains.
     pub(crate) fn epoch_done(
         &mut self,
         world: &mut World,
@@ -57,7 +57,7 @@ impl Mail {
             return Err(format!("node {node}: no put is for this address: {done:?}").into());
         }
         self.states[node].boxes[at].epochs[done.id as usize].done = Some(*done);
-        // No peer writes there any more.
+        // Peers no longer write to the buffer.
         world.memory.accept(key, posted.at, posted.length as usize);
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Mail {
         self.puts[number as usize].address == address
     }
 
-    /// Do these puts, of so many bytes together, agree with what the epoch has counted?
+    /// True if these puts, with `total` bytes together, agree with the epoch's counters.
     fn is_accounted(&self, found: &Found, total: u64, done: &EpochDone) -> bool {
         let puts = found.len() as u64;
         if done.cancelled == 0 {
@@ -80,8 +80,8 @@ impl Mail {
         (done.operations..=most).contains(&puts) && least <= done.bytes
     }
 
-    /// The puts in a buffer. What was cut off because its sender is gone may be there in part,
-    /// or whole: the last of it may be put in place when it is no longer counted.
+    /// Returns the puts in a buffer. A put that was cut off because its sender is gone may be
+    /// present in part, or as a whole: its last payload may be placed after the put was cancelled.
     fn letters_in(
         &self,
         mailbox: &Mailbox,
@@ -119,7 +119,7 @@ impl Mail {
         Ok(found)
     }
 
-    /// The put that is whole here: its number and length.
+    /// Returns the number and length of a put that is complete at this place.
     fn letter_at(&self, bytes: &[u8], at: usize) -> Option<(u64, usize)> {
         let number = u64::from_le_bytes(bytes[at..at + 8].try_into().ok()?);
         let put = self.puts.get(usize::try_from(number).ok()?)?;
@@ -153,7 +153,7 @@ impl Mail {
         Ok(())
     }
 
-    /// A rewind gives what was said of the epoch before.
+    /// Checks that a rewind returns the same report as the epoch's completion did.
     pub(crate) fn check_rewound(
         &self,
         node: usize,
@@ -169,7 +169,7 @@ impl Mail {
         }
     }
 
-    /// An operation on a mailbox has ended.
+    /// Handles the end of an operation on a mailbox.
     pub(crate) fn completed(
         &mut self,
         world: &mut World,
@@ -252,18 +252,18 @@ impl Mail {
         }
     }
 
-    /// A node is gone, and what it had asked for with it.
+    /// Handles the crash of a node, which takes its pending puts and gets with it.
     pub(crate) fn crashes(&mut self, node: usize, incarnation: u32) {
         let gone = |life| life == (node, incarnation);
         let puts = self.puts.iter().filter(|put| gone(put.from));
         let unanswered = puts.filter(|put| put.signaled && put.status.is_none());
         let gets = self.gets.iter().filter(|get| gone(get.from) && !get.is_done);
         self.pending -= unanswered.count() as u64 + gets.count() as u64;
-        // Nothing of it is looked at any more.
+        // The node's mailboxes are not checked any more.
         self.states[node].boxes.clear();
     }
 
-    /// Of epochs that are not done nothing is known yet.
+    /// Accepts the content of unfinished epochs, which cannot be predicted yet.
     pub(crate) fn accept_unfinished(&self, world: &mut World) {
         for mailboxes in &self.states {
             let Some((key, _)) = mailboxes.buffer_segment else { continue };
@@ -274,8 +274,8 @@ impl Mail {
         }
     }
 
-    /// Every channel has ended: what is in unfinished epochs is taken out, and every put
-    /// accounted for.
+    /// Checks all puts after every channel has ended: ends the unfinished epochs, and accounts for
+    /// every put.
     pub(crate) fn finish(&mut self, world: &mut World, model: &Model) -> Result<(), Finding> {
         for node in 0..self.states.len() {
             self.empty(world, node)?;
@@ -331,7 +331,8 @@ impl Mail {
         Ok(())
     }
 
-    /// What one Jetty put to one address over one channel lies in the order in which it was put.
+    /// Checks that the puts of one Jetty to one address over one channel lie in the order of
+    /// posting.
     fn check_order(&self, world: &World) -> Result<(), Finding> {
         let mut last: BTreeMap<_, ((u64, usize), &PutRecord)> = BTreeMap::new();
         for put in &self.puts {
@@ -352,7 +353,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Closes and releases every mailbox of a node, and lets its memory go.
+    /// Closes and releases every mailbox of a node, and deregisters their memory.
     pub(crate) fn strip(&mut self, world: &mut World, node: usize) -> Result<(), Finding> {
         let mailboxes = std::mem::take(&mut self.states[node]);
         for mailbox in &mailboxes.boxes {

@@ -1,8 +1,8 @@
-//! The bytes behind the segments of all NICs, and what they ought to be.
+//! The bytes behind the segments of all NICs, and their expected content.
 //!
-//! Every segment starts with random bytes that are known twice: once as memory, which NICs write,
-//! and once as a mirror, which only the model writes. What differs without a reason was touched
-//! without one.
+//! Every segment starts with random bytes that are stored twice: as memory, which NICs write, and
+//! as a mirror, which only the model writes. A difference without an explanation means that memory
+//! was written wrongly.
 
 use crate::finding::Finding;
 use fairway_device::drive;
@@ -10,38 +10,39 @@ use fairway_device::random::Random;
 use fairway_engine::wire::Instant;
 use fairway_engine::{LocalRange, SegmentId};
 
-/// One registered piece of memory. Its place in [`Memory`] is its key, never reused.
+/// One registered piece of memory. Its index in [`Memory`] is its key, which is never reused.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) node: usize,
     pub(crate) bytes: Vec<u8>,
-    /// What `bytes` ought to be, except in `unsettled`.
+    /// Expected content of `bytes`, except in the ranges of `unsettled`.
     pub(crate) mirror: Vec<u8>,
-    /// Ranges whose content nothing promises: of operations that ended in error half way.
+    /// Ranges whose content is undefined, because an operation ended in error half way.
     pub(crate) unsettled: Vec<(usize, usize)>,
-    /// Room from here on has not been given to any operation.
+    /// Offset from which on no range has been reserved for an operation.
     pub(crate) used: usize,
-    /// It is a board, shared by so many Jetties of the peer.
+    /// Number of the peer's Jetties that share it, if it is a board.
     pub(crate) board: Option<u32>,
-    /// The engine has said that the memory may be freed, or the node has crashed.
+    /// True if the engine has reported that the memory may be freed, or the node has crashed.
     pub(crate) released: bool,
-    /// Peers are refused from now on.
+    /// True if peers' accesses are refused from now on.
     pub(crate) deregistered: bool,
-    /// It is what a NIC sets early packets aside in.
+    /// True if it is the staging memory, in which a NIC sets early packets aside.
     pub(crate) is_staging: bool,
-    /// Only its own node's operations name it: receives, and what READs and loads fill.
+    /// True if only its own node's operations name it: receives, and the destinations of READs and
+    /// loads.
     pub(crate) is_own: bool,
-    /// Parts of it that were taken away although it is registered.
+    /// Parts that cannot be accessed although the memory is registered.
     pub(crate) gone: Vec<Gone>,
 }
 
-/// A part of registered memory that was taken away. It keeps its bytes, as pages do that were made
+/// An inaccessible part of registered memory. It keeps its bytes, as pages do that are made
 /// inaccessible.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// When it is there again, if ever.
+    /// Time at which it becomes accessible again, if ever.
     pub(crate) until: Option<Instant>,
 }
 
@@ -51,7 +52,7 @@ impl Gone {
     }
 }
 
-/// The memory of one node, as its NIC sees it.
+/// The memory of one node, as its NIC accesses it.
 pub(crate) struct OfNode<'a> {
     memory: &'a mut Memory,
     node: usize,
@@ -65,16 +66,16 @@ impl drive::Memory for OfNode<'_> {
     }
 }
 
-/// All memory of all nodes.
+/// The memory of all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) pieces: Vec<Piece>,
-    /// By node and index of the segment: the key of what is registered there now.
+    /// By node and segment index: the key of the memory that is registered there now.
     keys: Vec<Vec<usize>>,
 }
 
 const NOTHING: usize = usize::MAX;
-/// What freed memory is filled with, so that a read of it is seen.
+/// Byte that overwrites freed memory, so that a later read of it is detected.
 const FREED: u8 = 0xDD;
 
 impl Memory {
@@ -82,7 +83,7 @@ impl Memory {
         Memory { pieces: Vec::new(), keys: vec![Vec::new(); nodes] }
     }
 
-    /// Memory of `length` random bytes for `segment` of `node`; gives its key.
+    /// Adds memory of `length` random bytes for `segment` of `node`. Returns its key.
     pub(crate) fn add(
         &mut self,
         node: usize,
@@ -119,14 +120,14 @@ impl Memory {
         self.keys[node].get(segment.index()).copied().filter(|&key| key != NOTHING)
     }
 
-    /// The memory may be freed: no access to it is allowed from now on.
+    /// Frees memory: no access to it is allowed from now on.
     pub(crate) fn release(&mut self, key: usize) {
         let piece = &mut self.pieces[key];
         piece.released = true;
         piece.bytes.fill(FREED);
     }
 
-    /// The node is gone, and its memory with it.
+    /// Frees the memory of a crashed node.
     pub(crate) fn forget_node(&mut self, node: usize) {
         for piece in self.pieces.iter_mut().filter(|piece| piece.node == node) {
             piece.released = true;
@@ -134,15 +135,15 @@ impl Memory {
         self.keys[node].clear();
     }
 
-    /// The memory of `node`.
+    /// Returns the memory of `node`.
     pub(crate) fn of(&mut self, node: usize) -> OfNode<'_> {
         OfNode { memory: self, node }
     }
 
-    /// The bytes a NIC names.
+    /// Returns the bytes of a range that a NIC names.
     ///
     /// # Errors
-    /// If it names what it must not.
+    /// If the range is not valid memory of the node.
     pub(crate) fn named(&mut self, node: usize, range: &LocalRange) -> Result<&mut [u8], Finding> {
         let Some(key) = self.key(node, range.segment) else {
             return Err(format!("node {node} names an unknown segment: {range:?}").into());
@@ -158,8 +159,8 @@ impl Memory {
         })
     }
 
-    /// How many bytes of a range are there before the first one that was taken away; `None` if all
-    /// are there.
+    /// Returns how many bytes of a range precede its first inaccessible byte; `None` if all are
+    /// accessible.
     pub(crate) fn missing_after(
         &self,
         key: usize,
@@ -173,7 +174,7 @@ impl Memory {
         gone.map(|gone| gone.start.saturating_sub(start)).min()
     }
 
-    /// A range that no other operation uses, after a gap that no operation may touch.
+    /// Reserves a range for one operation, after a gap that no operation may access.
     pub(crate) fn reserve(&mut self, key: usize, length: usize, gap: usize) -> Option<usize> {
         let piece = &mut self.pieces[key];
         let start = piece.used + gap;
@@ -188,31 +189,31 @@ impl Memory {
         &self.pieces[key].mirror[start..start + length]
     }
 
-    /// From now on `to` ought to hold what `from` does.
+    /// Sets the expected content of `to` to that of `from`.
     pub(crate) fn expect_copy(&mut self, from: (usize, usize), to: (usize, usize), length: usize) {
         let source = self.pieces[from.0].mirror[from.1..from.1 + length].to_vec();
         self.pieces[to.0].mirror[to.1..to.1 + length].copy_from_slice(&source);
     }
 
-    /// From now on a range holds these bytes.
+    /// Writes bytes to a range, and expects them there.
     pub(crate) fn write(&mut self, key: usize, start: usize, bytes: &[u8]) {
         let piece = &mut self.pieces[key];
         piece.bytes[start..start + bytes.len()].copy_from_slice(bytes);
         piece.mirror[start..start + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// From now on a range ought to hold what it does.
+    /// Sets the expected content of a range to its actual content.
     pub(crate) fn accept(&mut self, key: usize, start: usize, length: usize) {
         let Piece { bytes, mirror, .. } = &mut self.pieces[key];
         mirror[start..start + length].copy_from_slice(&bytes[start..start + length]);
     }
 
-    /// Nothing is promised of this range any more.
+    /// Marks the content of a range as undefined.
     pub(crate) fn unsettle(&mut self, key: usize, start: usize, length: usize) {
         self.pieces[key].unsettled.push((start, length));
     }
 
-    /// The first byte of a range that is not what it ought to be.
+    /// Returns the first byte of a range that differs from the expected content.
     pub(crate) fn difference(&self, key: usize, start: usize, length: usize) -> Option<usize> {
         let piece = &self.pieces[key];
         if piece.released {
@@ -226,11 +227,11 @@ impl Memory {
         bytes.iter().zip(mirror).position(|(byte, ought)| byte != ought).map(|at| start + at)
     }
 
-    /// Compares everything. What is unsettled stays so: a packet of a sender that has given up may
-    /// still be on its way.
+    /// Compares all memory. Undefined ranges stay so, because a packet of a sender that has given
+    /// up may still be in flight.
     ///
     /// # Errors
-    /// The first byte that differs.
+    /// Names the first byte that differs.
     pub(crate) fn compare_all(&mut self) -> Result<(), Finding> {
         for key in 0..self.pieces.len() {
             let piece = &mut self.pieces[key];

@@ -1,4 +1,4 @@
-//! One host of the world: its NIC, and what surrounds it.
+//! One host of the world: its NIC and its surroundings.
 
 use crate::adversary::Delivery;
 use crate::operation::Missed;
@@ -12,25 +12,27 @@ use std::fmt;
 /// Settings of a world, apart from the faults of its network.
 #[derive(Clone, Copy, Debug)]
 pub struct WorldConfig {
-    /// Packets a NIC sends at most before its inputs are looked at again.
+    /// Maximum number of packets that a NIC sends before its inputs are handled again.
     pub burst: u32,
     /// Time a byte takes on a node's wire.
     pub byte_time: Duration,
-    /// A NIC's outputs wait up to this long after an input, so that several inputs come first.
+    /// Maximum delay from an input to a NIC's outputs, so that several inputs are handled before
+    /// them.
     pub turn_delay: Duration,
-    /// Payloads, in thousandths, that are put in place late.
+    /// Payloads that are placed late, in thousandths.
     pub late_placement: u32,
-    /// How late at most.
+    /// Maximum delay of late placement.
     pub placement_delay: Duration,
-    /// Data packets, in thousandths, before which a stranger sends what may be the next ones.
+    /// Data packets, in thousandths, before which an unknown sender sends packets with the next
+    /// sequence numbers.
     pub intrusion: u32,
-    /// How many packets ahead it is at most.
+    /// Maximum number of packets that such a packet is ahead.
     pub intrusion_ahead: u32,
-    /// Some senders request credit. Where none does, peers grant some unasked.
+    /// True if some senders request credit. If none does, peers grant some without a request.
     pub spends_credit: bool,
-    /// Packets that wait at a node that is paused; more are lost.
+    /// Maximum number of packets that wait at a paused node; further ones are lost.
     pub inbox: usize,
-    /// The engine's own accounts are checked after every so many packets.
+    /// The engine's own audit runs after every this many packets.
     pub audit_every: u64,
 }
 
@@ -51,13 +53,13 @@ impl Default for WorldConfig {
     }
 }
 
-/// What came out of a NIC for its application.
+/// Output of a NIC for its application.
 pub(crate) type Output = OutputOf<Nic>;
 
-/// What became of a packet.
+/// Result of handling a packet.
 pub(crate) type Outcome = OutcomeOf<Nic, Payload>;
 
-/// An access to memory that a NIC asked for.
+/// A memory access that a NIC requests.
 pub(crate) type Access = AccessOf<Nic, Payload>;
 
 /// The payload of a packet.
@@ -75,18 +77,18 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// An access to memory that has not been carried out yet.
+/// A memory access that has not been carried out yet.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) id: u64,
     pub(crate) access: Access,
     pub(crate) channel: ChannelId,
-    /// What the payload of a packet is of, should its place be missing.
+    /// The message that the payload belongs to, for the case that its place is missing.
     pub(crate) missed: Option<Missed>,
 }
 
 impl Late {
-    /// The bytes that it changes.
+    /// Range of memory that the access changes.
     pub(crate) fn target(&self) -> LocalRange {
         match &self.access {
             drive::Access::Place { target, .. } | drive::Access::Copy { to: target, .. } => *target,
@@ -96,39 +98,39 @@ impl Late {
     }
 }
 
-/// What a node remembers of one of its channels.
+/// A node's record of one of its channels.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelNote {
     pub(crate) id: ChannelId,
-    /// The first channel of its group: by that the NIC names all of them.
+    /// First channel of its group. The NIC identifies all channels of the group by it.
     pub(crate) leader: ChannelId,
-    /// The same of the peer.
+    /// First channel of the peer's group.
     pub(crate) peer_leader: ChannelId,
     pub(crate) peer: usize,
-    /// Which of the peer's lives it leads to.
+    /// Incarnation of the peer that the channel leads to.
     pub(crate) peer_incarnation: u32,
-    /// When a packet of the channel was last accepted as such.
+    /// Time at which a packet of the channel was last accepted.
     pub(crate) heard: Instant,
     pub(crate) last_data: Option<Received>,
-    /// Sequence numbers whose packet, or a void in its place, was taken.
+    /// Sequence numbers whose packet, or a void in its place, was accepted.
     pub(crate) taken: BTreeSet<u32>,
-    /// The numbers of the datagrams that it has taken.
+    /// Numbers of the datagrams that were accepted.
     pub(crate) datagrams: BTreeSet<u64>,
 }
 
-/// One host: a NIC, and what surrounds it.
+/// One host: a NIC and its surroundings.
 pub(crate) struct Node {
     pub(crate) driver: Option<Driver<Nic, Payload>>,
-    /// Runs its congestion controls, if they run apart from it.
+    /// Runs the NIC's congestion controllers, if they run apart from the data path.
     pub(crate) controllers: Option<CongestionProcessor>,
     pub(crate) incarnation: u32,
     pub(crate) queues: Vec<CompletionQueueId>,
     pub(crate) channels: Vec<Option<ChannelNote>>,
     pub(crate) outputs: VecDeque<Output>,
-    /// Counters of earlier incarnations.
+    /// Drop counters of earlier incarnations.
     pub(crate) drops: [u64; DropReason::COUNT],
     pub(crate) paused: bool,
-    /// When it went on after its last pause.
+    /// Time at which the last pause ended.
     pub(crate) resumed: Instant,
     pub(crate) inbox: VecDeque<Delivery>,
     pub(crate) late: Vec<Late>,
@@ -137,17 +139,17 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The NIC, if there is one.
+    /// The NIC, unless the node has crashed.
     pub(crate) fn nic(&self) -> Option<&Nic> {
         self.driver.as_ref().map(Driver::device)
     }
 
-    /// The NIC, likewise.
+    /// The NIC, unless the node has crashed.
     pub(crate) fn nic_mut(&mut self) -> Option<&mut Nic> {
         self.driver.as_mut().map(Driver::device_mut)
     }
 
-    /// A host whose NIC has not started.
+    /// Makes a host whose NIC has not started.
     pub(crate) fn absent() -> Self {
         Node {
             driver: None,

@@ -1,10 +1,10 @@
-//! What the oracles and the applications record: operations that were posted, receives, where their
-//! bytes lie, and what became of them.
+//! Records of the oracles and applications: posted operations and receives, the places of their
+//! bytes, and how they ended.
 
 use fairway_engine::wire::JettyId;
 use fairway_engine::{ChannelId, OrderRequest, Status};
 
-/// Every way in which an operation can end.
+/// All status values with which an operation can end.
 pub const STATUSES: [Status; 16] = [
     Status::Success,
     Status::RemoteAccess,
@@ -24,10 +24,10 @@ pub const STATUSES: [Status; 16] = [
     Status::LocalMemory,
 ];
 
-/// A range of a piece of memory: its key, and where in it.
+/// A place in memory: the key of its piece, and the offset.
 pub(crate) type Place = (usize, usize);
 
-/// A node in one of its lives.
+/// A node in one of its incarnations.
 pub(crate) type Life = (usize, u32);
 
 /// A set of [`Status`]es.
@@ -46,7 +46,7 @@ impl Statuses {
     }
 }
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Write,
@@ -59,16 +59,16 @@ pub(crate) enum Kind {
     Store,
 }
 
-/// Where an operation stands.
+/// State of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Pending,
     Done(Status),
-    /// Its node crashed before it was done.
+    /// The node crashed before the operation ended.
     Lost,
 }
 
-/// An operation that was posted.
+/// A posted operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) life: Life,
@@ -78,27 +78,27 @@ pub(crate) struct Operation {
     pub(crate) target_jetty: JettyId,
     pub(crate) kind: Kind,
     pub(crate) local: Place,
-    /// Where its bytes belong (or, of a read, come from); none for sends, and for operations that
-    /// name nothing that exists.
+    /// Place at the peer that its bytes are written to or, for a READ, read from; `None` for sends,
+    /// and for operations that name nothing that exists.
     pub(crate) remote: Option<Place>,
     pub(crate) length: u32,
     pub(crate) signaled: bool,
-    /// How it may end if the channel lives.
+    /// Ways in which it may end while the channel is open.
     pub(crate) allowed: Statuses,
     pub(crate) state: State,
-    /// Its receive has completed, of those that say so.
+    /// For operations with a receive: true if the receive has completed.
     pub(crate) noticed: bool,
-    /// What it asks of the order.
+    /// Requested ordering.
     pub(crate) order: OrderRequest,
     /// Bytes of its own range that were changed.
     pub(crate) affected: u32,
-    /// Of an atomic: the word's old value, once executed.
+    /// For an atomic: the old value of the word, once executed.
     pub(crate) old: Option<u64>,
-    /// Of an atomic: it changes its word in a way of its own, so that it is recognised.
+    /// For an atomic: true if its operand is unique, so that the atomic can be identified.
     pub(crate) counted: bool,
-    /// Which member of a group is to take it, by the sender's choice.
+    /// Hint that selects a member of a group, if the sender chooses.
     pub(crate) hint: u8,
-    /// It found memory missing.
+    /// Effects of missing memory on it.
     pub(crate) missed: Trouble,
 }
 
@@ -110,35 +110,36 @@ pub(crate) struct Receive {
     pub(crate) buffer: Place,
     pub(crate) length: u32,
     pub(crate) state: State,
-    /// What was to be placed in it found it missing.
+    /// True if a payload could not be placed in it because its memory was missing.
     pub(crate) missed: bool,
 }
 
-/// A message: its sender, the sender's life and channel, and the message's number there.
+/// Identifies a message: its sender, the sender's incarnation and channel, and its number there.
 pub(crate) type MessageName = (usize, u32, u32, u32);
 
-/// Where the bytes of a message begin.
+/// Place where the bytes of a message begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Start {
-    /// Its sender.
+    /// The sender.
     pub(crate) life: Life,
-    /// The Jetty of its operation: the sender's, or of an answer the reader's.
+    /// Jetty of the operation: the sender's, or for a READ response the reader's.
     pub(crate) jetty: JettyId,
     pub(crate) place: Place,
 }
 
-/// What found its memory missing.
+/// Access that failed because memory was missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Missed {
     /// A packet of a request, at its sender.
     Request(Start),
     /// An unreliable message, at its sender.
     Datagram(Start),
-    /// A packet of the answer to a READ of this peer, at the target.
+    /// A packet of the response to a READ of this peer, at the target.
     Answer(Life, Start),
-    /// A packet of a request, at its target. Did it come from the staging memory?
+    /// A packet of a request, at its target; `is_from_staging` if it was copied from staging
+    /// memory.
     Payload { name: MessageName, is_from_staging: bool },
-    /// What a READ or load brought.
+    /// Data that a READ or load returned.
     Brought,
     /// An atomic with this operand.
     Word(u64),
@@ -146,24 +147,24 @@ pub(crate) enum Missed {
     Store(Place),
 }
 
-/// What an operation met with of memory that was missing.
+/// Effects of missing memory on an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trouble {
-    /// How it may end because of that.
+    /// Ways in which it may end because of that.
     pub(crate) allowed: Statuses,
-    /// What keeps it from success.
+    /// Reason for which it cannot succeed, if there is one.
     pub(crate) bar: Option<Bar>,
-    /// Some of it was in the staging memory, and could not be brought to its place.
+    /// True if some of its data was set aside and could not be copied to its place.
     pub(crate) was_set_aside: bool,
 }
 
-/// What keeps an operation from success.
+/// Reason for which an operation cannot succeed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bar {
-    /// It has ended in error.
+    /// The operation has ended in error.
     Ended,
-    /// It was refused under this name. It may have been sent again under another, because the
-    /// target had refused that message for another reason before.
+    /// The target refused it under this message name. It may have been sent again under another
+    /// name, because the target had refused the message for another reason before.
     Refused(Start, MessageName),
 }
 

@@ -1,8 +1,8 @@
-//! What must be true, checked whenever a NIC says anything to its application.
+//! The main oracle, checked at every output of a NIC to its application.
 //!
-//! The model knows of every operation where its bytes come from, where they belong, and which ways
-//! of ending it may have. Each operation has a target range of its own, so the order in which
-//! operations arrive never matters to the memory.
+//! For every operation, the model records where its bytes come from, where they belong, and how it
+//! may end. Each operation has its own target range, so the order in which operations arrive never
+//! affects the memory.
 
 use crate::board_oracle::BoardOracle;
 use crate::bypass_oracle::BypassOracle;
@@ -15,7 +15,7 @@ use fairway_engine::wire::{Instant, JettyId};
 use fairway_engine::{ChannelId, Completion, CompletionKind, Event, OrderRequest, Profile, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sends that the receiver cannot tell apart: same way, same content.
+/// Identifies sends that the receiver cannot distinguish: same endpoints, same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SendKey {
     target: Life,
@@ -30,31 +30,31 @@ struct SendKey {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sends {
     posted: u32,
-    /// Of those, to be received in order.
+    /// Posted sends that must be received in order.
     in_turn: u32,
     delivered: u32,
     succeeded: u32,
-    /// Refused for good: never to be delivered.
+    /// Sends that were refused permanently and must not be delivered.
     refused: u32,
 }
 
-/// The id of a receive has this bit; that of an operation does not.
+/// Set in the id of a receive, and clear in that of an operation.
 const RECEIVE: u64 = 1 << 63;
 
-/// Everything the oracles know.
+/// State of all oracles.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
     pub(crate) operations: Vec<Operation>,
     pub(crate) receives: Vec<Receive>,
     sends: BTreeMap<SendKey, Sends>,
-    /// Channels that have ended, and how their operations do.
+    /// Channels that have ended, and the status with which their operations end.
     ended: BTreeMap<(Life, ChannelId), Status>,
-    /// Jetties and groups that were destroyed, or have failed, at least once.
+    /// Jetties and groups that were destroyed, or failed, at least once.
     destroyed: BTreeMap<(usize, JettyId), ()>,
-    /// Nodes of which a channel has ended, here or there: receives may have been taken for sends
-    /// that never came to their end.
+    /// Nodes with a channel that has ended on either side: sends that were never finished may have
+    /// consumed receives there.
     flushed: BTreeMap<usize, ()>,
-    /// Nodes of which the same holds because the sender found its memory missing.
+    /// Nodes with such receives because a sender found its memory missing.
     half_sent: BTreeSet<usize>,
     pub(crate) order: OrderOracle,
     pub(crate) bypass: BypassOracle,
@@ -62,7 +62,7 @@ pub(crate) struct Model {
     pub(crate) jetties: JettyOracle,
     pub(crate) statuses: [u64; STATUSES.len()],
     pub(crate) pending: u64,
-    /// Jetties match receives by sequence.
+    /// True if Jetties match receives by sequence.
     pub(crate) in_sequence: bool,
 }
 
@@ -79,13 +79,13 @@ impl Model {
         self.receives.len() as u64 | RECEIVE
     }
 
-    /// The receive that a completion ends, if it is of one.
+    /// Returns the receive that a completion ends, if it ends one.
     pub(crate) fn receive_of(&self, completion: &Completion) -> Option<Receive> {
         let is_receive = completion.id & RECEIVE != 0;
         is_receive.then(|| self.receives[(completion.id & !RECEIVE) as usize])
     }
 
-    /// An operation was posted under [`Self::operation_id`].
+    /// Records an operation that was posted under [`Self::operation_id`].
     pub(crate) fn posted(&mut self, world: &World, operation: Operation, immediate: u64) {
         if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
             let key = self.send_key(world, &operation, immediate);
@@ -102,12 +102,12 @@ impl Model {
         }
         self.posted_to_board(world, self.operations.len(), &operation);
         self.bypass.posted(self.operations.len(), &operation);
-        // What happens on a board is checked by what it holds.
+        // The board oracle checks operations on a board by the board's content.
         let affected = if on_board { operation.length } else { operation.affected };
         self.operations.push(Operation { affected, ..operation });
     }
 
-    /// Has the channel ended, and do its operations end like this?
+    /// True if the channel has ended and its operations end with `status`.
     pub(crate) fn has_ended(&self, life: Life, channel: ChannelId, status: Status) -> bool {
         self.ended.get(&(life, channel)) == Some(&status)
     }
@@ -116,7 +116,8 @@ impl Model {
         self.ended.contains_key(&(life, channel))
     }
 
-    /// The application will close the channel: what is pending on it is flushed.
+    /// Records that the application is about to close a channel, which flushes its pending
+    /// operations.
     pub(crate) fn closes(&mut self, world: &World, life: Life, channel: ChannelId) {
         self.ended.insert((life, channel), Status::Flushed);
         self.flush(world, life.0, channel);
@@ -129,12 +130,13 @@ impl Model {
         }
     }
 
-    /// From now on peers may be told that there is no such Jetty or group.
+    /// Records that a Jetty or group may not exist, so that peers' operations may be refused for
+    /// that.
     pub(crate) fn refuses(&mut self, node: usize, jetty: JettyId) {
         self.destroyed.insert((node, jetty), ());
     }
 
-    /// The node has lost everything.
+    /// Handles the crash of a node.
     pub(crate) fn crashes(&mut self, world: &mut World, node: usize) {
         for note in world.nodes[node].channels.iter().flatten() {
             self.flushed.insert(note.peer, ());
@@ -160,7 +162,7 @@ impl Model {
         }
     }
 
-    /// Checks an event; gives the channel if it has ended.
+    /// Checks an event. Returns the channel if the event ended one.
     pub(crate) fn event(
         &mut self,
         world: &World,
@@ -253,7 +255,7 @@ impl Model {
         self.failed(world, done.id as usize, done.status)
     }
 
-    /// Checks that what an operation promised has happened.
+    /// Checks that a successful operation had its effect.
     fn succeeded(&mut self, world: &mut World, id: usize) -> Result<(), Finding> {
         let operation = self.operations[id];
         if !operation.allowed.has(Status::Success) {
@@ -289,7 +291,8 @@ impl Model {
             }
             (Kind::Write | Kind::WriteImmediate, Some(remote)) => {
                 world.memory.expect_copy(operation.local, remote, length);
-                // One that is received in order may have to wait there for earlier ones.
+                // An operation that is received in order may have to wait at the target for earlier
+                // ones.
                 let at_once = !operation.order.receive_in_order;
                 if operation.kind == Kind::WriteImmediate && !operation.noticed && at_once {
                     return Err("done before its receive completed".into());
@@ -300,7 +303,8 @@ impl Model {
                 let key = self.send_key(world, &operation, id as u64);
                 let sends = self.sends.entry(key).or_default();
                 sends.succeeded += 1;
-                // One that is received in order may have to wait there for earlier ones.
+                // An operation that is received in order may have to wait at the target for earlier
+                // ones.
                 if sends.succeeded > sends.delivered + sends.in_turn {
                     return Err(format!("done before it was delivered: {sends:?}").into());
                 }
@@ -329,7 +333,7 @@ impl Model {
             return Err(format!("must not end like this: {operation:?}").into());
         }
         if operation.kind == Kind::Load && missed {
-            // Some of it may have been placed.
+            // Part of it may have been placed.
             let (key, at) = operation.local;
             world.memory.unsettle(key, at, operation.length as usize);
         }
@@ -344,7 +348,7 @@ impl Model {
             return Err(format!("flushed, and yet it was done: {operation:?}").into());
         }
         let half_way = ended || withdrawn || missed;
-        // One that found no memory at its target was not delivered there.
+        // An operation that found no memory at its target was not delivered there.
         let refused = !half_way || status == Status::RemoteOperation;
         let length = operation.length as usize;
         match (operation.kind, operation.remote) {
@@ -382,14 +386,14 @@ impl Model {
         }
     }
 
-    /// The Jetty or group by which a send is told from others. Where there are groups, a message
-    /// says by its number alone which it was sent to.
+    /// Returns the Jetty or group that identifies a send. If there are groups, only a message's own
+    /// number shows which Jetty or group it was sent to.
     fn known_target(&self, immediate: Option<u64>, target: JettyId) -> u32 {
         let known = immediate.is_some() || self.jetties.are_targets_known();
         if known { target.value() } else { u32::MAX }
     }
 
-    /// Everything is over: what was not reported has succeeded.
+    /// Checks, when all is over, that every operation without a reported completion has succeeded.
     pub(crate) fn finish(&mut self, world: &mut World) -> Result<(), Finding> {
         for id in 0..self.operations.len() {
             let operation = self.operations[id];
@@ -407,7 +411,7 @@ impl Model {
         Ok(())
     }
 
-    /// Every channel that is open must have been heard from, or be given up in time.
+    /// Checks that every open channel has received a packet recently, or was given up in time.
     pub(crate) fn check_silence(
         &self,
         world: &World,
@@ -432,7 +436,7 @@ impl Model {
         Ok(())
     }
 
-    /// Is anything unfinished that needs the memory?
+    /// True if an unfinished operation or receive uses the memory.
     pub(crate) fn uses(&self, key: usize) -> bool {
         let operation = |operation: &Operation| {
             let uses = operation.kind != Kind::Atomic && operation.local.0 == key;

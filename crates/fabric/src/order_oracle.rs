@@ -1,8 +1,8 @@
-//! What order promises, checked at every effect on memory and at every completion.
+//! Checks the guarantees of order at every effect on memory and at every completion.
 //!
-//! The checker knows what was posted, and sees what is done to memory; it shares nothing with the
-//! engine's trackers. The complete rules are in the executable specification; here are those that
-//! can be seen in the middle of a storm.
+//! The checker tracks what was posted and sees the effects on memory; it shares nothing with the
+//! engine's trackers. The complete rules are in the executable specification; these are the ones
+//! that can be checked during a storm.
 
 use crate::finding::Finding;
 use crate::operation::{Kind, Operation, State};
@@ -11,18 +11,19 @@ use crate::world::{Effect, World};
 use fairway_engine::wire::{AtomicOperator, ServiceMode, Tag};
 use std::collections::BTreeMap;
 
-/// What is remembered for it.
+/// State of the order checks.
 #[derive(Debug, Default)]
 pub(crate) struct OrderOracle {
-    /// Operations by the place in memory that is theirs alone: the peer's, or of a read ours.
+    /// Operations by the place in memory that belongs to them alone: at the peer, or for a READ at
+    /// this node.
     by_place: BTreeMap<(usize, usize), usize>,
-    /// Atomics by their operand, which is theirs alone.
+    /// Atomics by their operand, which belongs to them alone.
     by_operand: BTreeMap<u64, usize>,
-    /// Operations that a later one overtook: wrong, unless they turn out to have failed.
+    /// Operations that a later one overtook, which is wrong unless they turn out to have failed.
     overtaken: BTreeMap<usize, (usize, &'static str)>,
 }
 
-/// The operand of an atomic that tells it from all others.
+/// Returns an operand that distinguishes an atomic from all others.
 pub(crate) fn operand_of(id: u64) -> u64 {
     0x5A5A_0000_0000 | (id + 1)
 }
@@ -33,7 +34,7 @@ impl OrderOracle {
             (Kind::Write | Kind::WriteImmediate, Some(place)) if operation.length > 0 => {
                 self.by_place.insert(place, id);
             }
-            // What a read brings has a place here that is its own.
+            // A READ or load has its own destination at this node.
             (Kind::Read | Kind::Load, _) if operation.length > 0 => {
                 self.by_place.insert(operation.local, id);
             }
@@ -44,7 +45,7 @@ impl OrderOracle {
         }
     }
 
-    /// Is the operand that of this atomic?
+    /// True if `operand` belongs to this atomic.
     pub(crate) fn is_atomic(&self, operand: u64, id: usize) -> bool {
         self.by_operand.get(&operand) == Some(&id)
     }
@@ -61,7 +62,7 @@ impl OrderOracle {
 }
 
 impl Model {
-    /// Something was done to memory.
+    /// Checks an effect on memory.
     pub(crate) fn effect(&mut self, world: &mut World, effect: &Effect) -> Result<(), Finding> {
         if let Some((atomic, old)) = &effect.atomic {
             let new = atomic.operator.apply(*old, atomic.operand, atomic.compare);
@@ -93,7 +94,7 @@ impl Model {
         Ok(())
     }
 
-    /// Operations that the same Jetty posted before `id`, in the same life.
+    /// Returns the operations that the same Jetty posted before `id`, in the same incarnation.
     fn earlier(&self, id: usize) -> impl Iterator<Item = (usize, &Operation)> {
         let this = self.operations[id];
         self.operations[..id]
@@ -128,7 +129,7 @@ impl Model {
         Ok(())
     }
 
-    /// An operation has succeeded: nothing may have overtaken it.
+    /// Checks that nothing has overtaken an operation that succeeded.
     pub(crate) fn check_not_overtaken(&self, id: usize) -> Result<(), Finding> {
         match self.order.overtaken.get(&id) {
             None => Ok(()),
@@ -140,7 +141,7 @@ impl Model {
         }
     }
 
-    /// An operation completes here: if in order, everything before it has.
+    /// Checks completion order: if `id` completes in order, everything before it has completed.
     pub(crate) fn check_completion_order(&self, id: usize) -> Result<(), Finding> {
         if !self.operations[id].order.complete_in_order {
             return Ok(());
@@ -153,7 +154,7 @@ impl Model {
         }
     }
 
-    /// A receive completes: if in order, those of everything before it have.
+    /// Checks receive order: if `id` is received in order, everything before it has been received.
     pub(crate) fn check_receive_order(&mut self, id: usize) {
         let this = self.operations[id];
         if !this.order.receive_in_order {
@@ -193,14 +194,15 @@ impl Model {
 }
 
 impl Operation {
-    /// Has it done all it was to do, or come to its end otherwise? What cannot be seen has.
+    /// True if the operation has had its whole effect or has ended otherwise, as far as can be
+    /// observed.
     fn has_taken_effect(&self) -> bool {
         if self.state != State::Pending || self.order.mode == ServiceMode::Uno {
             return true;
         }
         match self.kind {
-            // It has had its turn when its answer begins, which the initiator can't see. The board
-            // oracle compares what it returns.
+            // Its turn is when its response begins, which the initiator cannot observe. The board
+            // oracle checks the returned bytes.
             Kind::Read if self.order.tag == Tag::Mo => true,
             Kind::Write | Kind::WriteImmediate | Kind::Read | Kind::Load | Kind::Store => {
                 self.affected >= self.length
@@ -210,13 +212,13 @@ impl Operation {
         }
     }
 
-    /// Is nothing promised but that it may happen?
+    /// True if delivery is not guaranteed.
     pub(crate) fn is_unreliable(&self) -> bool {
         self.order.mode == ServiceMode::Uno
     }
 }
 
-/// The old value that an atomic brought back must be what the word was when it was changed.
+/// Checks that the old value returned by an atomic equals the word when it was changed.
 pub(crate) fn check_old_value(operation: &Operation, value: u64) -> Result<(), Finding> {
     if !operation.counted {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a seed draws before anything happens.
+//! The choices that a seed determines before a run.
 
 mod mail;
 mod placement;
@@ -14,7 +14,7 @@ use fairway_engine::policy::{CongestionSpec, LossSpec, PathSpec, PolicySpec, Swi
 use fairway_engine::wire::{Duration, Instant};
 use fairway_engine::{Limits, Profile};
 
-/// Two nodes that talk, and how.
+/// A connection between two nodes, and its properties.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) nodes: [usize; 2],
@@ -32,7 +32,7 @@ pub(crate) enum NodeFault {
     Crash { node: usize, at: Instant, span: Duration },
 }
 
-/// Everything that is decided in advance.
+/// All choices that are made in advance.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) limits: Vec<Limits>,
@@ -42,13 +42,13 @@ pub(crate) struct Plan {
     pub(crate) network_faults: NetworkFaults,
     pub(crate) outages: Vec<Outage>,
     pub(crate) node_faults: Vec<NodeFault>,
-    /// How long things go wrong.
+    /// Time during which faults are injected.
     pub(crate) span: Duration,
     pub(crate) operations: u64,
     pub(crate) bytes_max: u64,
     pub(crate) packets_max: u64,
     pub(crate) jetties: u32,
-    /// Chances in thousandths.
+    /// Probabilities in thousandths.
     pub(crate) wrong: u32,
     pub(crate) unsignaled: u32,
     pub(crate) lazy_receives: u32,
@@ -59,50 +59,52 @@ pub(crate) struct Plan {
     pub(crate) ordered: u32,
     pub(crate) atomics: u32,
     pub(crate) unreliable: u32,
-    /// Nodes give their NIC a place for what comes too early.
+    /// Whether nodes give their NIC staging memory for early packets.
     pub(crate) staging: bool,
     pub(crate) tick: Duration,
     pub(crate) mail: MailPlan,
     pub(crate) extras: Extras,
-    /// By node.
+    /// Scheduler of each node.
     pub(crate) schedulers: Vec<PolicySpec>,
-    /// By node: where congestion controls run.
+    /// Placement of the congestion controllers of each node.
     pub(crate) controllers: Vec<ControllerPlacement>,
 }
 
-/// What came later, and is drawn apart, so that the worlds of old seeds stay what they were where
-/// nothing of it is drawn. Chances in thousandths.
+/// Features that were added later. They are drawn separately, so that the worlds of old seeds stay
+/// the same where none of these is drawn. Probabilities in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extras {
-    /// Operations that are loads and stores.
+    /// Share of operations that are loads and stores.
     pub(crate) bypasses: u32,
-    /// Answers to loads and stores that a node can owe, if few.
+    /// Limit of pending responses to loads and stores at a node, if it is small.
     pub(crate) answers: Option<u32>,
-    /// Loads and stores are given up at once, and the network is slow: what is given up arrives.
+    /// If true, loads and stores are given up at once and the network is slow, so that requests
+    /// arrive after they were given up.
     pub(crate) hasty: bool,
-    /// Turns of an application at which it changes the state of a Jetty.
+    /// Ticks of an application at which it changes the state of a Jetty.
     pub(crate) states: u32,
-    /// Jetties that are suspended, or fail, when an operation of them does.
+    /// Jetties that are suspended, or fail, when one of their operations fails.
     pub(crate) exceptions: u32,
-    /// Jetty groups of every node.
+    /// Number of Jetty groups of every node.
     pub(crate) groups: u32,
     /// Messages that are sent to a group.
     pub(crate) to_groups: u32,
-    /// Turns at which a Jetty joins or leaves a group, or one is destroyed or made.
+    /// Ticks at which a Jetty joins or leaves a group, or a group is destroyed or created.
     pub(crate) regroup: u32,
-    /// Jetties match receives by sequence: messages are sent from one number to the same.
+    /// If true, Jetties match receives by sequence, and messages are sent between Jetties of the
+    /// same number.
     pub(crate) in_sequence: bool,
-    /// Operations that keep memory order.
+    /// Share of operations that keep memory order.
     pub(crate) memory_order: u32,
-    /// Of those, WRITEs and READs of memory that they share.
+    /// Share of those that are WRITEs and READs of shared memory.
     pub(crate) to_boards: u32,
-    /// Turns of an application at which it takes memory away that is registered.
+    /// Ticks of an application at which it makes registered memory inaccessible.
     pub(crate) missing: u32,
 }
 
-/// What separates the draw of memory that is missing from the others. Chosen so that no seed that
-/// was recorded before there was such memory (`seeds.txt`, `RECORDED` in `sweep.rs`) draws any:
-/// those still stand for the worlds in which they failed.
+/// Constant that separates the draw of missing memory from the others. It is chosen so that no seed
+/// recorded before missing memory existed (`seeds.txt`, `RECORDED` in `sweep.rs`) draws any; those
+/// seeds still stand for the worlds in which they failed.
 const MISSING: u64 = 2784;
 
 impl Extras {
@@ -128,8 +130,8 @@ impl Extras {
         }
     }
 
-    /// In four worlds of ten operations keep memory order. Where two nodes have one link, some of
-    /// them share memory.
+    /// Four worlds of ten have operations that keep memory order. If two nodes have one link, some
+    /// of these operations share memory.
     fn draw_memory_order(&mut self, random: &mut Random, is_pair: bool) {
         self.memory_order = sometimes(random, 400, &[200, 700, 1000]);
         self.to_boards = sometimes(random, 800, &[300, 700]);
@@ -138,7 +140,7 @@ impl Extras {
         }
     }
 
-    /// Has the rest of the world fit.
+    /// Adapts the rest of the world to the extras.
     fn adjust(
         &self,
         limits: &mut [Limits],
@@ -162,7 +164,7 @@ impl Plan {
         let nodes = random.pick(&[2, 2, 2, 2, 3, 3, 4, 5, 8]);
         let mut links = draw_links(&mut random, nodes);
         let span = Duration::from_us(random.pick(&[500, 2_000, 5_000, 20_000]));
-        // What a node needs to make progress depends on how many channels it has.
+        // The resources that a node needs to make progress depend on its number of channels.
         let busy = |node: usize| links.iter().filter(|link| link.nodes.contains(&node)).count();
         let most = (0..nodes).map(busy).max().unwrap_or(1);
         let (mut limits, mut profiles): (Vec<_>, Vec<_>) = if random.chance(500) {
@@ -177,7 +179,8 @@ impl Plan {
         }
         let mut network_faults = draw_weather(&mut Random::fork(seed, 2));
         let mut extras = Extras::draw(&mut Random::fork(seed, 6));
-        // A connection that shares a Jetty in sequence with others may wait for them.
+        // With several links, a connection that shares a Jetty with ordered receive matching could
+        // wait for the others.
         extras.in_sequence &= links.len() == 1;
         extras.draw_memory_order(&mut Random::fork(seed, 13), links.len() == 1);
         extras.missing = sometimes(&mut Random::fork(seed, MISSING), 125, &[20, 100, 400]);
@@ -227,7 +230,7 @@ impl Plan {
     }
 }
 
-/// One of `values` in `permille` of the cases, otherwise 0.
+/// Returns one of `values` with probability `permille`, otherwise 0.
 fn sometimes(random: &mut Random, permille: u32, values: &[u32]) -> u32 {
     let value = random.pick(values);
     if random.chance(permille) { value } else { 0 }
@@ -237,7 +240,7 @@ fn draw_links(random: &mut Random, nodes: usize) -> Vec<Link> {
     let mut links = Vec::new();
     for a in 0..nodes {
         for b in a + 1..nodes {
-            // A chain at least, so that every node has a peer.
+            // At least a chain, so that every node has a peer.
             if b == a + 1 || random.chance(300) {
                 links.push(draw_link(random, a, b));
             }
@@ -250,7 +253,7 @@ fn draw_links(random: &mut Random, nodes: usize) -> Vec<Link> {
     links
 }
 
-/// Some links have several channels, for which nodes need more of what each channel needs.
+/// Gives some links several channels, and their nodes the additional resources.
 fn draw_channel_groups(
     random: &mut Random,
     links: &mut [Link],
@@ -276,7 +279,7 @@ fn draw_channel_groups(
     }
 }
 
-/// The schedulers of what each node sends; and few flows, sometimes.
+/// Draws the schedulers of the nodes and, sometimes, small limits of flows.
 fn draw_schedulers(random: &mut Random, limits: &mut [Limits]) -> Vec<PolicySpec> {
     let draw = |limits: &mut Limits| {
         if random.chance(150) {
@@ -344,7 +347,7 @@ fn draw_policies(random: &mut Random) -> PolicySpec {
     }
 }
 
-/// The fewest records of each pool with which the engine promises to make progress.
+/// Returns the smallest limits of each pool with which the engine guarantees progress.
 fn draw_limits(random: &mut Random, open: usize) -> Limits {
     let channels = 96;
     let open = open as u64;
@@ -414,7 +417,7 @@ fn draw_profile(random: &mut Random) -> Profile {
         .group_slack(0)
         .path_timeouts(random.range(1, 4) as u32)
         .path_probe(Duration::from_us(random.pick(&[200, 1_000, 5_000])))
-        // No plan has enough refusals to use up as many.
+        // No plan has enough refusals to reach this limit.
         .refused_keys(Profile::default().refused_keys)
         .refused_key_interval(Profile::default().refused_key_interval)
         .flow_idle(Duration::from_us(500))
@@ -434,7 +437,7 @@ fn draw_knobs(random: &mut Random, operations: u64, links: &[Link]) -> WorldConf
         intrusion: sometimes(random, 400, &[200, 1000]),
         intrusion_ahead: random.pick(&[1, 4, 16]),
         inbox: random.pick(&[8, 100, 2000]),
-        // An audit walks all windows: after every packet only where there are few.
+        // An audit examines all windows, so it runs after every packet only if there are few.
         audit_every: if operations < 30 { 1 } else { 128 },
     }
 }

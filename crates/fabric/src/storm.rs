@@ -1,9 +1,9 @@
 //! The storm: whole NICs, whole applications and a hostile network, all drawn from one seed.
 //!
-//! Phase one is about safety: everything goes wrong that the seed has drawn, and nothing wrong may
-//! come out. Then everything is healed, and phase two demands liveness: all that is pending
-//! finishes within a bound of virtual time. At last everything is closed, and every record
-//! has to be back in its pool.
+//! Phase one tests safety: the drawn faults are injected, and no oracle may find a violation. Then
+//! the network is healed, and phase two tests liveness: all pending operations finish within a
+//! bound of virtual time. At the end everything is closed, and every record has to be back in its
+//! pool.
 
 use crate::adversary::{Adversary, Fault};
 use crate::application::Connection;
@@ -25,49 +25,48 @@ use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is asked of a run beside its seed.
+/// Options of a run beside its seed.
 #[derive(Default)]
 pub struct Options {
-    /// Where to write every event to, in lines.
+    /// Destination of the event trace, one line per event.
     pub trace: Option<Box<dyn Write>>,
-    /// A bug to inject into every NIC. Needs the feature `injected-bugs`.
+    /// Bug to inject into every NIC. Requires the feature `injected-bugs`.
     pub bug: Option<InjectedBug>,
 }
 
-/// What happened in a run in which nothing was wrong.
+/// Results of a run without a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// Stands for every event, every packet's header and every completion: two runs of one seed
-    /// have the same.
+    /// Hash of every event, packet header and completion. Two runs of one seed have the same hash.
     pub hash: u64,
     /// Operations posted.
     pub operations: u64,
     /// Packets sent.
     pub packets: u64,
-    /// Of those, data packets.
+    /// Data packets among the packets sent.
     pub data_packets: u64,
-    /// Data packets that were sent again.
+    /// Data packets that were retransmitted.
     pub resent: u64,
-    /// How often each fault happened (index: `Fault as usize`).
+    /// Number of occurrences of each fault (index: `Fault as usize`).
     pub faults: [u64; Fault::COUNT],
-    /// How often packets were ignored, by reason (index: `DropReason as usize`).
+    /// Number of packets dropped, by reason (index: `DropReason as usize`).
     pub drops: [u64; DropReason::COUNT],
-    /// How operations ended (index: `Status as usize`).
+    /// Number of operations, by final status (index: `Status as usize`).
     pub statuses: [u64; STATUSES.len()],
-    /// Virtual time between the healing and the end of all operations.
+    /// Virtual time from the healing to the end of all operations.
     pub healing: Duration,
 }
 
-/// Something was wrong.
+/// A violation found by a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
     /// Virtual time in nanoseconds.
     pub at_ns: u64,
-    /// What an oracle, or the engine itself, complained of.
+    /// Report of the oracle, or of the engine itself.
     pub message: String,
 }
 
@@ -83,11 +82,11 @@ impl std::error::Error for Failure {}
 /// Runs the storm of one seed.
 ///
 /// # Errors
-/// What was wrong, and when.
+/// Returns the violation and its time.
 pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
     let plan = Plan::draw(seed);
     let mut storm = Storm::new(seed, plan, options);
-    // The engine asserts what it believes; here that is one more oracle.
+    // The engine asserts its invariants, which serves as one more oracle here.
     let outcome = catch_unwind(AssertUnwindSafe(|| storm.run()));
     let message = match outcome {
         Ok(Ok(report)) => return Ok(report),
@@ -103,10 +102,10 @@ pub fn run(seed: u64, options: Options) -> Result<Report, Failure> {
     Err(Failure { seed, at_ns, message })
 }
 
-/// What a timer of the storm is for.
+/// Purpose of a timer of the storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alarm {
-    /// The application of a node takes its turn.
+    /// A tick of a node's application.
     Tick(usize),
     /// A connection is to be opened.
     Open(usize),
@@ -116,9 +115,9 @@ enum Alarm {
     Restart(usize),
     /// A hostile packet arrives.
     Hostile,
-    /// The congestion controls of a node run that do so apart.
+    /// A run of a node's congestion controllers that are apart from its data path.
     Controllers(usize),
-    /// Nothing: a part of the world waits for the time to come.
+    /// No action: a part of the world waits for this time.
     Wait,
 }
 
@@ -133,7 +132,7 @@ struct Storm {
     bug: Option<InjectedBug>,
     alarms: Vec<Alarm>,
     healed: Option<Instant>,
-    /// All is over; the applications have stopped.
+    /// True at the end, when the applications have stopped.
     closing: bool,
     resent: u64,
 }
@@ -172,8 +171,8 @@ impl Storm {
         let healed = self.heal();
         self.await_quiet(healed)?;
         let healing = self.world.now.since(healed);
-        // What is late in the network must find nothing left to spoil, though it may ask for
-        // something once more.
+        // Late packets in the network must have no effect, though they may cause a probe or
+        // retransmission.
         self.run_for(self.plan.network_faults.late.saturating_add(Duration::from_ms(1)))?;
         self.await_quiet(self.world.now)?;
         if self.random.chance(250) {
@@ -225,7 +224,7 @@ impl Storm {
         self.world.timer(self.world.now + span, code);
     }
 
-    /// Lets one thing happen, and checks what came of it.
+    /// Executes one event and checks its effects.
     fn step(&mut self) -> Result<(), Finding> {
         if let Some(code) = self.world.step()? {
             let alarm = self.alarms[code as usize];
@@ -307,7 +306,7 @@ impl Storm {
         self.workload.tick(&mut self.world, &mut self.model, &self.plan, node)?;
         let connections = &self.workload.connections;
         self.mail.tick(&mut self.world, &self.plan, connections, node)?;
-        // Once healed, applications only post receives: that need not be often.
+        // After the healing, applications only post receives, which need not be frequent.
         let healed = self.world.adversary.is_healed();
         let mean = if healed { self.plan.tick.max(TICK_HEALED) } else { self.plan.tick };
         let after = Duration::from_ps(self.random.below(2 * mean.as_ps()) + 1_000);
@@ -317,7 +316,7 @@ impl Storm {
 
     fn check_silence(&self, node: usize) -> Result<(), Finding> {
         let life = (node, self.world.nodes[node].incarnation);
-        // A pause may lie between two turns of the application.
+        // A pause may lie between two ticks of the application.
         let awake_since = self.workload.applications[node].awake_since;
         let since = awake_since.max(self.world.nodes[node].resumed);
         let since = since + self.plan.tick.max(TICK_HEALED).times(2);
@@ -364,8 +363,8 @@ impl Storm {
         }
     }
 
-    /// Takes what a NIC says to its application: how channels ended first, so that it is known
-    /// when their operations end.
+    /// Reads a NIC's outputs for its application. Ends of channels are handled first, because they
+    /// determine how operations may end.
     fn listen(&mut self, node: usize) -> Result<(), Finding> {
         self.mail.read_epochs(&mut self.world, node)?;
         let outputs = std::mem::take(&mut self.world.nodes[node].outputs);
@@ -436,7 +435,7 @@ impl Storm {
         self.workload.check_end(node, completion)
     }
 
-    /// Stirs every field of a completion into the hash of the run.
+    /// Adds every field of a completion to the hash of the run.
     fn stir_completion(&mut self, completion: &Completion) {
         let trace = &mut self.world.trace;
         trace.stir(completion.id ^ u64::from(completion.bytes) << 32);
@@ -465,7 +464,7 @@ impl Storm {
         }
     }
 
-    /// Long after the healing no peer may be given up that is there.
+    /// Checks that no peer that is alive is given up long after the healing.
     fn check_death(&self, node: usize, channel: ChannelId) -> Result<(), Finding> {
         let profile = &self.plan.profiles[node];
         let settled = profile.peer_dead.saturating_add(profile.keep_alive.times(3));
@@ -500,7 +499,7 @@ impl Storm {
         self.world.now
     }
 
-    /// Nothing is pending anywhere.
+    /// True if no operation is pending anywhere.
     fn is_quiet(&mut self) -> bool {
         if self.model.pending + self.mail.pending > 0 {
             return false;
@@ -514,7 +513,7 @@ impl Storm {
         self.world.nodes.iter().all(|node| node.nic().is_none_or(idle)) && self.has_paths()
     }
 
-    /// Every path that was given up is back in use.
+    /// True if every path that was given up is back in use.
     fn has_paths(&self) -> bool {
         let usable = |node: usize, channel: ChannelId| {
             let nic = self.world.nodes[node].nic();
@@ -534,7 +533,7 @@ impl Storm {
         self.run_for(span.fold(Duration::ZERO, Duration::max))
     }
 
-    /// Lets things happen until nothing is pending.
+    /// Runs until no operation is pending.
     fn await_quiet(&mut self, healed: Instant) -> Result<(), Finding> {
         let bound = healed + timeout(&self.plan);
         while !self.is_quiet() {

@@ -1,5 +1,5 @@
-//! Many seeds on several threads: each world is single-threaded, and results come in the order of
-//! the seeds whatever the threads do.
+//! Runs many seeds on several threads. Each world is single-threaded, and results are returned in
+//! the order of the seeds, independently of the threads.
 
 use crate::storm::{Failure, Options, Report, run};
 use fairway_engine::InjectedBug;
@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
-/// Seeds that catch injected bugs which hardly any other seed catches. As all seeds, they stand for
-/// a world only as long as the draws stay as they are: where an injected bug is missed after a
-/// change of them, a long range of seeds with the bug injected finds another (`xtask storm --bug`).
+/// Seeds that catch injected bugs which hardly any other seed catches. Like all seeds, they stand
+/// for a world only as long as the draws stay the same. If a bug is missed after a change of the
+/// draws, a long range of seeds with that bug injected finds another seed (`xtask storm --bug`).
 const RECORDED: [(InjectedBug, u64); 33] = [
     (InjectedBug::TakeLast, 7_533_577),
     (InjectedBug::CountOvertaking, 7_495_720),
@@ -53,11 +53,11 @@ pub fn bug_seeds(bug: InjectedBug, count: u64) -> impl Iterator<Item = u64> {
     recorded.map(|(_, seed)| seed).chain(0..count)
 }
 
-/// Seeds a thread takes at a time.
+/// Number of seeds that a thread takes at a time.
 const BATCH: u64 = 8;
 
-/// Runs the storm of every seed of a range and hands each outcome to `each`, in order. Stops early
-/// when `each` gives false.
+/// Runs the storm of every seed of a range and passes each outcome to `each`, in order. Stops early
+/// when `each` returns false.
 pub fn sweep(
     seeds: Range<u64>,
     threads: usize,

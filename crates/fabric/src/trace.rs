@@ -1,10 +1,10 @@
-//! What happened, in lines a person can read, and as one number that two runs can compare.
+//! A trace of events as readable lines, and as one hash that two runs can compare.
 
 use fairway_engine::wire::{Ack, AckFlags, Data, Instant, Operation, Order, Packet, Route};
 use std::fmt;
 use std::io::Write;
 
-/// Where the lines go, if anywhere; and the hash of everything.
+/// Destination of the lines, if any, and the hash of all events.
 pub struct Trace {
     sink: Option<Box<dyn Write>>,
     hash: u64,
@@ -17,22 +17,22 @@ impl fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// Writes to `sink`; with `None` only the hash is kept.
+    /// Makes a trace that writes to `sink`; with `None` only the hash is kept.
     pub fn new(sink: Option<Box<dyn Write>>) -> Self {
         Trace { sink, hash: 0xCBF2_9CE4_8422_2325 }
     }
 
-    /// One number that stands for everything that has happened.
+    /// Hash of all events so far.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Stirs `number` into the hash.
+    /// Adds `number` to the hash.
     pub(crate) fn stir(&mut self, number: u64) {
         self.hash = (self.hash ^ number).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
     }
 
-    /// Stirs `bytes`, eight at a time, into the hash.
+    /// Adds `bytes` to the hash, eight at a time.
     pub(crate) fn stir_bytes(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
@@ -46,13 +46,13 @@ impl Trace {
         self.stir(now.as_ps() ^ (node as u64) << 56);
         if let Some(sink) = &mut self.sink {
             let ns = now.as_ps() / 1000;
-            // A trace that cannot be written must not change what is traced.
+            // A failure to write the trace must not change the run.
             let _ = writeln!(sink, "{:>9}.{:03} us  node {node}  {}", ns / 1000, ns % 1000, text());
         }
     }
 }
 
-/// A packet in one line.
+/// Formats a packet in one line.
 pub(crate) fn summary(route: &Route, packet: &Packet, payload: u32) -> String {
     let what = match packet {
         Packet::Data(data) => data_summary(data, payload),

@@ -1,4 +1,4 @@
-//! What the applications do: a seed draws operations, receives, and the odd rough handling.
+//! The applications' actions: a seed draws operations, receives, and occasional disruptive actions.
 
 use crate::application::{Application, Connection, Jetty, Role, Segment};
 use crate::finding::Finding;
@@ -13,28 +13,28 @@ use fairway_engine::{
     RemoteRange, Rights, SegmentRequest, Status, Work, WorkRequest,
 };
 
-/// All applications.
+/// The applications of all nodes.
 #[derive(Debug)]
 pub(crate) struct Workload {
     pub(crate) random: Random,
     pub(crate) applications: Vec<Application>,
     pub(crate) connections: Vec<Connection>,
     pub(crate) operations_left: u64,
-    /// What a receive buffer holds at most, by Jetty: the same on all nodes.
+    /// Maximum length of a receive buffer, by Jetty number; the same on all nodes.
     capacities: Vec<u32>,
-    /// Draws which memory is taken away.
+    /// Draws which memory becomes inaccessible.
     absences: Random,
 }
 
-/// Receives a Jetty has posted at most.
+/// Maximum number of receives posted to a Jetty.
 const RECEIVES_MAX: u32 = 8;
 /// Words that peers change atomically, on each node.
 const WORDS: u64 = 8;
-/// Bytes that peers store to and load from, on each node: few, so that stores meet.
+/// Bytes that peers store to and load from, on each node; few, so that stores overlap.
 const CELLS: u64 = BYPASS_BYTES as u64 + 10;
-/// Bytes to store, on each node: each is stored once.
+/// Source bytes of stores, on each node; each byte is stored once.
 const FILL: u64 = 8_000;
-/// Bytes between two ranges at most, which no operation may touch.
+/// Maximum gap between two ranges, which no operation may access.
 const GAP_MAX: u64 = 40;
 
 impl Workload {
@@ -52,7 +52,7 @@ impl Workload {
         }
     }
 
-    /// Gives a fresh NIC its queues, Jetties and memory.
+    /// Creates the queues, Jetties and memory of a fresh NIC.
     pub(crate) fn set_up(
         &mut self,
         world: &mut World,
@@ -107,13 +107,13 @@ impl Workload {
         let Ok(id) = nic.register(&request) else { return };
         nic.set_staging(id, mtu).expect("the segment is as long as it has to be");
         let key = world.memory.add(node, id, length as usize, &mut self.random);
-        // The oracles do not look at what lies there for a moment.
+        // The oracles do not check data that is set aside temporarily.
         world.memory.unsettle(key, 0, length as usize);
         world.memory.pieces[key].is_staging = true;
         self.applications[node].staging = Some(id);
     }
 
-    /// What an operation asks of the order.
+    /// Draws the ordering of an operation.
     fn draw_order(&mut self, plan: &Plan, kind: Kind, length: u32, mtu: u32) -> OrderRequest {
         let random = &mut self.random;
         let mut order = OrderRequest::default();
@@ -133,8 +133,8 @@ impl Workload {
         order
     }
 
-    /// Makes an operation one that keeps memory order: it completes in order, because only then is
-    /// it in place.
+    /// Makes an operation keep memory order. It completes in order, because only then it is in
+    /// place.
     fn draw_memory_order(&mut self, plan: &Plan, kind: Kind, order: &mut OrderRequest) {
         let chance = plan.extras.memory_order;
         if chance == 0 || order.mode == ServiceMode::Uno || !self.random.chance(chance) {
@@ -148,7 +148,7 @@ impl Workload {
         };
     }
 
-    /// Registers memory; silently not, if all segments are taken.
+    /// Registers memory; does nothing if all segments are in use.
     pub(crate) fn register(&mut self, world: &mut World, plan: &Plan, node: usize, role: Role) {
         let random = &mut self.random;
         let length = match role {
@@ -189,7 +189,7 @@ impl Workload {
         self.applications[node].segments.push(segment);
     }
 
-    /// Opens a connection if both nodes are there; false if it has to be tried again.
+    /// Opens a connection if both nodes are running. Returns false if it has to be tried again.
     pub(crate) fn open(&mut self, world: &mut World, plan: &Plan, index: usize) -> bool {
         let link = &plan.links[index];
         let [a, b] = link.nodes;
@@ -208,7 +208,7 @@ impl Workload {
                         nic.release_channel(id);
                     }
                 }
-                // A group may be smaller.
+                // Fewer channels of the group can be opened.
                 break;
             };
             let first = [self.draw_psn(), self.draw_psn()];
@@ -257,7 +257,7 @@ impl Workload {
         }
     }
 
-    /// One turn of the application on `node`.
+    /// Runs one tick of the application on `node`.
     pub(crate) fn tick(
         &mut self,
         world: &mut World,
@@ -332,7 +332,7 @@ impl Workload {
         true
     }
 
-    /// A receive has completed: its buffer may be used again.
+    /// Handles a completed receive, whose buffer may be used again.
     pub(crate) fn receive_done(&mut self, receive: &Receive) {
         let jetty = &mut self.applications[receive.life.0].jetties[receive.jetty.value() as usize];
         jetty.posted -= 1;
@@ -426,7 +426,7 @@ impl Workload {
                 model.posted(world, operation, id);
                 Ok(())
             }
-            // What the application did not get rid of it does not try again.
+            // The application does not retry an operation that could not be posted.
             Err(
                 PostError::TooManyMessages
                 | PostError::CompletionQueueFull
@@ -452,7 +452,7 @@ impl Workload {
     }
 }
 
-/// What is drawn of an operation first.
+/// The fields of an operation that are drawn first.
 #[derive(Clone, Copy, Debug)]
 struct Draft {
     kind: Kind,

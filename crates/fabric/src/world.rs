@@ -1,10 +1,10 @@
 //! NICs with real memories on a simulated network, under one virtual clock.
 //!
 //! Every packet is encoded, carried as bytes with its payload behind it, and decoded on arrival.
-//! Whatever contradicts the engine's contract ends the run: [`World::step`] gives the error.
+//! Any violation of the engine's contract ends the run: [`World::step`] returns the error.
 //!
-//! What the world owes the engine as its caller: a placement that is still under way when its
-//! channel ends, or when its memory is deregistered, is dropped or finished *before* it is
+//! As the engine's caller, the world has one obligation: a placement that is still in progress when
+//! its channel ends, or when its memory is deregistered, is dropped or finished *before* that is
 //! reported, as a NIC waits for its DMA. [`World::deregister`] does that.
 
 use crate::adversary::{Adversary, Delivery, Fault};
@@ -25,7 +25,7 @@ use fairway_engine::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What happens next, somewhere.
+/// An event of the world.
 #[derive(Debug)]
 enum WorldEvent {
     Arrive {
@@ -43,37 +43,38 @@ enum WorldEvent {
     Resume {
         node: usize,
     },
-    /// The application asked for it.
+    /// A timer that the application set.
     Timer(u64),
 }
 
-/// What the world has counted.
+/// Counters of the world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) steps: u64,
     pub(crate) packets: u64,
     pub(crate) data_packets: u64,
     pub(crate) delivered: u64,
-    /// Packets that came to a node that was not there.
+    /// Packets that arrived at a node that was not running.
     pub(crate) unheard: u64,
 }
 
-/// Something was done to memory for a peer, or for an answer to us.
+/// An effect on memory: an access for a peer, or the placement of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effect {
-    /// The memory's key, and where in it.
+    /// Key of the memory, and offset.
     pub(crate) place: (usize, usize),
     pub(crate) length: u32,
-    /// Of an atomic: what was done, and the word's old value.
+    /// For an atomic: the operation, and the word's old value.
     pub(crate) atomic: Option<(AtomicExecution, u64)>,
-    /// Of a store: where its bytes come from, and when it was accepted, by a count.
+    /// For a store: the place of its source bytes, and the sequence number of its acceptance.
     pub(crate) store: Option<((usize, usize), u64)>,
 }
 
-/// A store as its target sees it: the target and its life, its channel, and the store's number.
+/// Identifies a store at its target: the target and its incarnation, its channel, and the store's
+/// number.
 type StoreName = (usize, u32, u32, u32);
 
-/// The world. The application on top asks it to [`step`](World::step) and looks at the outputs.
+/// The world. The application above it calls [`step`](World::step) and reads the outputs.
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) nodes: Vec<Node>,
@@ -83,23 +84,23 @@ pub(crate) struct World {
     pub(crate) random: Random,
     pub(crate) tally: Tally,
     pub(crate) config: WorldConfig,
-    /// What has been done to memory and not been looked at.
+    /// Effects on memory that have not been checked yet.
     pub(crate) effects: Vec<Effect>,
     pub(crate) absence: Absence,
-    /// Stores that were sent, and where their bytes come from.
+    /// Stores that were sent, and the places of their source bytes.
     stores: BTreeMap<StoreName, (usize, usize)>,
     next_late: u64,
     agenda: Agenda<WorldEvent>,
-    /// Packets of the past, to be replayed: where to, and their bytes.
+    /// Earlier packets for replay: their destination and their bytes.
     history: Vec<(usize, Vec<u8>)>,
-    /// Turns in a row in which the clock has not moved.
+    /// Consecutive events without an advance of the clock.
     spins: u32,
     spun_at: Instant,
 }
 
-/// More turns than this at one instant, and a NIC is asking for its own past.
+/// Maximum number of events at one instant; more mean that a NIC requests a time in the past.
 const SPINS_MAX: u32 = 100_000;
-/// Packets of the past that are kept.
+/// Number of earlier packets that are kept.
 const HISTORY: usize = 64;
 
 impl World {
@@ -154,7 +155,7 @@ impl World {
         self.trace.line(self.now, node, || format!("starts as {:06x}", cna.value()));
     }
 
-    /// Says how a node shares out what it sends, and grants what it receives.
+    /// Sets the scheduler and the credit policy of a node.
     pub(crate) fn share_out(&mut self, node: usize, limits: &Limits, policy: &PolicySpec) {
         if let Some(nic) = self.nodes[node].nic_mut() {
             nic.set_scheduler(self.now, policy.scheduler_of_nic(limits.flows));
@@ -162,7 +163,7 @@ impl World {
         }
     }
 
-    /// Where the congestion controls of the channels run that the node will open.
+    /// Sets the placement of the congestion controllers of the channels that the node will open.
     pub(crate) fn place_controllers(&mut self, node: usize, controller: ControllerPlacement) {
         let here = &mut self.nodes[node];
         let Some(nic) = here.nic_mut() else { return };
@@ -173,7 +174,7 @@ impl World {
         }
     }
 
-    /// Those that run apart deal with some of what they were told.
+    /// Runs the controllers that are apart from the data path on some of their pending events.
     pub(crate) fn run_controllers(&mut self, node: usize, random: &mut Random) {
         let here = &mut self.nodes[node];
         let (Some(driver), Some(controllers)) = (&mut here.driver, &mut here.controllers) else {
@@ -183,7 +184,7 @@ impl World {
             return;
         }
         let nic = driver.device_mut();
-        // Not always before their channel is used.
+        // Controllers are not always adopted before their channel is used.
         while random.chance(700)
             && let Some(controller) = nic.poll_controller()
         {
@@ -192,7 +193,7 @@ impl World {
         controllers.run(random.magnitude(64) as u32);
     }
 
-    /// The node loses everything.
+    /// Crashes a node, which loses all its state.
     pub(crate) fn crash(&mut self, node: usize) {
         self.adversary.count(Fault::Crash);
         self.trace.line(self.now, node, || String::from("crashes"));
@@ -206,7 +207,7 @@ impl World {
         self.memory.forget_node(node);
     }
 
-    /// The node does nothing until `until`.
+    /// Pauses a node until `until`.
     pub(crate) fn pause(&mut self, node: usize, until: Instant) {
         self.adversary.count(Fault::Pause);
         self.trace.line(self.now, node, || String::from("pauses"));
@@ -222,12 +223,12 @@ impl World {
         self.nodes[node].nic_mut()
     }
 
-    /// Has `code` handed back by [`Self::step`] at `at`.
+    /// Sets a timer: [`Self::step`] returns `code` at `at`.
     pub(crate) fn timer(&mut self, at: Instant, code: u64) {
         self.agenda.add(at, WorldEvent::Timer(code));
     }
 
-    /// Tells the world where the packets of a channel go.
+    /// Sets the peer to which the packets of a channel are carried.
     pub(crate) fn connect(
         &mut self,
         node: usize,
@@ -249,7 +250,7 @@ impl World {
         self.nodes[node].channels[channel.index()] = Some(note);
     }
 
-    /// Puts in place what is still to go into a segment.
+    /// Finishes all deferred placements into a segment.
     pub(crate) fn finish_placements(
         &mut self,
         node: usize,
@@ -264,7 +265,7 @@ impl World {
         Ok(())
     }
 
-    /// Deregisters a segment, after finishing what is being placed in it.
+    /// Deregisters a segment after finishing the placements into it.
     pub(crate) fn deregister(&mut self, node: usize, segment: SegmentId) -> Result<bool, Finding> {
         self.finish_placements(node, segment)?;
         let Some(nic) = self.nic(node) else { return Err("no NIC".into()) };
@@ -273,13 +274,13 @@ impl World {
         Ok(released)
     }
 
-    /// The application has given a NIC something to do.
+    /// Schedules the handling of a NIC after a command of its application.
     pub(crate) fn nudge(&mut self, node: usize) {
         let delay = self.random.below(self.config.turn_delay.as_ps() + 1);
         self.schedule_turn(node, self.now + Duration::from_ps(delay));
     }
 
-    /// Lets the next thing happen. Gives the code of a timer if it was one.
+    /// Executes the next event. Returns the timer's code if the event was a timer.
     pub(crate) fn step(&mut self) -> Result<Option<u64>, Finding> {
         let Some((now, next)) = self.agenda.next() else {
             return Err("nothing is left to happen".into());
@@ -296,7 +297,7 @@ impl World {
         Ok(None)
     }
 
-    /// Sends bytes that no NIC of ours has sent.
+    /// Delivers bytes that no NIC of the world has sent.
     pub(crate) fn inject(&mut self, node: usize, bytes: Vec<u8>) {
         let after = Duration::ZERO;
         let delivery = Delivery { after, ecn: Ecn::Capable, bytes, damaged: false, hostile: true };
@@ -375,7 +376,7 @@ impl World {
         Ok(())
     }
 
-    /// An access that a packet asks for: checks it, and has it carried out.
+    /// Checks an access that a packet requests, and has it carried out.
     fn admit(&mut self, node: usize, received: &Received, access: Access) -> Result<(), Finding> {
         let (route, packet) = (&received.route, &received.packet);
         let mut missed = None;
@@ -398,7 +399,7 @@ impl World {
 
     fn channel_of(&self, node: usize, route: &Route) -> ChannelId {
         let index = (route.destination_tpn.value() & 0xFFFF) as usize;
-        // Only a packet of an open channel is ever to be placed.
+        // Only packets of open channels may be placed.
         self.nodes[node].channels[index].as_ref().expect("a channel the world was told of").id
     }
 
@@ -442,7 +443,7 @@ impl World {
         Ok(())
     }
 
-    /// Sends a burst, if the wire is free.
+    /// Sends a burst of packets if the wire is free.
     fn transmit(&mut self, node: usize) -> Result<(), Finding> {
         let now = self.now;
         if !now.is_before(self.nodes[node].wire_free) {
@@ -486,7 +487,7 @@ impl World {
         });
         self.tally.packets += 1;
         self.tally.data_packets += u64::from(matches!(transmit.packet, Packet::Data(_)));
-        // 42 bytes of Ethernet, IP and UDP that are not ours to encode.
+        // Ethernet, IP and UDP take 42 bytes, which are not encoded here.
         let time = self.config.byte_time.times(bytes.len() as u64 + 42);
         let here = &mut self.nodes[node];
         here.wire_free = here.wire_free.max(now) + time;
@@ -499,14 +500,14 @@ impl World {
         Ok(())
     }
 
-    /// Takes out what the NIC has for its application.
+    /// Collects the NIC's outputs for its application.
     fn collect(&mut self, node: usize) {
         let here = &mut self.nodes[node];
         let Some(driver) = here.driver.as_mut() else { return };
         here.outputs.extend(driver.outputs(&here.queues));
     }
 
-    /// Takes out what the NIC has for its application, after a command.
+    /// Collects the NIC's outputs for its application, after a command.
     pub(crate) fn look(&mut self, node: usize) {
         self.collect(node);
     }

@@ -1,6 +1,7 @@
-//! Once warm, the engine allocates nothing.
+//! A warm engine allocates nothing.
 //!
-//! A test binary of its own: its allocator counts, and no other test may run beside it.
+//! This is a separate test program because its allocator counts, and no other test may run beside
+//! it.
 
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Psn, Target};
@@ -32,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Two NICs that hand each other packets without anything between them.
+/// Two NICs that pass packets directly to each other.
 struct Direct {
     nics: [Nic; 2],
     channels: [ChannelId; 2],
@@ -86,7 +87,7 @@ impl Direct {
         Direct { nics, channels, segments, queues, jetty, now, posted: 0, completed: 0, lost: 0 }
     }
 
-    /// Keeps 32 operations of all kinds in flight, and moves a few packets each way.
+    /// Keeps 32 operations of all kinds in flight, and moves a few packets in each direction.
     fn turn(&mut self) {
         while self.posted - self.completed < 32 {
             let jetty = self.jetty;
@@ -123,7 +124,7 @@ impl Direct {
             self.now = self.now + Duration::from_us(2);
             for _ in 0..8 {
                 let Some(transmit) = self.nics[n].poll_transmit(self.now) else { break };
-                // One packet in 97 is lost: recovery has to do without allocations as well.
+                // One packet in 97 is lost, because recovery must not allocate either.
                 self.lost += 1;
                 if self.lost.is_multiple_of(97) {
                     continue;

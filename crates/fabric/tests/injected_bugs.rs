@@ -1,11 +1,12 @@
-//! Injected bugs: the storm has to find each of them, and nothing in a NIC without.
+//! Injected bugs: the storm has to find each of them, and no fault in a NIC without one.
 #![cfg(feature = "injected-bugs")]
 
 use fairway_engine::InjectedBug;
 use fairway_fabric::storm::{Options, run};
 use fairway_fabric::{bug_seeds, sweep, threads};
 
-/// Every injected bug is caught by a seed recorded for it, or by one of this many.
+/// Every injected bug is caught by a seed recorded for it, or by one of the first seeds up to this
+/// number.
 const SEEDS: u64 = 300;
 
 fn caught(bug: InjectedBug) -> Option<u64> {
@@ -14,7 +15,7 @@ fn caught(bug: InjectedBug) -> Option<u64> {
 
 #[test]
 fn every_injected_bug_is_caught() {
-    // An injected bug may also trip an assertion of the engine: no need to print each.
+    // An injected bug may also trip an assertion of the engine, which need not be printed.
     std::panic::set_hook(Box::new(|_| {}));
     let found: Vec<_> = InjectedBug::ALL.iter().map(|&bug| (bug, caught(bug))).collect();
     let _ = std::panic::take_hook();

@@ -1,5 +1,5 @@
-//! What loss and reordering cost, as a table that is kept: a change of the protocol shows as a
-//! change of text.
+//! The cost of loss and reordering as a golden table: a change of the protocol shows as a change of
+//! text.
 
 mod pair;
 
@@ -12,12 +12,13 @@ use std::fmt::Write;
 const LENGTH: u32 = 16 << 20;
 const GOLDEN: &str = include_str!("loss_table.txt");
 
-/// One line: 16 MiB under loss in units of 0.1 %, and reordering by up to `reorder` packets.
+/// Returns one line: 16 MiB under loss in units of 0.1 %, and reordering by up to `reorder`
+/// packets.
 fn line(loss: u64, reorder: u64) -> String {
     let settings = Settings { paths: 4, memory: LENGTH as usize, ..Settings::default() };
     let mut pair = Pair::new(&settings);
     let remote = pair.remote(0, 0);
-    // Another pattern than the sender's, so that what is missing is seen.
+    // Differs from the sender's pattern, so that missing bytes are detected.
     pair.memory[1].bytes.fill(0);
     pair.post(0, 1, Work::Write { remote }, LENGTH);
     let mut random = Random::fork(loss, reorder);

@@ -1,5 +1,5 @@
-//! The search for schedules that break the rules of order, as far as a minute goes; `make
-//! order-check` goes further.
+//! The search for schedules that break the rules of order, within about a minute; `make
+//! order-check` searches further.
 
 use fairway_fabric::order::programs::{
     Findings, MODES, Space, asks_in_vain, everything, medium, plain, search, search_drawn,
@@ -11,7 +11,7 @@ fn bounds(text: &str) -> Bounds {
     text.parse().unwrap()
 }
 
-/// Prints what was gone through; fails if anything was wrong.
+/// Prints the extent of a search, and fails if it found a violation.
 fn judge(name: &str, bounds: &Bounds, findings: &Findings) {
     println!("{name} [{bounds}]: {}, {} left out", findings.sum, findings.skipped);
     if let Some(failing) = findings.failing.first() {
@@ -62,7 +62,8 @@ fn four_and_five_operations() {
     }
 }
 
-/// The same over groups of two channels: what orders does not know by which an operation came.
+/// The same over groups of two channels: the order of operations does not depend on the channel
+/// they use.
 #[test]
 fn two_channels() {
     let two = |bounds: &str| format!("{bounds},16,0,2");

@@ -1,5 +1,5 @@
-//! Defects of order in an earlier open implementation of Unified Bus, each as a test: every
-//! schedule within bounds, on real NICs with real memories. The numbers only tell them apart.
+//! Order defects of an earlier open implementation of Unified Bus, each as a test of every schedule
+//! within bounds, on real NICs with real memories. The numbers only distinguish the defects.
 
 mod pair;
 
@@ -11,23 +11,23 @@ use fairway_engine::{
 use fairway_fabric::order::{Bounds, Exploration, explore};
 use pair::{Pair, Settings, fine};
 
-/// Every rule of order holds for every schedule; gives what was gone through.
+/// Checks that every rule of order holds for every schedule. Returns the extent of the search.
 fn holds(program: &str, limits: &str) -> Exploration {
     let bounds: Bounds = limits.parse().unwrap();
     let sum = explore(&program.parse().unwrap(), &bounds);
     sum.unwrap_or_else(|failing| panic!("{failing}"))
 }
 
-/// As [`holds`], with nothing left out.
+/// As [`holds`], and checks that no schedule was left out.
 fn holds_always(program: &str, limits: &str) {
     let sum = holds(program, limits);
     assert_eq!(sum.complete, 1, "{program}: {sum}");
 }
 
 const MODES: [&str; 3] = ["roi", "rot", "rol"];
-/// Packets may overtake each other, and there are two runs or more for every way to do so.
+/// Packets may overtake each other, and each way to do so is run at least twice.
 const OVERTAKEN: &str = "3,0,0,0,0,0,200000";
-/// As much as a test has time for, of everything that can go wrong.
+/// All kinds of deviations, as far as a test's time permits.
 const STRESSED: &str = "2,1,1,1,1,1,2000";
 
 #[test]
@@ -45,8 +45,8 @@ fn d7_write_then_read_then_atomic_see_the_same_memory() {
 
 #[test]
 fn d9_same_jetty_number_of_two_nodes() {
-    // Jetty 1 of node 0 and Jetty 1 of node 2, both to node 1: neither waits for the other, and
-    // neither's operations count for the other's.
+    // Jetty 1 of node 0 and Jetty 1 of node 2 both send to node 1. Neither waits for the other, and
+    // their operations are counted separately.
     for mode in MODES {
         let m = mode;
         holds_always(&format!("0,2 0W1>1.{m}.ro 1W1>1.{m}.so"), OVERTAKEN);
@@ -58,7 +58,7 @@ fn d9_same_jetty_number_of_two_nodes() {
 
 #[test]
 fn d14_operation_waits_only_for_its_own_turn() {
-    // Operations of two Jetties: whichever arrives first takes effect first.
+    // For operations of two Jetties, the one that arrives first takes effect first.
     for mode in MODES {
         let m = mode;
         holds_always(&format!("0,0 0W1>1.{m}.so 1W1>1.{m}.so"), OVERTAKEN);
@@ -66,7 +66,7 @@ fn d14_operation_waits_only_for_its_own_turn() {
     }
 }
 
-/// A request of `pair`'s first Jetty to write 8 bytes where `id` says.
+/// Returns a request of the first Jetty of `pair` to write 8 bytes at a place determined by `id`.
 fn write(pair: &Pair, id: u64, order: OrderRequest) -> WorkRequest {
     let local = LocalRange { segment: pair.segments[0], offset: id * 8, length: 8 };
     let work = Work::Write { remote: pair.remote(0, 4096 + id * 8) };
@@ -110,7 +110,7 @@ fn d15_post_without_an_order_record_fails() {
     let request = write(&pair, 1, strict);
     let posted = pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request);
     assert_eq!(posted, Err(PostError::TooManyOrders));
-    // An operation that asks for no order needs no record.
+    // An operation that requests no order needs no record.
     let request = write(&pair, 2, OrderRequest::default());
     pair.drivers[0].device_mut().post(pair.now, pair.jetties[0], &request).unwrap();
 }
@@ -123,7 +123,7 @@ fn d16_strict_does_not_overtake_strict() {
         holds(&program, OVERTAKEN);
         holds(&program, STRESSED);
     }
-    // One that was posted while another was held back, in whatever mode.
+    // An operation posted while another was delayed, in any mode.
     for program in [
         "0 0W1>1.roi.ro 0W1>1.roi.so 0W1>1.rot.so",
         "0 0W1>1.rot.ro 0W1>1.roi.so 0W1>1.rol.so",
@@ -134,21 +134,22 @@ fn d16_strict_does_not_overtake_strict() {
     }
 }
 
-/// Operations that wait at the target keep their slots; the one that they wait for needs one, too.
+/// Operations that wait at the target keep their slots, and the one that they wait for needs a
+/// slot, too.
 #[test]
 fn d16_strict_behind_one_without_a_slot_is_not_stuck() {
-    // As many places and slots as operations behind the one of two packets.
+    // The number of places and slots equals that of the operations behind the one of two packets.
     let behind = ["", " 0W1>1.rot.so", " 0W1>1.rot.so 0W1>1.rot.so"];
     for (places, more) in (1..).zip(behind) {
         let program = format!("0 0W1>1.rot.ro 0W2>1.rot.so 0W1>1.rot.so{more}");
         holds(&program, &format!("2,0,0,0,0,0,1000,{places}"));
     }
-    // One that is sent back, and one for which no receive is posted at first.
+    // An operation that is sent back, and one for which no receive is posted at first.
     holds("0 0S1>1.rol.ro 0R1>1.rol.so 0R1>1.rot.so", "2,0,0,0,0,0,1000,1");
     holds("0 0S1>1.rot.so 0W1>1.rot.so", "2,0,0,0,0,0,1000,1,2");
 }
 
-/// What waits for a node that is dead goes on when that is known.
+/// An operation that waits for a dead node continues when the death is detected.
 #[test]
 fn d17_strict_after_one_that_is_given_up_is_not_stuck() {
     for m in MODES {
@@ -158,7 +159,7 @@ fn d17_strict_after_one_that_is_given_up_is_not_stuck() {
     }
 }
 
-/// A SEND for which no receive is posted is tried again, and keeps its place.
+/// A SEND without a posted receive is retried, and keeps its position in the order.
 #[test]
 fn d18_a_send_that_waits_for_its_receive_is_not_overtaken() {
     for m in MODES {
@@ -186,11 +187,11 @@ fn d18_strict_arrivals_4_3_2() {
         let m = mode;
         let program = format!("0 0W1>1.{m}.so 0W1>1.{m}.so 0W1>1.{m}.so 0W1>1.{m}.so");
         holds(&program, "6,0,0,0,0,0,20000");
-        // With one place for what is early, and with none.
+        // With one place for early packets, and with none.
         holds(&program, "6,0,0,0,0,0,4000,1");
         holds(&program, "6,0,0,0,0,0,4000,0");
     }
-    // Of two Jetties, each with its own gap.
+    // With two Jetties, each with its own gap.
     let program = "0,0 0W1>1.rot.so 1W1>1.rot.so 0W1>1.rot.so 1W1>1.rot.so 0W1>1.rot.so";
     holds(program, "6,0,0,0,0,0,20000");
 }
@@ -204,7 +205,7 @@ fn d19_unordered_do_not_hold_ordered_completions() {
         let receives = format!("0 0S1>1.{m} 0S1>1.{m}.rio 0S1>1.{m} 0S1>1.{m}.rio");
         holds(&receives, "3,0,0,1,0,0,20000");
         holds(&format!("0 0S1>1.{m}.rio 0I1>1.{m}.rio 0S2>1.{m}.rio"), STRESSED);
-        // One that is refused is not waited for.
+        // A refused operation is not waited for.
         holds(&format!("0 0S1>1.{m}.rio.wrong 0S1>1.{m}.rio 0S1>1.{m}.rio.cio"), STRESSED);
     }
 }
@@ -218,7 +219,7 @@ fn d22_rol_reads_are_answered() {
 
 #[test]
 fn d23_responses_have_their_own_psn_space() {
-    // Both sides read, write and answer on one channel whose sequence numbers wrap.
+    // Both sides write, read and respond on one channel whose sequence numbers wrap.
     for mode in MODES {
         let m = mode;
         let program = format!("0,1 0R2>1.{m}.ro 1W1>0.{m}.ro 1R1>0.{m}.so 0W1>1.{m}.so");
@@ -241,11 +242,11 @@ fn d25_wrong_token_never_succeeds() {
 
 #[test]
 fn d29_channels_have_their_own_sequence_numbers() {
-    // A stream in the middle of its sequence numbers, and a second Jetty whose traffic goes to
-    // another node: nothing of the one starts the other anew.
+    // A channel in the middle of its sequence numbers, and a second Jetty with traffic to another
+    // node: neither resets the other.
     holds("0,0 0W2>1.rot.so 1W2>2.rot.so 0W1>1.rot.so 1W1>2.rot.so", STRESSED);
     holds("0,2 0W2>1.roi.so 1W2>1.roi.so 0W1>1.roi.so 1W1>1.roi.so", STRESSED);
-    // A packet for the number of a channel that is gone touches nothing of its successor.
+    // A packet for the number of a closed channel does not affect its successor.
     let mut pair = Pair::new(&Settings::default());
     let timeout = fairway_engine::wire::Duration::from_secs(1);
     let mut stale = None;

@@ -1,12 +1,12 @@
-//! Bugs of order that are injected have to be found: `cargo test -p fairway-fabric --features
-//! bug --test order_injected_bugs`.
+//! Injected bugs of order have to be found: `cargo test -p fairway-fabric --features injected-bugs
+//! --test order_injected_bugs`.
 #![cfg(feature = "injected-bugs")]
 
 use fairway_engine::InjectedBug;
 use fairway_fabric::order::spec::Rule;
 use fairway_fabric::order::{Bounds, Failure, explore};
 
-/// Explores `program` with a bug and gives the rule that was seen to be broken.
+/// Explores `program` with an injected bug. Returns the rule that was violated.
 fn found(bug: InjectedBug, program: &str, limits: &str) -> Option<Rule> {
     let limits: Bounds = limits.parse().unwrap();
     let bounds = Bounds { bug: Some(bug), ..limits };
@@ -34,7 +34,7 @@ fn the_search_finds_bugs_of_order() {
 #[test]
 fn the_search_finds_bugs_of_channel_groups() {
     let strict = "0 0W1>1.rot.ro 0W1>1.rot.so";
-    // What came by the other channel is waited for in vain.
+    // An operation that used the other channel is waited for forever.
     assert_eq!(found(InjectedBug::TrackPerChannel, strict, "1,0,0,0,0,0,2000,16,0,2"), None);
 }
 

@@ -1,10 +1,10 @@
-//! The storm over its standard range of seeds, and what that range covers.
+//! The storm over its standard range of seeds, and the faults and results that the range covers.
 
 use fairway_engine::DropReason;
 use fairway_fabric::storm::{Options, Report, STATUSES, run};
 use fairway_fabric::{Fault, sweep, threads};
 
-/// The seeds every test run goes through.
+/// Seeds of every test run.
 const STANDARD: std::ops::Range<u64> = 0..10_000;
 
 #[test]
@@ -51,7 +51,7 @@ fn the_standard_seeds_pass_and_cover_everything() {
         assert!(sums.faults[fault as usize] > 0, "{fault:?} never happened");
     }
     for reason in DropReason::ALL {
-        // The nodes agree on unreliable messages, loads and stores.
+        // The nodes agree on unreliable messages, loads and stores, so this reason cannot occur.
         let possible = reason != DropReason::NotAgreed;
         assert_eq!(sums.drops[reason as usize] > 0, possible, "dropped for {reason:?}");
     }

@@ -1,4 +1,4 @@
-//! One thing goes wrong at a time, and what follows is known.
+//! One fault at a time, with a known reaction.
 
 mod pair;
 
@@ -12,7 +12,7 @@ use pair::{Fate, LATENCY, Pair, Settings, fine, lose_once};
 
 const LONG: Duration = Duration::from_secs(1);
 
-/// Memory of several packets, the last one short.
+/// Length of a message of several packets, the last one short.
 const LENGTH: u32 = 10 * 4096 + 77;
 
 fn is_data(packet: &Packet) -> bool {
@@ -106,15 +106,15 @@ fn a_packet_lost_in_the_middle_is_found_without_a_time_out() {
     assert_written(&pair);
 }
 
-/// Nothing that was sent later has to arrive first: the header is the news.
+/// Recovery needs no later packet: the trimmed header reports the loss.
 #[test]
 fn a_trimmed_packet_is_sent_again_at_once() {
-    // By its window the whole message leaves at once.
+    // The window permits the whole message at once.
     let mut pair = Pair::new(&Settings { policies: "cc=swift", ..Settings::default() });
     write(&mut pair);
     let start = pair.now;
     let mut cut = 0;
-    // The last packet, which nothing overtakes; its second copy too.
+    // The last packet, which no packet overtakes, and its second copy.
     let mut fate = |_: &Pair, sender: usize, transmit: &Transmit| {
         let wanted = sender == 0 && is_last(&transmit.packet) && cut < 2;
         cut += u32::from(wanted);
@@ -126,12 +126,12 @@ fn a_trimmed_packet_is_sent_again_at_once() {
     assert_eq!((counters.data_resent, counters.timeouts, counters.lost), (2, 0, 2));
     assert_eq!(pair.drivers[1].device().counters().trimmed_received, 2);
     assert_eq!(pair.drivers[1].device().counters().payload_received, u64::from(LENGTH));
-    // Out and back three times, and the bytes of the message.
+    // Three round trips, and the bytes of the message.
     assert!(pair.now.since(start) < LATENCY.times(6).saturating_add(Duration::from_us(40)));
     assert_written(&pair);
 }
 
-/// The first copy's news comes when a second one is under way: there is no third.
+/// The first copy's trimmed header arrives while a second copy is in flight: no third is sent.
 #[test]
 fn late_news_of_a_trimmed_packet_is_no_news() {
     let mut pair = Pair::new(&Settings::default());
@@ -156,8 +156,8 @@ fn late_news_of_a_trimmed_packet_is_no_news() {
     assert_written(&pair);
 }
 
-/// Of a message of 200 packets a third is trimmed. CUBIC shrinks its window, and what is lost waits
-/// for room in it; only the packet that the receiver misses first, and probes, go beyond.
+/// A third of a message of 200 packets is trimmed. CUBIC shrinks its window, and retransmissions
+/// wait for room in it; only the packet that the receiver misses first, and probes, may exceed it.
 #[test]
 fn retransmissions_wait_for_room_in_the_window() {
     let mut pair = Pair::new(&Settings { policies: "cc=cubic", ..Settings::default() });
@@ -185,7 +185,7 @@ fn retransmissions_wait_for_room_in_the_window() {
     assert!(beyond <= counters.tail_probes, "{beyond} beyond the window: {counters:?}");
 }
 
-/// A packet that was sent twice tells the round trip if the echo says which copy has arrived.
+/// A packet that was sent twice yields a round trip if the echo identifies the copy that arrived.
 #[test]
 fn retransmission_gives_its_round_trip() {
     let mut pair = Pair::new(&Settings::default());
@@ -270,13 +270,13 @@ fn numbers_wrap_unnoticed() {
     }
 }
 
-/// Nothing follows that would prove it; the wait is not the time-out's all the same.
+/// No later packet proves the loss, but detecting it does not take a time-out.
 #[test]
 fn the_end_of_what_is_sent_is_missed_before_the_time_out() {
     for lost in [1, 3] {
         let mut pair = Pair::new(&Settings { paths: 4, memory: 1 << 20, ..Settings::default() });
         let remote = pair.remote(0, 0);
-        // Round trips have to be known.
+        // Measures round trips first.
         pair.post(0, 0, Work::Write { remote }, 64 << 10);
         pair.complete(0, LONG, &mut fine);
         let packets = pair.drivers[0].device().counters().data_sent;
@@ -303,7 +303,7 @@ fn network_without_loss_sees_no_probes() {
     for (id, length) in [1, 64 << 10, 64, 1 << 19, 4096].into_iter().enumerate() {
         pair.post(0, id as u64, Work::Write { remote }, length);
         pair.complete(0, LONG, &mut fine);
-        // No operation waits for the acknowledgement of an answer, so it may come late.
+        // No operation waits for the acknowledgement of a response, so it may come late.
         pair.post(1, id as u64, Work::Read { remote: pair.remote(1, 0) }, length);
         pair.complete(1, LONG, &mut fine);
         // Long enough for every timer.
@@ -315,7 +315,7 @@ fn network_without_loss_sees_no_probes() {
     }
 }
 
-/// A packet that was sent twice tells no round trip, so the waits themselves have to grow.
+/// A packet that was sent twice yields no round trip, so the waiting times themselves have to grow.
 #[test]
 fn a_path_that_got_longer_is_not_probed_for_ever() {
     let timeout_min = Duration::from_ms(80);
@@ -324,7 +324,7 @@ fn a_path_that_got_longer_is_not_probed_for_ever() {
     let remote = pair.remote(0, 0);
     pair.post(0, 0, Work::Write { remote }, 64);
     pair.complete(0, LONG, &mut fine);
-    // More than two of the rounds that are waited, less than the time-out.
+    // Longer than two round trips, after which a probe is sent, and shorter than the time-out.
     let longer = Duration::from_ms(30);
     let mut slow = |_: &Pair, from: usize, _: &Transmit| {
         if from == 0 { Fate::Delay(longer) } else { Fate::Deliver }
@@ -342,7 +342,7 @@ fn a_path_that_got_longer_is_not_probed_for_ever() {
     assert_eq!((counters.spurious, counters.timeouts), (probes[1], 0));
 }
 
-/// It takes no time-out for that: every loss is found before.
+/// The path is given up without a time-out, because every loss is detected before.
 #[test]
 fn a_path_that_swallows_the_end_is_given_up() {
     let mut pair = Pair::new(&Settings { paths: 4, ..Settings::default() });
@@ -397,7 +397,7 @@ fn a_known_start_is_not_sent_again() {
     );
     assert_eq!(start_known.count() as u64, counters.continuation_packets_sent);
     assert_eq!(counters.continuation_bytes_saved, 20 * counters.continuation_packets_sent);
-    // All but about one round trip's worth go without an address.
+    // All packets except about one round trip's worth omit the address.
     assert!(counters.continuation_packets_sent > 900, "{}", counters.continuation_packets_sent);
 }
 

@@ -1,18 +1,18 @@
 //! Runs a fuzz target on random inputs, without a nightly toolchain:
 //! `cargo run --release -p fairway-fuzz --example random -- nic_packets 100000 7`.
 //!
-//! The arguments are the target, how many inputs (100,000), the seed of the first (1), and folders.
-//! Without folders all bytes are random. With folders (`fuzz/corpus/nic_packets`) each input is one
-//! of the files there with random changes, which gets deeper than random bytes do. An input depends
-//! on its seed and on the files alone. One that fails is printed in hexadecimal before the process
-//! ends.
+//! The arguments are the target, the number of inputs (100,000), the seed of the first (1), and
+//! folders. Without folders all bytes are random. With folders (`fuzz/corpus/nic_packets`) each
+//! input is a file from them with random changes, which reaches deeper than random bytes do. An
+//! input depends on its seed and on the files alone. A failing input is printed in hexadecimal
+//! before the process ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 
 const LENGTH_MAX: usize = 256;
-/// Changes of one file, at most.
+/// Maximum number of changes of one file.
 const CHANGES_MAX: usize = 6;
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The files of some folders, in the order of their names.
+/// Returns the files of some folders, in the order of their names.
 fn kept(folders: &[String]) -> std::io::Result<Vec<Vec<u8>>> {
     let mut kept = Vec::new();
     for folder in folders {
@@ -82,7 +82,7 @@ fn write_input(seed: u64, kept: &[Vec<u8>], input: &mut Vec<u8>) {
     }
 }
 
-/// One change.
+/// Makes one change of an input.
 fn change(random: &mut Random, kept: &[Vec<u8>], input: &mut Vec<u8>) {
     let at = random.below(input.len() + 1);
     let end = (at + 1 + random.below(8)).min(input.len());
@@ -103,19 +103,19 @@ fn change(random: &mut Random, kept: &[Vec<u8>], input: &mut Vec<u8>) {
             input.splice(at..at, bytes[..count].iter().copied());
         }
         4 => drop(input.drain(at..end)),
-        // Some bytes again, there or elsewhere.
+        // Repeats some bytes, in place or elsewhere.
         5 => {
             let copy = input[at..end].to_vec();
             let to = random.below(input.len() + 1);
             input.splice(to..to, copy);
         }
-        // The end of another file.
+        // Appends the end of another file.
         6 => {
             let other = &kept[random.below(kept.len())];
             input.truncate(at);
             input.extend_from_slice(&other[random.below(other.len() + 1)..]);
         }
-        // A part of another file.
+        // Inserts a part of another file.
         _ => {
             let other = &kept[random.below(kept.len())];
             let begin = random.below(other.len() + 1);
@@ -125,7 +125,7 @@ fn change(random: &mut Random, kept: &[Vec<u8>], input: &mut Vec<u8>) {
     }
 }
 
-/// Numbers that depend on a seed alone (xorshift64*).
+/// A generator of numbers that depend on a seed alone (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -144,7 +144,7 @@ impl Random {
         self.next() as u8
     }
 
-    /// A number below `end`, which is not 0.
+    /// Draws a number below `end`, which must not be 0.
     fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

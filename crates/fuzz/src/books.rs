@@ -1,19 +1,21 @@
-//! What memory a side has, which operations may write where, and which are not over.
+//! One side's records of its memory, of the operations that may write to it, and of those in
+//! flight.
 
 use fairway_engine::{LocalRange, SegmentId};
 
-/// A kind of memory.
+/// Kind of memory, by the access that peers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// Peers may do anything with it.
+    /// Peers may read and write it.
     Open,
-    /// For this side's own operations: peers write only what an operation or receive has lent.
+    /// Used by this side's own operations: peers may write only ranges lent by an operation or
+    /// receive.
     Own,
-    /// Peers know its key, which grants nothing.
+    /// Peers have its key, which grants no rights.
     Closed,
-    /// Peers do not know its key.
+    /// Peers do not have its key.
     Secret,
-    /// For what came too early.
+    /// Staging memory for early packets.
     Staging,
 }
 
@@ -23,15 +25,15 @@ pub(crate) struct Piece {
     pub(crate) id: SegmentId,
     pub(crate) memory: Memory,
     pub(crate) length: u64,
-    /// Nothing refers to it any more.
+    /// True if nothing refers to the segment any more.
     pub(crate) released: bool,
 }
 
-/// What has been lent to the engine.
+/// An operation, receive or buffer for which a range of memory has been lent to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loan {
     Operation(u64),
-    /// With the Jetty's number.
+    /// A receive, with the number of its Jetty.
     Receive(u64, u32),
     Buffer(u64),
 }
@@ -39,7 +41,7 @@ pub(crate) enum Loan {
 #[derive(Default)]
 pub(crate) struct Books {
     pub(crate) pieces: Vec<Piece>,
-    /// Operations, receives and buffers that are not over; the range that may be written.
+    /// Pending operations, receives and buffers, each with the range that may be written for it.
     loans: Vec<(Loan, LocalRange)>,
 }
 
@@ -48,14 +50,14 @@ impl Books {
         self.loans.push((loan, range));
     }
 
-    /// It is over: it must have been there.
+    /// Ends a loan, which must exist.
     pub(crate) fn settle(&mut self, wanted: impl Fn(&Loan) -> bool) {
         let at = self.loans.iter().position(|(loan, _)| wanted(loan));
         let at = at.unwrap_or_else(|| panic!("it ends twice, or was never begun"));
         self.loans.swap_remove(at);
     }
 
-    /// They are over, as many as there are.
+    /// Ends all matching loans, however many there are.
     pub(crate) fn drop_all(&mut self, unwanted: impl Fn(&Loan) -> bool) {
         self.loans.retain(|(loan, _)| !unwanted(loan));
     }
@@ -64,7 +66,7 @@ impl Books {
         self.loans.iter().filter(|(loan, _)| matches!(loan, Loan::Operation(_))).count()
     }
 
-    /// Operations and receives are over.
+    /// True if all operations and receives have ended.
     pub(crate) fn is_settled(&self) -> bool {
         self.loans.is_empty()
     }
@@ -81,7 +83,7 @@ impl Books {
         piece.map_or(SegmentId::new(0), |piece| piece.id)
     }
 
-    /// The registered memory that the range lies in.
+    /// Returns the kind of memory that contains the range. Panics if it is not registered.
     pub(crate) fn demand_registered(&self, range: &LocalRange) -> Memory {
         let piece = self.pieces.iter().find(|piece| piece.id == range.segment);
         let Some(piece) = piece.filter(|piece| !piece.released) else {
@@ -92,7 +94,7 @@ impl Books {
         piece.memory
     }
 
-    /// May the engine have something put there for the peer?
+    /// Panics if the engine must not place the peer's data in the range.
     pub(crate) fn demand_writable(&self, range: &LocalRange) {
         match self.demand_registered(range) {
             Memory::Open | Memory::Staging => {}
@@ -104,7 +106,7 @@ impl Books {
         }
     }
 
-    /// May the engine send what lies there?
+    /// Panics if the engine must not send the content of the range.
     pub(crate) fn demand_readable(&self, range: &LocalRange) {
         let memory = self.demand_registered(range);
         assert!(matches!(memory, Memory::Open | Memory::Own), "{range:?} is in {memory:?}");

@@ -1,4 +1,5 @@
-//! The connection manager: a peer that sends any management datagrams, mostly with right names.
+//! The connection manager: a peer sends arbitrary management datagrams, mostly with valid
+//! identifiers.
 
 use fairway_engine::wire::roce::cm::{
     self, CommunicationId, IpHeader, MAD_LEN, Path, Reason, Reject, Reply, Request, Service,
@@ -16,9 +17,10 @@ const SERVICE: u64 = 0x0106_1c06;
 const CONNECTIONS: u32 = 6;
 const STEPS_MAX: u32 = 128;
 
-/// A manager that listens, connects and queries, and a peer that sends it what the input says.
+/// A manager that listens, connects and queries, and a peer that sends it the datagrams of the
+/// input.
 ///
-/// Demanded: nothing panics, no more connections are kept than the limit allows, answers go to the
+/// Checked: nothing panics, at most the allowed number of connections is kept, answers go to the
 /// peer, and when the program has closed everything and time has passed, no record is in use.
 pub fn cm(input: &[u8]) {
     read_only(input);
@@ -32,7 +34,7 @@ pub fn cm(input: &[u8]) {
     desk.finish();
 }
 
-/// What looks at bytes and keeps nothing.
+/// Runs the parsers that keep no state.
 fn read_only(input: &[u8]) {
     let _ = (route(input), destination(input), source(input));
     if let Some(header) = IpHeader::parse(input) {
@@ -47,11 +49,11 @@ struct Desk<'a> {
     script: Script<'a>,
     now: Instant,
     manager: Manager,
-    /// Names in use: of connections here, and those that the manager has told.
+    /// Identifiers in use: those of connections here, and those that the manager has sent.
     names: Vec<u32>,
     /// Connections that are not closed.
     open: Vec<ConnectionId>,
-    /// The datagram that the manager sent last.
+    /// The last datagram from the manager.
     sent: [u8; MAD_LEN],
 }
 
@@ -79,7 +81,7 @@ impl<'a> Desk<'a> {
             2 | 3 => self.act(),
             4 => self.pass(),
             5 => {
-                // What the manager itself has sent, changed.
+                // A changed copy of the manager's own last datagram.
                 let mut bytes = self.sent;
                 self.turn_names(&mut bytes);
                 self.change(&mut bytes);
@@ -106,7 +108,7 @@ impl<'a> Desk<'a> {
         self.names.insert(0, id.0);
     }
 
-    /// The peer's datagram: a kind, two names, a service, and changes.
+    /// Returns a datagram of the peer: a kind, two identifiers, a service, and changes.
     fn datagram(&mut self) -> [u8; MAD_LEN] {
         let mut bytes = [0; MAD_LEN];
         bytes[..4].copy_from_slice(&[1, 7, 2, 3]);
@@ -133,7 +135,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The names of the two ends change places, as in an answer.
+    /// Swaps the identifiers of the two ends, as in a response.
     fn turn_names(&self, bytes: &mut [u8; MAD_LEN]) {
         for at in 24..28 {
             bytes.swap(at, at + 4);
@@ -145,7 +147,7 @@ impl<'a> Desk<'a> {
         self.manager.handle_datagram(self.now, &from, bytes);
     }
 
-    /// The program does something with one of its connections.
+    /// Applies a command of the program to one of its connections.
     fn act(&mut self) {
         let dice = self.script.byte();
         let Some(at) = self.script.below(256).checked_rem(self.open.len() as u32) else { return };
@@ -191,7 +193,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Everything is closed, and time passes.
+    /// Closes everything, and advances time.
     fn finish(&mut self) {
         for id in std::mem::take(&mut self.open) {
             let _ = self.manager.close(self.now, id);

@@ -1,4 +1,4 @@
-//! Parsers that are public: packets of both protocols, and names of policies.
+//! Public parsers: packets of both protocols, and names of policies.
 
 use fairway_engine::policy::PolicySpec;
 use fairway_engine::wire::roce::{self, ICRC_LEN, Icrc, Outer, cm};
@@ -6,14 +6,15 @@ use fairway_engine::wire::{
     self, Decoded, PROTOCOL_VERSION, SETUP_LEN, encode, encode_setup, header_check,
 };
 
-/// As much of a datagram as any decoder looks at.
+/// Bytes at the beginning of a datagram that any decoder examines.
 const PREFIX: usize = 256;
 
-/// Any bytes decode to a packet, a set-up message or an error, and every value survives being
-/// encoded and decoded.
+/// Any bytes decode to a packet, a set-up message or an error, and every value survives encoding
+/// and decoding.
 ///
-/// Input: two bytes that say how long the payload is and of which kind, one that says where it
-/// begins, then the datagram's beginning, which is decoded as it is and with the right check.
+/// Input: two bytes that determine the length and kind of the payload, one that determines where it
+/// begins, then the beginning of the datagram, which is decoded both unchanged and with the correct
+/// check.
 pub fn decode(input: &[u8]) {
     let Some(([high, low, begin], bytes)) = input.split_first_chunk::<3>() else {
         return;
@@ -23,7 +24,7 @@ pub fn decode(input: &[u8]) {
     header.copy_from_slice(&bytes[..header.len()]);
     let number = usize::from(u16::from_be_bytes([*high, *low]));
     demand_sound(header, number);
-    // What carries no payload, and what carries at most a cache line, would be hard to hit.
+    // Packets without payload, or with at most a cache line, would otherwise be rare.
     let (version, payload_len) = match high >> 6 {
         0 => (PROTOCOL_VERSION, number & 0x3fff),
         1 => (PROTOCOL_VERSION, number % 65),
@@ -35,7 +36,7 @@ pub fn decode(input: &[u8]) {
     if len < 32 {
         return;
     }
-    // The check keeps a fuzzer out, so it is mended.
+    // A fuzzer cannot find the check, so it is corrected here.
     let check = header_check(version, &header[4..len], payload_len);
     header[..4].copy_from_slice(&check.to_be_bytes());
     demand_sound(header, len + payload_len);
@@ -59,11 +60,11 @@ fn demand_sound(header: &[u8], datagram_len: usize) {
     }
 }
 
-/// Any bytes decode to a RoCEv2 packet or an error, and every packet survives being encoded and
-/// decoded; the same bytes as an IP packet give headers or an error, and so they do as a message of
-/// the connection manager.
+/// Any bytes decode to a RoCEv2 packet or an error, and every packet survives encoding and
+/// decoding. Parsed as an IP packet, the same bytes give headers or an error, and likewise as a
+/// message of the connection manager.
 ///
-/// Input: two bytes of further length, then the datagram.
+/// Input: two bytes of additional length, then the datagram.
 pub fn roce(input: &[u8]) {
     let Some((length, datagram)) = input.split_first_chunk::<2>() else {
         return;
@@ -77,7 +78,7 @@ pub fn roce(input: &[u8]) {
         demand_sound_roce(enclosed.datagram, enclosed.datagram.len());
         demand_sealed(&enclosed.outer, enclosed.datagram);
     }
-    // The fuzzer need not find the length, nor what is the same in all of them.
+    // The length and the constant fields are filled in, so that the fuzzer need not find them.
     let mut mad = [0; cm::MAD_LEN];
     for (to, from) in mad.iter_mut().zip(datagram) {
         *to = *from;
@@ -100,7 +101,8 @@ fn demand_sound_roce(datagram: &[u8], total: usize) {
     }
 }
 
-/// With the right ICRC behind them, any bytes verify; and no longer when one of them is changed.
+/// With the correct ICRC behind them, any bytes pass verification, and no longer do if one byte
+/// changes.
 fn demand_sealed(outer: &Outer, content: &[u8]) {
     let mut icrc = Icrc::new(outer, content, content.len() + ICRC_LEN);
     icrc.update(&[]);
@@ -112,8 +114,8 @@ fn demand_sealed(outer: &Outer, content: &[u8]) {
     assert!(!Icrc::verify(outer, &sealed));
 }
 
-/// Any text names policies or is refused with a message, and names survive being printed and read;
-/// what they name can be built.
+/// Any text either names policies or is refused with a message. Names survive printing and parsing,
+/// and the policies that they name can be built.
 pub fn names(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<PolicySpec>() {

@@ -1,11 +1,10 @@
-//! What the fuzz targets run: for each target a function that takes any bytes and panics if
-//! something is wrong.
+//! The functions that fuzz targets run. Each accepts any bytes, and panics if it finds an error.
 //!
-//! **What it is.** Targets of parsers hand the bytes to the parser, and demand that what it returns
-//! survives being written and parsed again. Targets of state machines read the bytes as a script
-//! ([`script::Script`]): what is posted, delivered, changed on the way, and when. The functions
-//! that need private items are in modules `fuzzing` of their crates, behind the feature of that
-//! name. The programs that libFuzzer drives are in `fuzz/`, outside this workspace.
+//! **What it is.** Targets of parsers pass the bytes to the parser and check that the result
+//! survives being encoded and parsed again. Targets of state machines read the bytes as a script
+//! ([`script::Script`]) that determines what is posted, delivered, changed in transit, and when.
+//! Functions that need private items are in modules `fuzzing` of their crates, behind the feature
+//! of that name. The programs that libFuzzer drives are in `fuzz/`, outside this workspace.
 //!
 //! **May import:** `fairway-engine`, and `fairway` and `fairway-cli` with their feature
 //! `fuzzing`.
@@ -32,17 +31,16 @@ pub use nic::nic_packets;
 pub use roce_host::roce_packets;
 pub use setup::setup;
 
-/// What processes of one host send each other: forwarded datagrams, and questions for shared
-/// memory.
+/// Datagrams between processes of one host: forwarded datagrams, and requests for shared memory.
 pub fn forwarded(input: &[u8]) {
     fairway::fuzzing::question(input);
     fairway_rdma::fuzzing::forwarded(input);
 }
 
-/// A target by its name.
+/// A target and its name.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target. Each has a program in `fuzz/fuzz_targets` and inputs in `fuzz/corpus`.
+/// All targets. Each has a program in `fuzz/fuzz_targets` and inputs in `fuzz/corpus`.
 pub const TARGETS: [Target; 9] = [
     ("decode", decode),
     ("roce", roce),
@@ -55,9 +53,9 @@ pub const TARGETS: [Target; 9] = [
     ("roce_packets", roce_packets),
 ];
 
-/// Names of policies, or quantities, as people write them.
+/// Parses names of policies, or quantities.
 ///
-/// Input: a byte that says which, and the text.
+/// Input: a byte that selects one of the two, and the text.
 pub fn names_and_quantities(input: &[u8]) {
     match input.split_first() {
         Some((0..=127, text)) => names(text),

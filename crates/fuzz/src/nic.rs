@@ -1,9 +1,9 @@
-//! `Nic` with a legal but malicious peer: one that has a channel, knows all numbers and keys but
-//! one, and sends what it likes.
+//! `Nic` with a legal but malicious peer, which has a channel and all numbers and keys but one, and
+//! sends arbitrary packets.
 //!
-//! The peer is a second `Nic` whose packets reach the first one as they are, changed, repeated,
-//! late or never, and between them others that no `Nic` has sent. A script says which. Payload has
-//! no bytes here: what is looked at is where it would be put.
+//! The peer is a second `Nic`. Its packets reach the first one unchanged, changed, repeated, late
+//! or never, and between them packets arrive that no `Nic` has sent. A script determines all that.
+//! Payload has no bytes here; only the places where it would be written are checked.
 
 mod forge;
 mod side;
@@ -19,21 +19,21 @@ use fairway_engine::{Event, Nic, Received, Transmit, Verdict};
 use crate::script::Script;
 use side::{ENGINES, FIRST_PSN, Side};
 
-/// The NIC that is attacked, and its peer.
+/// Index of the NIC under attack, and of its peer.
 const HERE: usize = 0;
 const PEER: usize = 1;
 
 const STEPS_MAX: u32 = 96;
-/// Packets on their way in one direction; more are lost.
+/// Maximum number of packets in flight in one direction; further ones are lost.
 const WIRE_MAX: usize = 12;
-/// Packets of the peer that may be sent again.
+/// Maximum number of the peer's packets that are kept for repetition.
 const REMEMBERED_MAX: usize = 6;
-/// How often the clock may go on until the channel has ended.
+/// Maximum number of clock advances until the channel has ended.
 const TIMEOUT: u32 = 2_000;
 
-/// A NIC, and a peer that sends it what the input says.
+/// A NIC, and a peer that sends it the packets of the input.
 ///
-/// Demanded: nothing panics; payload goes only to memory that a key the peer knows opens, or that
+/// Checked: nothing panics; payload is placed only in memory to which the peer has a key, or that
 /// an operation or receive of this side has lent; every operation completes once; when the channel
 /// has ended, every record is back in its pool and all memory can be released.
 pub fn nic_packets(input: &[u8]) {
@@ -57,17 +57,17 @@ struct Pair<'a> {
     script: Script<'a>,
     now: Instant,
     sides: [Side; 2],
-    /// Packets on their way to each side.
+    /// Packets in flight to each side.
     wires: [VecDeque<Received>; 2],
     remembered: VecDeque<Received>,
-    /// The sequence number that each side used last, by channel.
+    /// Last sequence number of each side, by channel.
     last_psn: [[Psn; 2]; 2],
     late: Vec<Late>,
-    /// Payload is put in place late.
+    /// True if payload is placed late.
     holds: bool,
-    /// The peer goes on until the end.
+    /// True if the peer continues until the end.
     polite: bool,
-    /// The payload of the next packet that has one cannot be read.
+    /// True if the payload of the next packet that has one cannot be read.
     ungathered: bool,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Takes out packets that a side has to send.
+    /// Collects the packets that a side has to send.
     fn pump(&mut self, side: usize) {
         for engine in 0..ENGINES {
             while self.wires[1 - side].len() < WIRE_MAX {
@@ -171,7 +171,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// A packet that may not be the first one, and may be changed, lost or without its payload.
+    /// Delivers a packet, which may be out of order, changed, lost or without its payload.
     fn deliver_from(&mut self, at: usize, changed: bool) {
         let Some(received) = self.wires[HERE].remove(at % WIRE_MAX) else { return };
         if changed {
@@ -235,7 +235,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Puts one payload in place that has waited, or cannot; or turns to placing late or at once.
+    /// Finishes or fails one deferred placement, or switches between late and immediate placing.
     fn place_late(&mut self, at: usize) {
         if at == 15 {
             self.holds = !self.holds;
@@ -254,7 +254,7 @@ impl<'a> Pair<'a> {
 
     fn finish_placement(&mut self, late: &Late) {
         let side = &mut self.sides[late.side];
-        // What came over a channel that has ended is no longer put anywhere.
+        // Data of a channel that has ended is not placed any more.
         let token = late.access.token();
         if side.driver.device().is_open(token.channel()) {
             for range in late.access.ranges() {
@@ -273,7 +273,7 @@ impl<'a> Pair<'a> {
         self.holds = held;
     }
 
-    /// Time passes: up to the next deadline, or a little.
+    /// Advances time, to the next deadline or by a little.
     fn pass(&mut self, some: usize) {
         let due = self.sides[some & 1].driver.poll_timeout();
         self.now = match due {
@@ -294,7 +294,7 @@ impl<'a> Pair<'a> {
                 self.finish_placements();
                 self.sides[HERE].deregister_open();
             }
-            // What is late may belong to a buffer that the application gets back.
+            // A deferred placement may belong to a buffer that is returned to the application.
             3 => {
                 self.finish_placements();
                 self.sides[HERE].change_mailbox(&mut self.script);
@@ -326,7 +326,7 @@ impl<'a> Pair<'a> {
         side.collect();
     }
 
-    /// The channel ends, by a farewell or by silence, and everything is given back.
+    /// Ends the channel, by a close or by silence, and releases all resources.
     fn finish(&mut self) {
         self.finish_placements();
         self.holds = false;
@@ -342,7 +342,7 @@ impl<'a> Pair<'a> {
                 self.sides[HERE].driver.device().usage()
             );
             left -= 1;
-            // A peer that is silent from now on need do nothing.
+            // A peer that is silent from now on does nothing.
             let active: &[usize] = if self.polite { &[HERE, PEER] } else { &[HERE] };
             for &side in active {
                 self.pump(side);

@@ -1,7 +1,7 @@
-//! `roce::RoceDevice` with a legal but malicious peer: one that is connected, knows all numbers and
-//! keys but one, and sends what it likes.
+//! `roce::RoceDevice` with a legal but malicious peer, which is connected and has all numbers and
+//! keys but one, and sends arbitrary packets.
 //!
-//! As in [`crate::nic`], the peer is a second `RoceDevice`, whose packets are changed, repeated,
+//! As in [`crate::nic`], the peer is a second `RoceDevice` whose packets are changed, repeated,
 //! late or lost, and between them others arrive. Payload has no bytes.
 
 mod forge;
@@ -18,19 +18,19 @@ use fairway_roce::{Received, RoceDevice, Transmit};
 use crate::script::Script;
 use side::{FIRST_PSN, Side};
 
-/// The host that is attacked, and its peer.
+/// Index of the host under attack, and of its peer.
 const HERE: usize = 0;
 const PEER: usize = 1;
 
 const STEPS_MAX: u32 = 96;
-/// Packets on their way in one direction; more are lost.
+/// Maximum number of packets in flight in one direction; further ones are lost.
 const WIRE_MAX: usize = 12;
-/// Packets of the peer that may be sent again.
+/// Maximum number of the peer's packets that are kept for repetition.
 const REMEMBERED_MAX: usize = 6;
 
-/// A host, and a peer that sends it what the input says.
+/// A host, and a peer that sends it the packets of the input.
 ///
-/// Demanded: nothing panics; payload goes only to memory that a key the peer knows opens, or that
+/// Checked: nothing panics; payload is placed only in memory to which the peer has a key, or that
 /// an operation or receive of this side has lent; every operation and receive completes once; when
 /// the connection has ended, every record is back in its pool and all memory can be released.
 pub fn roce_packets(input: &[u8]) {
@@ -49,16 +49,16 @@ struct Pair<'a> {
     script: Script<'a>,
     now: Instant,
     sides: [Side; 2],
-    /// Packets on their way to each side.
+    /// Packets in flight to each side.
     wires: [VecDeque<Received>; 2],
     remembered: VecDeque<Received>,
-    /// The sequence number that each side used last.
+    /// Last sequence number of each side.
     last_psn: [Psn; 2],
     /// Accesses that have not been carried out yet, with their side.
     late: Vec<(usize, AccessOf<RoceDevice, ()>)>,
-    /// Payload is put in place late.
+    /// True if payload is placed late.
     holds: bool,
-    /// There is no room to send before a packet is taken in.
+    /// True if nothing can be sent before a packet has been received.
     blocked: bool,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Takes out packets that a side has to send.
+    /// Collects the packets that a side has to send.
     fn pump(&mut self, side: usize) {
         while self.wires[1 - side].len() < WIRE_MAX {
             let Some(transmit) = self.sides[side].driver.poll_transmit(self.now) else { return };
@@ -208,7 +208,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Carries out what has got its turn: packets that were kept, and atomics.
+    /// Carries out the accesses that are due: those of buffered packets, and atomics.
     fn execute(&mut self, side: usize) {
         loop {
             let driver = &mut self.sides[side].driver;
@@ -225,7 +225,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Puts one payload in place that has waited; or turns to placing late or at once.
+    /// Finishes one deferred placement, or switches between late and immediate placing.
     fn place_late(&mut self, at: usize) {
         if at == 15 {
             self.holds = !self.holds;
@@ -238,7 +238,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Time passes: up to the next deadline, or a little.
+    /// Advances time, to the next deadline or by a little.
     fn pass(&mut self, some: usize) {
         let due = self.sides[some & 1].driver.poll_timeout();
         self.now = match due {
@@ -254,7 +254,7 @@ impl<'a> Pair<'a> {
         match some {
             0 => self.sides[PEER].end(),
             1 => {
-                // What was put off goes nowhere.
+                // Deferred placements are dropped.
                 self.late.retain(|(side, _)| *side != HERE);
                 self.sides[HERE].end();
             }

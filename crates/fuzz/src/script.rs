@@ -1,13 +1,13 @@
-//! An input read as a script: small numbers, one after the other.
+//! An input read as a script: a sequence of small numbers.
 
-/// Takes numbers from the front of an input. At its end all numbers are 0.
+/// Takes numbers from the front of an input. After its end all numbers are 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Script<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Script<'a> {
-    /// The script in these bytes.
+    /// Makes a script of these bytes.
     pub fn new(bytes: &'a [u8]) -> Script<'a> {
         Script { rest: bytes }
     }
@@ -17,29 +17,30 @@ impl<'a> Script<'a> {
         self.rest.is_empty()
     }
 
-    /// The next byte.
+    /// Takes the next byte.
     pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.rest.split_first() else { return 0 };
         self.rest = rest;
         *first
     }
 
-    /// A number below `end`, which is at most 256.
+    /// Takes a number below `end`, which is at most 256.
     pub fn below(&mut self, end: u32) -> u32 {
         u32::from(self.byte()) % end
     }
 
-    /// One of `choices`.
+    /// Takes one of `choices`.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::from(self.byte()) % choices.len()]
     }
 
-    /// Yes or no.
+    /// Takes a Boolean value.
     pub fn flag(&mut self) -> bool {
         self.byte() & 1 != 0
     }
 
-    /// Any number of 32 bits; most scripts write small ones and those near the end of the range.
+    /// Takes a number of 32 bits; most scripts contain small ones and those near the end of the
+    /// range.
     pub fn number(&mut self) -> u32 {
         match self.byte() {
             small @ 0..=127 => u32::from(small),
@@ -49,7 +50,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Any number of 64 bits, likewise.
+    /// Takes a number of 64 bits, likewise.
     pub fn long(&mut self) -> u64 {
         let low = self.number();
         if low & 3 == 3 { u64::from(self.number()) << 32 | u64::from(low) } else { low.into() }

@@ -1,5 +1,5 @@
-//! Set-up: a listener, a client's attempt, and between them a network that repeats, swaps and
-//! changes messages.
+//! Connection set-up: a listener, a client's attempt, and between them a network that repeats,
+//! swaps and changes messages.
 
 use std::net::SocketAddr;
 
@@ -15,11 +15,11 @@ const START: Instant = Instant::from_ns(1_000_000_000);
 const TIMEOUT: Duration = Duration::from_secs(60);
 const STEPS_MAX: u32 = 256;
 
-/// A listener and an attempt at the two ends of a network that does what the input says.
+/// A listener and an attempt at the two ends of a network that the input controls.
 ///
-/// Demanded: a channel is opened only for a client that repeats what it was told in a WELCOME for
-/// its address, and once for each; the attempt ends once, and with no more than it asked for; every
-/// message survives being encoded and decoded.
+/// Checked: a channel is opened only for a client that returns the content of a WELCOME sent to its
+/// address, and only once for each; the attempt ends once, and is granted no more than it
+/// requested; every message survives encoding and decoding.
 ///
 /// Input: a byte of settings, then a script.
 pub fn setup(input: &[u8]) {
@@ -51,11 +51,11 @@ struct Stage {
     listener: Listener,
     attempt: Attempt,
     requested: Parameters,
-    /// From which of three addresses messages reach the listener.
+    /// Number of the address, of three, from which messages reach the listener.
     from: u8,
-    /// Questions that left the attempt at once, and are yet to be looked at.
+    /// Messages that the attempt sent at once and that have not been checked yet.
     leaving: Vec<Padded>,
-    /// The message that last left each side.
+    /// The last message from each side.
     asked: Option<Setup>,
     answered: Option<Setup>,
     welcomed: Vec<(SocketAddr, Cna, Hello, Welcome)>,
@@ -76,8 +76,9 @@ fn server_address() -> SocketAddr {
 }
 
 impl Stage {
-    /// The bits of `settings`: 1 the attempt joins a group, 2 it asks for long packets, 4 for short
-    /// ones, 8 the listener knows no questions that prove a length.
+    /// Makes the two ends. The bits of `settings`: with 1 the attempt joins a group, with 2 it
+    /// requests long packets, with 4 short ones, and with 8 the listener does not support requests
+    /// that prove a packet length.
     fn new(settings: u8) -> Stage {
         let limits = Parameters {
             mtu_bytes: 8192,
@@ -173,7 +174,7 @@ impl Stage {
         self.answered = Some(answer);
     }
 
-    /// Only a client to which the listener has said the same may have a channel.
+    /// Panics if the channel's client has not received a matching WELCOME from the listener.
     fn demand_welcomed(&self, opening: &Opening) {
         let confirm = &opening.confirm;
         let is_known = self.welcomed.iter().any(|(from, client, hello, welcome)| {
@@ -193,7 +194,7 @@ impl Stage {
         }
     }
 
-    /// Changes a byte of a message on its way.
+    /// Changes a byte of a message in transit.
     fn change(&mut self, question: bool, [high, low, change]: [u8; 3]) {
         let message = if question { &mut self.asked } else { &mut self.answered };
         let Some(setup) = *message else { return };
@@ -206,7 +207,7 @@ impl Stage {
         }
     }
 
-    /// Takes a message from the input, as far as it goes.
+    /// Replaces some bytes of a message by bytes from the input.
     fn fill(&mut self, question: bool, next: &mut impl FnMut() -> u8) {
         let message = if question { &mut self.asked } else { &mut self.answered };
         let mut bytes = [0; SETUP_LEN];
@@ -223,7 +224,7 @@ impl Stage {
         }
     }
 
-    /// The messages of both directions change places.
+    /// Swaps the messages of the two directions.
     fn swap(&mut self) {
         std::mem::swap(&mut self.asked, &mut self.answered);
     }
@@ -253,7 +254,7 @@ fn same(one: &Opening, other: &Opening) -> bool {
         && first.hello.nonce == second.hello.nonce
 }
 
-/// The message in these bytes, once the check is right.
+/// Decodes a message after correcting its check.
 fn sealed(bytes: &mut [u8; SETUP_LEN]) -> Option<Setup> {
     let check = header_check(0, &bytes[4..], 0);
     bytes[..4].copy_from_slice(&check.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Inputs that fuzzing found worth keeping, through the same functions, without a fuzzer.
+//! Runs the fuzz functions on the inputs that are kept from fuzzing, without a fuzzer.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn every_input_of_every_corpus_passes() {
         let mut inputs = 0;
         for entry in entries {
             let path = entry.expect("an entry").path();
-            // The test prints this if the input fails.
+            // The test harness prints this only if the input fails.
             println!("{}", path.display());
             run(&std::fs::read(&path).expect("a file"));
             inputs += 1;

@@ -1,5 +1,5 @@
-//! The two protocol engines as one kind of object: what the shell around them needs to say and
-//! hear. Every decision of the protocol is made in there.
+//! A common interface to the two protocol engines for the model around them. The engines make every
+//! decision of the protocol.
 
 mod coherent;
 mod roce;
@@ -18,15 +18,15 @@ use fairway_engine::wire::{self, AtomicOperator, Ecn, Route};
 use fairway_engine::{LocalRange, PlacementToken, Status};
 use fairway_roce as rocev2;
 
-/// Memory that peers work on, by the number of its segment.
+/// Segment of the memory that peers access.
 pub(crate) const EXPOSED: usize = 0;
-/// Memory that own operations send from and read into.
+/// Segment that this host's operations send from and read into.
 pub(crate) const LOCAL: usize = 1;
-/// Memory that receives lie in.
+/// Segment of the receive buffers.
 pub(crate) const RECEIVES: usize = 2;
-/// Memory in which the engine sets payload aside.
+/// Segment in which the engine sets payload aside.
 pub(crate) const STASH: usize = 3;
-/// What the first exposed byte is called by peers.
+/// Address by which peers name the first exposed byte.
 pub(crate) const BASE: u64 = 0x10_0000_0000;
 /// Receives that every endpoint keeps posted.
 pub(crate) const RECEIVE_DEPTH: u32 = 64;
@@ -39,30 +39,30 @@ pub(crate) enum Packet {
     Coherent(Message),
 }
 
-/// What a packet is for.
+/// Purpose of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Request,
-    /// Brings what was asked for.
+    /// Carries the result of a request.
     Response,
     /// Acknowledgements and refusals.
     Control,
 }
 
-/// A packet that an engine has handed out.
+/// A packet that an engine sends.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) to: usize,
     pub(crate) packet: Packet,
     pub(crate) role: Role,
     pub(crate) gather: Vec<LocalRange>,
-    /// Everything on the wire but payload, without preamble, FCS and gap.
+    /// Bytes on the wire apart from payload, without preamble, FCS and gap.
     pub(crate) header_bytes: u32,
-    /// What it has to stay in order with until it is on the wire: packets of one stream of PSNs.
+    /// The stream of PSNs within which the packet must stay in order until it is on the wire.
     pub(crate) stream: Option<u32>,
 }
 
-/// Names a placement to the engine that asked for it.
+/// Identifies a placement to the engine that requested it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Token {
     Ub(PlacementToken),
@@ -70,7 +70,7 @@ pub(crate) enum Token {
     Coherent(Pending),
 }
 
-/// What is to be done to memory.
+/// A change of memory or caches that an engine requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Bytes {
@@ -87,8 +87,8 @@ pub(crate) enum Effect {
         from: LocalRange,
         to: LocalRange,
     },
-    /// A CPU's caches give a line up, or only the right to change it. Its answer: bit 0, it was
-    /// there; bit 1, it was changed.
+    /// A CPU's caches release a line or, with `keep`, only the right to change it. In the result,
+    /// bit 0 tells whether the line was present and bit 1 whether it was modified.
     Snoop {
         line: u64,
         keep: bool,
@@ -107,7 +107,7 @@ pub(crate) struct Placing {
 pub(crate) struct Post {
     pub(crate) id: u64,
     pub(crate) verb: Verb,
-    /// By an instruction, past the transport.
+    /// Issued by an instruction, bypassing the transport.
     pub(crate) bypass: bool,
     pub(crate) peer: usize,
     pub(crate) jetty: u32,
@@ -119,29 +119,30 @@ pub(crate) struct Post {
     pub(crate) order: Ordering,
     pub(crate) operand: u64,
     pub(crate) compare: u64,
-    /// Of a SEND: what a Jetty group may go by.
+    /// For a SEND: hint from which a Jetty group may select the member.
     pub(crate) hint: u8,
-    /// Over a coherent fabric: a line is given back; nothing of what it holds is wanted.
+    /// On a coherent fabric: the operation returns a line. The next field, `whole`, tells that the
+    /// line's data is not needed.
     pub(crate) returns: bool,
     pub(crate) whole: bool,
 }
 
-/// How an operation of either protocol failed.
+/// Status of a failed operation of either protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
     Ub(Status),
     Roce(rocev2::Status),
 }
 
-/// An operation has ended, or a receive was used.
+/// Completion of an operation or of a receive.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) id: u64,
-    /// How it failed, if it did.
+    /// Status of the failure, if the operation failed.
     pub(crate) failure: Option<Failure>,
     pub(crate) value: u64,
     pub(crate) receive: bool,
-    /// Of a receive: which of the target's endpoints it is for.
+    /// For a receive: the target's endpoint that it belongs to.
     pub(crate) endpoint: u32,
 }
 
@@ -150,26 +151,27 @@ pub(crate) struct Done {
 pub struct EngineCounters {
     /// Packets sent.
     pub sent: u64,
-    /// Of those, sent again.
+    /// Retransmitted packets among those sent.
     pub resent: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Packets that had come before.
+    /// Packets that had arrived before.
     pub duplicates: u64,
-    /// Operations held back to keep an order.
+    /// Operations delayed to keep an order.
     pub gated: u64,
 }
 
-/// One host's protocol: a `ub` NIC, a RoCE host or a coherent agent. All times are picoseconds.
+/// The protocol of one host: a `ub` NIC, a RoCE host or a coherent agent. All times are
+/// picoseconds.
 pub(crate) trait ProtocolAdapter {
     /// Posts an operation. Returns false if the protocol has no room for it now.
     ///
     /// # Errors
-    /// If the protocol refuses the operation whatever room it has.
+    /// If the protocol refuses the operation for a reason other than lack of room.
     fn post(&mut self, now: u64, post: &Post) -> Result<bool, ModelError>;
-    /// The next packet to send, if any is due.
+    /// Returns the next packet to send, if any is due.
     fn transmit(&mut self, now: u64) -> Option<Outgoing>;
-    /// Hands in a packet that arrived from host `from`. Returns the change of memory it causes.
+    /// Handles a packet that arrived from host `from`. Returns the change of memory that it causes.
     fn receive(
         &mut self,
         now: u64,
@@ -178,39 +180,39 @@ pub(crate) trait ProtocolAdapter {
         payload: Vec<u8>,
         ecn: Ecn,
     ) -> Option<Placing>;
-    /// The change of memory of a packet that the NIC kept and whose turn has come. Polled after
-    /// every packet until there is none.
+    /// Returns the change of memory of a packet that the NIC had buffered and can now place. Polled
+    /// after every packet until there is none.
     fn recalled(&mut self, _now: u64) -> Option<Placing> {
         None
     }
-    /// The next change of memory that the protocol put off.
+    /// Returns the next change of memory that the protocol had deferred.
     fn execution(&mut self) -> Option<Placing>;
     /// Reports that a change of memory was carried out, with the old value of an atomic's word.
     fn placed(&mut self, now: u64, token: &Token, old: u64);
-    /// The next operation that has ended.
+    /// Returns the next operation that has ended.
     fn completion(&mut self) -> Option<Done>;
     /// Posts receive number `receive` again.
     fn repost(&mut self, receive: u64);
-    /// The memory of receive number `receive`.
+    /// Returns the memory of receive number `receive`.
     fn receive_buffer(&self, _receive: u64) -> LocalRange {
         unreachable!("this stack has no receives")
     }
-    /// When [`Self::handle_timeout`] is to be called next, if ever.
+    /// Returns when [`Self::handle_timeout`] is to be called next, if ever.
     fn timeout(&self) -> Option<u64>;
-    /// Lets the protocol do what is due at `now`.
+    /// Handles the timers that are due at `now`.
     fn handle_timeout(&mut self, now: u64);
-    /// Packets, retransmissions and time-outs so far.
+    /// Returns the counters of packets, retransmissions and time-outs.
     fn counters(&self) -> EngineCounters;
-    /// The transport contexts that a request of this operation uses at the initiator, and at the
-    /// target.
+    /// Returns the transport contexts that a request of this operation uses at the initiator and at
+    /// the target.
     fn contexts(&self, post: &Post) -> (u32, u32);
-    /// Figures that only this protocol has, by name.
+    /// Returns the figures specific to this protocol, by name.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }
 
-/// The effect of an access that a device asks for. `named` is the variant of the device's tokens.
+/// Converts an access that a device requests. `named` is the variant of the device's tokens.
 fn placing<T: Ranges, K: Copy>(
     access: Access<T, K, Vec<u8>>,
     named: impl FnOnce(K) -> Token,
@@ -234,7 +236,7 @@ fn placing<T: Ranges, K: Copy>(
     Placing { effect, token }
 }
 
-/// Bytes of every memory of a host.
+/// Returns the bytes of every memory of a host.
 pub(crate) fn memory_bytes(config: &Config) -> [usize; 4] {
     let payload = config.payload as usize;
     let set = match config.workload {
@@ -248,11 +250,11 @@ pub(crate) fn memory_bytes(config: &Config) -> [usize; 4] {
         _ => config.keys as usize * 64,
     };
     let set = set.clamp(1 << 20, 1 << 28).next_multiple_of(1 << 16);
-    // A buffer per operation in flight, and behind them what a host keeps of the peer's memory.
+    // A buffer per operation in flight, followed by the host's copies of the peer's memory.
     let buffers = slots(config) * slot_bytes(config);
     let receive = payload.next_multiple_of(64) * RECEIVE_DEPTH as usize;
     let endpoints = match config.fanout() {
-        // A queue pair for each sender's endpoint and each that it addresses.
+        // A queue pair for each pair of a sender's endpoint and an endpoint that it addresses.
         Some(_) => {
             let senders = config.jetties * config.connections * (config.hosts - 1);
             (senders * config.addressed()).max(config.remote_jetties + 1)
@@ -263,14 +265,14 @@ pub(crate) fn memory_bytes(config: &Config) -> [usize; 4] {
     [set, buffers + set, receives, 256 * config.mtu as usize]
 }
 
-/// Bytes of the buffer of an operation.
+/// Bytes of an operation's buffer.
 pub(crate) fn slot_bytes(config: &Config) -> usize {
     let scan = matches!(config.workload, crate::WorkloadKind::Ycsb('E'));
     let longest = if scan { 6400 } else { 64 };
     (config.payload as usize).max(longest).next_multiple_of(64)
 }
 
-/// Operations in flight per host, at most.
+/// Maximum number of operations in flight per host.
 pub(crate) fn slots(config: &Config) -> usize {
     match config.rate_mops {
         Some(_) => ((64 << 20) / slot_bytes(config)).clamp(64, 4096),
@@ -278,7 +280,7 @@ pub(crate) fn slots(config: &Config) -> usize {
     }
 }
 
-/// Where a range lies in its memory.
+/// Returns the offsets of a range in its memory.
 pub(crate) fn bytes_at(range: &LocalRange) -> std::ops::Range<usize> {
     range.offset as usize..range.offset as usize + range.length as usize
 }

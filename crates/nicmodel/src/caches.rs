@@ -1,14 +1,14 @@
-//! Caches with real replacement: contexts in the NIC, and lines in a CPU.
+//! Caches with actual replacement: contexts in the NIC, and lines in a CPU.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Records of several sizes in so many bytes of SRAM; the least recently used ones go.
+/// Records of several sizes in a limited SRAM; the least recently used records are evicted.
 #[derive(Debug)]
 pub(crate) struct ContextCache {
     capacity: u64,
     used: u64,
     clock: u64,
-    /// By key: when it was last used, and its size.
+    /// By key: the time of the last use, and the size.
     records: HashMap<u64, (u64, u64)>,
     by_age: BTreeMap<u64, u64>,
     pub(crate) hits: u64,
@@ -21,14 +21,15 @@ impl ContextCache {
         ContextCache { capacity, used: 0, clock: 0, records, by_age, hits: 0, misses: 0 }
     }
 
-    /// Uses a record; false if it had to be fetched.
+    /// Uses a record. Returns false if it had to be fetched.
     pub(crate) fn touch(&mut self, key: u64, bytes: u64) -> bool {
         let hit = self.insert(key, bytes);
         *(if hit { &mut self.hits } else { &mut self.misses }) += 1;
         hit
     }
 
-    /// Brings a record in without counting: as setting it up does.
+    /// Inserts a record without counting a miss, as its set-up does. Returns false if it was
+    /// absent.
     pub(crate) fn insert(&mut self, key: u64, bytes: u64) -> bool {
         self.clock += 1;
         let (clock, fresh) = (self.clock, (self.clock, bytes));
@@ -48,10 +49,10 @@ impl ContextCache {
         old.is_some()
     }
 
-    /// So many other records are used once each: what an operation of ours finds when the
-    /// connections take turns.
+    /// Uses `count` other records once each: the effect of the other connections on this
+    /// operation's records when connections are used in turn.
     pub(crate) fn others(&mut self, count: u64, bytes: u64) {
-        // More than fit drive out everything just the same.
+        // More records than fit would evict the same ones.
         let most = self.capacity / bytes.max(1) + 1;
         for other in 0..count.min(most) {
             self.insert(u64::MAX - other, bytes);
@@ -59,7 +60,7 @@ impl ContextCache {
     }
 }
 
-/// One level of a CPU cache: sets of ways, the least recently used way goes.
+/// One level of a CPU cache with sets of ways; the least recently used way is evicted.
 #[derive(Debug)]
 pub(crate) struct LineCache {
     sets: Vec<Vec<Line>>,
@@ -80,7 +81,7 @@ impl LineCache {
         LineCache { sets: vec![Vec::new(); (lines / ways).max(1)], ways, clock: 0 }
     }
 
-    /// Uses a line if it is there.
+    /// Uses a line. Returns false if it is absent.
     pub(crate) fn touch(&mut self, line: u64, dirty: bool) -> bool {
         self.clock += 1;
         let clock = self.clock;
@@ -92,7 +93,7 @@ impl LineCache {
         })
     }
 
-    /// Brings a line in; gives the one that had to go, and whether it was dirty.
+    /// Inserts a line. Returns the evicted line, if any, and whether it was modified.
     pub(crate) fn fill(&mut self, line: u64, dirty: bool) -> Option<(u64, bool)> {
         if self.touch(line, dirty) {
             return None;
@@ -109,25 +110,25 @@ impl LineCache {
         Some((gone.line, gone.dirty))
     }
 
-    /// Is a line there, and changed?
+    /// Returns whether a line is modified; `None` if it is absent.
     pub(crate) fn holds(&mut self, line: u64) -> Option<bool> {
         self.set(line).iter().find(|entry| entry.line == line).map(|entry| entry.dirty)
     }
 
-    /// A line is no longer changed.
+    /// Marks a line as unmodified.
     pub(crate) fn clean(&mut self, line: u64) {
         if let Some(entry) = self.set(line).iter_mut().find(|entry| entry.line == line) {
             entry.dirty = false;
         }
     }
 
-    /// All lines that are changed.
+    /// Returns all modified lines.
     pub(crate) fn dirty_lines(&self) -> Vec<u64> {
         let all = self.sets.iter().flatten();
         all.filter(|entry| entry.dirty).map(|entry| entry.line).collect()
     }
 
-    /// Drops a line.
+    /// Removes a line.
     pub(crate) fn drop_line(&mut self, line: u64) {
         self.set(line).retain(|entry| entry.line != line);
     }

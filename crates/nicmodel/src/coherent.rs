@@ -1,15 +1,15 @@
-//! A coherent fabric to compare with: caches of many hosts, kept coherent by the directory of the
-//! host whose memory it is. It is no protocol of Fairway's, and only this comparison has it.
+//! A coherent fabric for comparison: caches of many hosts, kept coherent by the directory of the
+//! host that owns the memory. It is not a protocol of Fairway; only this comparison uses it.
 //!
-//! The family of CXL.cache and CHI, with three states (modified, shared, invalid): a load that
-//! misses asks for a shared line, a store for one that it owns; the home looks into its directory,
-//! snoops the caches that have to give the line up, waits for all answers, and grants. It serves
-//! one request of a line at a time, and an agent reports the arrival of a grant. Shared lines are
-//! dropped silently, owned ones are returned with their data. The directory is finite and
-//! set-associative: when a set is full, its least recently used line is called back from all
-//! caches with it.
+//! It belongs to the family of CXL.cache and CHI, with three states (modified, shared, invalid). A
+//! load that misses requests a shared line, and a store an owned one. The home consults its
+//! directory, snoops the caches that have to release the line, waits for all responses, and grants.
+//! It serves one request for a line at a time, and an agent reports the arrival of a grant. Shared
+//! lines are dropped silently, owned ones are returned with their data. The directory is finite and
+//! set-associative: when a set is full, its least recently used line is recalled from all caches.
 //!
-//! State machines without clock or bytes, as the engines are; `adapter/coherent.rs` connects them.
+//! The state machines have no clock and no bytes, like the engines; `adapter/coherent.rs` connects
+//! them.
 
 mod agent;
 mod directory;
@@ -18,28 +18,30 @@ mod home;
 pub(crate) use agent::Agent;
 pub(crate) use home::Home;
 
-/// What is said of a line.
+/// Kind of a message about a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// To the home: a copy is wanted.
+    /// To the home: requests a shared copy.
     GetShared,
-    /// To the home: the only copy is wanted; `whole`: and not what it holds.
+    /// To the home: requests ownership; with `whole`, the line's data is not needed.
     GetOwned { whole: bool },
-    /// To the home: the line comes back, with its data.
+    /// To the home: returns the line with its data.
     Return,
-    /// To the home: a snoop was obeyed; the line was there; its data, if it was changed, is here.
+    /// To the home: reports an executed snoop, whether the line was `held`, and whether its
+    /// modified data is included.
     Answer { held: bool, data: bool },
-    /// To the home: a grant has arrived.
+    /// To the home: reports the arrival of a grant.
     Arrived,
-    /// From the home: give the line up, or (`keep`) only the right to change it.
+    /// From the home: requests the release of the line or, with `keep`, only of the right to change
+    /// it.
     Snoop { keep: bool },
-    /// From the home: here it is.
+    /// From the home: grants the line.
     Grant { owned: bool, data: bool },
-    /// From the home: what was returned is in place.
+    /// From the home: confirms that returned data is in place.
     Returned,
 }
 
-/// A message.
+/// A message of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) kind: Kind,
@@ -47,7 +49,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Does a line's data come with it?
+    /// True if the message includes the line's data.
     pub(crate) const fn has_data(self) -> bool {
         match self.kind {
             Kind::Return => true,
@@ -57,10 +59,10 @@ impl Message {
     }
 }
 
-/// What was begun in memory or in a cache, and has to be said to be done.
+/// An access to memory or a cache that has begun, and whose completion has to be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
-    /// At the home: data of an answer to a snoop, or of a line returned.
+    /// At the home: data of a snoop's response, or of a returned line.
     Answered {
         from: usize,
         line: u64,
@@ -79,13 +81,13 @@ pub(crate) enum Pending {
     },
 }
 
-/// What the home has counted.
+/// Counters of the home.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) snoops: u64,
-    /// Lines called back because the directory had no room.
+    /// Lines recalled because the directory had no room.
     pub(crate) back_invalidations: u64,
-    /// Most entries in use at once, and what the whole directory takes.
+    /// Maximum number of entries in use at once, and the size of the whole directory.
     pub(crate) entries_most: u64,
     pub(crate) directory_bytes: u64,
 }

@@ -1,20 +1,20 @@
-//! What a run is asked to do.
+//! The configuration of a run.
 
 use crate::constants::Constants;
 use crate::error::ConfigError;
 
-/// How a host is attached, and which protocol it speaks.
+/// How a host is attached, and its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stack {
     /// UB: loads and stores bypass the transport; everything else as `UbUrma`.
     UbLdst,
-    /// UB: work requests, NIC on the chip.
+    /// UB: work requests; the NIC is on the chip.
     UbUrma,
-    /// RoCEv2 RC over PCIe; small work requests in the doorbell.
+    /// RoCEv2 RC over PCIe; small work requests are written with the doorbell.
     RoceBf,
-    /// RoCEv2 RC over PCIe; work requests fetched by DMA.
+    /// RoCEv2 RC over PCIe; work requests are fetched by DMA.
     RoceDma,
-    /// As `RoceDma`; WRITEs are placed out of order and resent selectively.
+    /// As `RoceDma`; WRITEs are placed out of order and retransmitted selectively.
     RoceIrn,
     /// Paging over `RoceDma`, one page at a time.
     Infiniswap,
@@ -25,7 +25,7 @@ pub enum Stack {
 }
 
 impl Stack {
-    /// All of them.
+    /// All stacks.
     pub const ALL: [Stack; 8] = [
         Stack::UbLdst,
         Stack::UbUrma,
@@ -37,7 +37,7 @@ impl Stack {
         Stack::Coherent,
     ];
 
-    /// Its name on the command line.
+    /// Name of the stack on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Stack::UbLdst => "ub-ldst",
@@ -51,22 +51,22 @@ impl Stack {
         }
     }
 
-    /// UB, with its NIC on the host's own bus?
+    /// True for UB, whose NIC is on the host's own bus.
     pub const fn is_ub(self) -> bool {
         matches!(self, Stack::UbLdst | Stack::UbUrma)
     }
 
-    /// With its controller on the host's own bus?
+    /// True if the controller is on the host's own bus.
     pub const fn is_on_chip(self) -> bool {
         self.is_ub() || matches!(self, Stack::Coherent)
     }
 
-    /// Do its CPUs have instructions for remote memory, or what looks like them?
+    /// True if CPUs access remote memory by instructions, or by paging, which looks the same.
     pub const fn has_instructions(self) -> bool {
         matches!(self, Stack::UbLdst | Stack::Coherent) || self.swaps()
     }
 
-    /// Does it page?
+    /// True for a paging stack.
     pub const fn swaps(self) -> bool {
         matches!(self, Stack::Infiniswap | Stack::Fastswap)
     }
@@ -79,20 +79,20 @@ pub enum Verb {
     Read,
     /// Copies to the target.
     Write,
-    /// Into the target's next receive.
+    /// Copies to the target's next receive.
     Send,
-    /// By an instruction of the CPU (`ub-ldst`, and the paging stacks); elsewhere a READ.
+    /// Loads by an instruction of the CPU (`ub-ldst`, and the paging stacks); elsewhere a READ.
     Load,
-    /// Likewise; elsewhere a WRITE.
+    /// Stores by an instruction of the CPU, likewise; elsewhere a WRITE.
     Store,
     /// Adds to a word of 8 bytes.
     FetchAdd,
-    /// Changes a word of 8 bytes if it is as expected.
+    /// Changes a word of 8 bytes if it has the expected value.
     CompareSwap,
 }
 
 impl Verb {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [Verb; 7] = [
         Verb::Read,
         Verb::Write,
@@ -103,7 +103,7 @@ impl Verb {
         Verb::CompareSwap,
     ];
 
-    /// Its name on the command line.
+    /// Name of the verb on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Verb::Read => "read",
@@ -116,50 +116,50 @@ impl Verb {
         }
     }
 
-    /// Does payload go out with the request?
+    /// True if the request carries payload.
     pub const fn is_outgoing(self) -> bool {
         matches!(self, Verb::Write | Verb::Send | Verb::Store)
     }
 
-    /// Does payload come back?
+    /// True if the response carries payload.
     pub const fn is_incoming(self) -> bool {
         matches!(self, Verb::Read | Verb::Load)
     }
 
-    /// Is it an atomic?
+    /// True for an atomic.
     pub const fn is_atomic(self) -> bool {
         matches!(self, Verb::FetchAdd | Verb::CompareSwap)
     }
 }
 
-/// What the CPU caches of remote memory (`ub-ldst` only).
+/// How the CPU caches remote memory (`ub-ldst` only).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CachePolicy {
-    /// Nothing.
+    /// Not at all.
     #[default]
     Uncached,
-    /// Lines; stores go through.
+    /// Lines are cached; stores go through to the target.
     WriteThrough,
-    /// Lines; stores stay until the line has to go.
+    /// Lines are cached; stores stay in the cache until the line is evicted.
     WriteBack,
 }
 
-/// How the host learns of completions.
+/// How the host detects completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Notice {
-    /// It polls.
+    /// By polling.
     #[default]
     Poll,
-    /// It polls by a system call.
+    /// By polling with a system call.
     Call,
-    /// Interrupt and wake-up.
+    /// By interrupt and wake-up.
     Interrupt,
 }
 
-/// What operations ask of the order.
+/// The order that operations request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ordering {
-    /// Nothing.
+    /// No order.
     #[default]
     None,
     /// Strict, ordered by the initiator (ROI, SO).
@@ -168,19 +168,19 @@ pub enum Ordering {
     Rot,
     /// Strict, ordered by the lower layer (ROL, SO).
     Rol,
-    /// Each waits for all READs and atomics before it.
+    /// Each operation waits for all earlier READs and atomics.
     Fence,
     /// Unreliable (UNO): WRITE and SEND of one packet.
     Uno,
 }
 
-/// The party that chooses the member of a service that a SEND goes to.
+/// What chooses the member of a service that receives a SEND.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dispatching {
     /// The sender: every member has an endpoint of its own.
     #[default]
     Direct,
-    /// A dispatcher at the target, which is a core.
+    /// A dispatcher at the target, which occupies a core.
     Cpu,
     /// A Jetty group: by the hint in the message.
     Hint,
@@ -190,12 +190,12 @@ pub enum Dispatching {
     Depth,
 }
 
-/// Which packets `loss` is about.
+/// Kinds of packet that `loss` applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lossy {
-    /// Those that ask for something, with their payload.
+    /// Requests, with their payload.
     pub requests: bool,
-    /// Those that bring what was asked for.
+    /// Responses.
     pub responses: bool,
     /// Acknowledgements and refusals.
     pub acknowledgements: bool,
@@ -210,19 +210,19 @@ impl Default for Lossy {
 /// The source of operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WorkloadKind {
-    /// One after the other in address order; of many hosts, each to all others.
+    /// Accesses in address order; with many hosts, each accesses all others.
     Bulk,
-    /// The same, but all to host 1.
+    /// As `Bulk`, but all hosts access host 1.
     Incast,
-    /// Breadth-first search in a graph of as many vertices as there are keys.
+    /// Breadth-first search in a graph with as many vertices as keys.
     Search,
-    /// Lookups in a hash table of as many buckets.
+    /// Lookups in a hash table with as many buckets as keys.
     Probe,
-    /// Each address is in the bytes that the one before brought.
+    /// Each address is contained in the bytes that the previous operation returned.
     PointerChase,
-    /// Contenders for one lock, which change what it protects and let it go.
+    /// Contenders for one lock, which change the protected data and release the lock.
     CasLock,
-    /// Participants that wait for each other.
+    /// Participants that wait for each other at a barrier.
     Barrier,
     /// YCSB; the letter is A to F.
     Ycsb(char),
@@ -230,103 +230,106 @@ pub enum WorkloadKind {
     Zipf,
     /// SENDs to a service with as many members as there are remote Jetties.
     Fanout {
-        /// The party that chooses the member.
+        /// What chooses the member.
         dispatch: Dispatching,
-        /// The target's endpoints share their receives.
+        /// True if the target's endpoints share their receives.
         shared: bool,
     },
-    /// Every Jetty's application is to reach every connection's host, from nothing.
+    /// Every Jetty's application sets up access to every connection's host.
     Setup,
-    /// One host changes lines, all others read them: each reader so many times after each change.
+    /// One host changes lines and all others read them: each reader a fixed number of times per
+    /// change.
     Share {
         /// Reads of each reader per change.
         reads: u32,
-        /// True if all accesses reach the newest version (stores to the target, reads past caches).
-        /// A coherent fabric pays in any case.
+        /// True if all accesses reach the newest version (stores go to the target, and reads bypass
+        /// caches). A coherent fabric pays for that in any case.
         fenced: bool,
     },
-    /// Lines one after the other, every tenth of them stored to if `dirty`.
+    /// Accesses every line in turn; if `dirty`, every tenth line is stored to.
     Scan {
-        /// Are some of them changed?
+        /// True if some lines are modified.
         dirty: bool,
     },
 }
 
-/// Features taken away one at a time, to be run and not subtracted.
+/// Features that can be switched off one at a time, so that their effect is run and not estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ablations {
     /// One transport context per pair of endpoints instead of Jetties and channels (`--without
     /// split`).
     pub split: bool,
-    /// The UB NIC behind PCIe (`--without bus`).
+    /// The UB NIC is behind PCIe (`--without bus`).
     pub bus: bool,
-    /// Every operation strictly ordered (`--without unordered`).
+    /// Every operation is strictly ordered (`--without unordered`).
     pub unordered: bool,
 }
 
-/// A run.
+/// Configuration of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The stack.
     pub stack: Stack,
     /// The workload.
     pub workload: WorkloadKind,
-    /// The verb, for workloads that leave it open.
+    /// The verb, for workloads that do not determine it.
     pub verb: Verb,
     /// Bytes per operation.
     pub payload: u32,
-    /// One way over the wire, in ns.
+    /// One-way latency of the wire, in ns.
     pub link_ns: f64,
     /// Operations in flight per initiating host (contenders, participants, chains).
     pub concurrency: u32,
     /// Work requests that may share a doorbell.
     pub batch: u32,
-    /// Hosts: with two, the first initiates; with more, all do, to all others.
+    /// Number of hosts: with two, the first initiates; with more, all initiate, to all others.
     pub hosts: u32,
     /// Endpoints per host.
     pub jetties: u32,
-    /// Remote nodes per host (stood for by channels and queue pairs of their own).
+    /// Remote nodes per host (represented by channels and queue pairs of their own).
     pub connections: u32,
-    /// Endpoints at the target among which SENDs are spread.
+    /// Endpoints at the target among which SENDs are distributed.
     pub remote_jetties: u32,
-    /// How pairs of endpoints are chosen: in turn, or with Zipf popularity of this exponent.
+    /// Choice of the endpoints: in turn, or with Zipf popularity of this exponent.
     pub popularity: Option<f64>,
-    /// What operations ask of the order.
+    /// Ordering that operations request.
     pub order: Ordering,
-    /// Share of operations that ask for it, in percent.
+    /// Share of operations that request it, in percent.
     pub order_percent: u32,
-    /// Chance of a packet to be lost.
+    /// Probability that a packet is lost.
     pub loss: f64,
-    /// Of which packets.
+    /// Kinds of packet that can be lost.
     pub lossy: Lossy,
     /// Exponentially distributed excess on wire and DMA, as a factor of each time.
     pub jitter: f64,
-    /// Full packets by which a packet may come later than its turn, at random: what paths of
-    /// different length do. Those behind it pass.
+    /// Maximum random delay of a packet, in transmission times of a full packet, as caused by paths
+    /// of different length. Later packets can overtake it.
     pub reorder: u32,
-    /// What the CPU caches.
+    /// How the CPU caches.
     pub cache: CachePolicy,
-    /// Share of hops of the pointer chase that stay among 32 lines, in percent.
+    /// Share of hops of the pointer chase that stay within 32 lines, in percent.
     pub locality: u32,
-    /// Lines, keys or pages' worth of lines of the workloads that have a working set.
+    /// Working set of the workloads that have one: lines, keys or pages' worth of lines.
     pub keys: u64,
     /// Zipf's exponent.
     pub skew: f64,
-    /// How completions are noticed.
+    /// How completions are detected.
     pub notice: Notice,
-    /// Open loop: operations per microsecond on average, all initiators together.
+    /// Open loop: mean operations per microsecond of all initiators together; `None` for a closed
+    /// loop.
     pub rate_mops: Option<f64>,
-    /// Operations in all.
+    /// Total number of operations.
     pub ops: u64,
     /// Bytes of payload of a packet.
     pub mtu: u32,
     /// The policies of UB channels, as in `fairway perf --policy`.
     pub policy: String,
-    /// Taken away.
+    /// Features that are switched off.
     pub without: Ablations,
-    /// Published constants, nothing is ever occupied, messages are stored and forwarded whole.
+    /// Uses the published constants; nothing is ever occupied, and messages are stored and
+    /// forwarded whole.
     pub oracle: bool,
-    /// Of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
     /// The constants.
     pub constants: Constants,
@@ -371,10 +374,10 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Says what of it can't be run.
+    /// Checks that the configuration can be run.
     ///
     /// # Errors
-    /// A sentence that names the option.
+    /// Names the option that is wrong.
     pub fn check(&self) -> Result<(), ConfigError> {
         let within = |name: &'static str, value: u64, low: u64, high: u64| {
             let fits = (low..=high).contains(&value);
@@ -455,7 +458,7 @@ impl Config {
         Ok(())
     }
 
-    /// Do all hosts talk to all others, and not only to host 1?
+    /// True if all hosts access all others, and not only host 1.
     pub(crate) fn is_mesh(&self) -> bool {
         self.workload == WorkloadKind::Bulk && self.hosts > 2
     }
@@ -466,7 +469,7 @@ impl Config {
         fenced && self.cache != CachePolicy::Uncached
     }
 
-    /// Hosts that a host is connected to.
+    /// Number of hosts that a host is connected to.
     pub(crate) fn peers_of(&self, host: usize) -> u32 {
         if self.is_mesh() || host == 1 { self.hosts - 1 } else { 1 }
     }
@@ -506,7 +509,7 @@ impl Config {
     }
 }
 
-/// Whether connections of this stack, and as many, can be set up.
+/// Checks that connections of this stack can be set up in this number.
 fn check_setup(config: &Config) -> Result<(), ConfigError> {
     if matches!(config.stack, Stack::Coherent) {
         return Err(ConfigError::CoherentSetup);

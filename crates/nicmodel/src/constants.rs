@@ -1,29 +1,29 @@
 //! Every constant of the model: its name, default, unit and source. A run may override any of them
 //! by name, and the report of a run can print all of them.
 //!
-//! Sources: *P* is the cost model of the OpenURMA paper (§5.2, §8.1) and its artifact; *C* is
-//! calibrated by the paper's authors without a measurement; *A* is an assumption of ours, made
+//! Sources: *P* is the cost model of the OpenURMA paper (§5.2, §8.1) and its artifact; *C* is a
+//! value that the paper's authors calibrated without a measurement; *A* is our assumption, made
 //! because the paper has no such term (it has no occupancies at all), with the reason.
 
 use crate::error::ConfigError;
 
-/// What is known of one constant.
+/// Description of one constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Constant {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Its value if nothing else is said.
+    /// Default value.
     pub default: f64,
-    /// Its unit.
+    /// Unit of the value.
     pub unit: &'static str,
-    /// Where it comes from.
+    /// Source of the value.
     pub source: &'static str,
 }
 
 /// The largest value that any constant may have.
 pub const MOST: f64 = 1e12;
 
-/// Bounds of constants that are counts of things to be made, or that something is divided by.
+/// Bounds of constants that are numbers of resources, or divisors.
 const BOUNDS: &[(&str, f64, f64)] = &[
     ("kernel_workers", 1.0, 4096.0),
     ("directory_entries", 1.0, 16_777_216.0),
@@ -47,10 +47,10 @@ const BOUNDS: &[(&str, f64, f64)] = &[
 ];
 
 impl Constants {
-    /// Says which constant has a value that the model can't be made from.
+    /// Checks that the model can be made from the constants.
     ///
     /// # Errors
-    /// A sentence that names it, its value, and what is possible.
+    /// Names the wrong constant, its value, and the allowed range.
     pub fn check(&self) -> Result<(), ConfigError> {
         for &(name, low, high) in BOUNDS {
             let value = self.get(name).unwrap_or_default();
@@ -58,7 +58,8 @@ impl Constants {
                 return Err(ConfigError::Constant { name, value, low, high });
             }
         }
-        // Of times a clock has to hold the sum of many: a second each at most. So much for a GB.
+        // The clock has to hold the sum of many times, so each is at most a second, or a second per
+        // GB.
         for &Constant { name, unit, .. } in ALL {
             let value = self.get(name).unwrap_or_default();
             let most = match unit {
@@ -76,7 +77,7 @@ impl Constants {
 
 macro_rules! constants {
     ($($name:ident = $default:literal, $unit:literal, $source:literal;)*) => {
-        /// The constants of one run.
+        /// The constants of a run.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Constants {
             $(#[doc = concat!("In ", $unit, ". ", $source)] pub $name: f64,)*
@@ -99,10 +100,10 @@ macro_rules! constants {
         ];
 
         impl Constants {
-            /// Gives the constant of this name another value.
+            /// Sets the constant of this name.
             ///
             /// # Errors
-            /// If there is none, or the value is negative, more than [`MOST`] or no number.
+            /// If there is none, or if the value is negative, more than [`MOST`] or not a number.
             pub fn set(&mut self, name: &str, value: f64) -> Result<(), ConfigError> {
                 let named = || name.to_owned();
                 if !value.is_finite() || value < 0.0 {
@@ -118,7 +119,7 @@ macro_rules! constants {
                 Ok(())
             }
 
-            /// The value of the constant of this name.
+            /// Returns the value of the constant of this name.
             pub fn get(&self, name: &str) -> Option<f64> {
                 match name {
                     $(stringify!($name) => Some(self.$name),)*
@@ -242,12 +243,12 @@ constants! {
     resident_ns = 70.0, "ns", "P: access to a resident page: local DRAM";
 }
 
-/// Nanoseconds as picoseconds.
+/// Converts nanoseconds to picoseconds.
 pub(crate) fn ps(ns: f64) -> u64 {
     (ns * 1000.0).round() as u64
 }
 
-/// How long `bytes` take at so many GB/s, in picoseconds.
+/// Time that `bytes` take at `gbytes` GB/s, in picoseconds.
 pub(crate) fn transfer_ps(bytes: f64, gbytes: f64) -> u64 {
     ps(bytes / gbytes)
 }

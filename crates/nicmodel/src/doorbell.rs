@@ -1,5 +1,5 @@
-//! Doorbells for several work requests: what a core posts one after the other goes to the NIC at
-//! once, as a list does.
+//! Doorbells shared by several work requests: requests that a core posts one after the other are
+//! handed to the NIC at once, as a list.
 //!
 //! A list ends when it is as long as `batch` allows, or when its core has nothing else to do. One
 //! call of the verb library makes a list; each work request is still written by itself.
@@ -9,7 +9,8 @@ use crate::post_list::Parked;
 use crate::world::{Continuation, SimEvent, Traversal, World};
 
 impl World {
-    /// An operation will be posted by this core. True: by a call of its own, which others may join.
+    /// Registers an operation that this core is going to post. Returns true if it starts a list by
+    /// a call of its own, which others may join.
     pub(crate) fn join_list(&mut self, host: usize, core: u32) -> bool {
         let batch = self.costs.config.batch as usize;
         let list = self.nodes[host].lists.entry(core).or_default();
@@ -17,7 +18,7 @@ impl World {
         (list.joined - 1).is_multiple_of(batch)
     }
 
-    /// A work request is written: it waits for others, or all go.
+    /// Adds a written work request to its list, which either waits for others or is submitted.
     pub(crate) fn park(&mut self, step: Step, traversal: Box<Traversal>) {
         let Resource::Ring { core, bytes, blue_flame } = step.resource else { return };
         let parked = Parked { since: self.events.now, bytes, blue_flame, traversal };
@@ -25,7 +26,7 @@ impl World {
         self.look_at_list(step.host, core);
     }
 
-    /// The core was to be free now.
+    /// Checks the list again when the core should be free.
     pub(crate) fn look_again(&mut self, host: usize, core: u32) {
         self.nodes[host].lists.entry(core).or_default().is_planned = false;
         self.look_at_list(host, core);
@@ -39,7 +40,7 @@ impl World {
         let list = node.lists.entry(core).or_default();
         let (count, building) = (list.parked.len(), list.joined > list.parked.len());
         if count == 0 || (count < batch && building) {
-            // The core that writes the next work request calls again.
+            // The core checks again when it has written the next work request.
             return;
         }
         if count < batch && busy > 0 {
@@ -57,7 +58,7 @@ impl World {
         self.start(steps, Continuation::Doorbell(all), false);
     }
 
-    /// The NIC has the work requests of a list.
+    /// Handles the work requests of a list that has reached the NIC.
     pub(crate) fn rung(&mut self, all: Vec<Parked>) {
         let now = self.events.now;
         for Parked { since, traversal, .. } in all {

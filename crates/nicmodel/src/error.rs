@@ -1,4 +1,5 @@
-//! How configurations and runs fail. Each message names the value, what is allowed, and what to do.
+//! Errors of configurations and runs. Each message names the value, what is allowed, and what to
+//! do.
 
 use crate::config::Verb;
 use fairway_engine::policy::PolicyError;
@@ -18,39 +19,39 @@ pub enum ConfigError {
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The least that is possible.
+        /// The lowest allowed value.
         low: u64,
-        /// The most that is possible.
+        /// The highest allowed value.
         high: u64,
     },
-    /// The chance of a loss is no chance.
+    /// The probability of a loss is not a probability.
     #[error("loss is {0}: at least 0 and less than 1 is wanted")]
     Loss(f64),
-    /// The model cannot be made from the value of a constant.
+    /// The value of a constant is outside the allowed range.
     #[error("{name}={value}: {low} to {high} is possible")]
     Constant {
         /// The constant.
         name: &'static str,
         /// Its value.
         value: f64,
-        /// The least that is possible.
+        /// The lowest allowed value.
         low: f64,
-        /// The most that is possible.
+        /// The highest allowed value.
         high: f64,
     },
-    /// A constant is so large that a clock could not hold the sum of many.
+    /// A constant is so large that the clock could not hold the sum of many.
     #[error("{name}={value}: at most {most} {unit} is possible")]
     ConstantUnit {
         /// The constant.
         name: &'static str,
         /// Its value.
         value: f64,
-        /// The most that is possible.
+        /// The highest allowed value.
         most: f64,
         /// The unit of both.
         unit: &'static str,
     },
-    /// A constant is negative, or no number.
+    /// A constant is negative, or not a number.
     #[error("{name}={value}: a number of at least 0 is wanted")]
     ConstantNegative {
         /// The constant.
@@ -58,102 +59,102 @@ pub enum ConfigError {
         /// The value that was given.
         value: f64,
     },
-    /// A constant is larger than any may be.
+    /// A constant exceeds the maximum of all constants.
     #[error("{name}={value}: at most {most} is possible")]
     ConstantMost {
         /// The constant.
         name: String,
         /// The value that was given.
         value: f64,
-        /// The most that is possible.
+        /// The highest allowed value.
         most: f64,
     },
-    /// There is no constant of this name.
+    /// No constant has this name.
     #[error("{0}: no such constant (see --constants)")]
     UnknownConstant(String),
-    /// The window of RoCE with selective retransmission is no power of two.
+    /// The window of RoCE with selective retransmission is not a power of two.
     #[error("irn_window={0}: a power of two up to 65536 is wanted")]
     Window(u32),
-    /// RoCE has five lengths of packets.
+    /// RoCE allows five packet lengths, and this is none of them.
     #[error("an MTU of {0}: RoCE has 256, 512, 1024, 2048 and 4096")]
     Mtu(u32),
-    /// The policies are not known.
+    /// The policies are invalid.
     #[error("policy: {0}")]
     Policy(#[from] PolicyError),
-    /// Packets are reordered where a stack does not recover from it.
+    /// Packets are reordered on a stack that does not recover from it.
     #[error("reorder is for stacks that recover, and no part of the oracle: leave it out")]
     Reorder,
     /// A load or store is longer than a cache line.
     #[error("a load or store has at most 64 bytes, not {0}: take read or write")]
     LongLoad(u32),
-    /// YCSB E with a cache.
+    /// YCSB E is combined with a cache.
     #[error("YCSB E reads ranges past the CPU's caches: take --cache uc")]
     CachedRanges,
-    /// Losses of one kind of packet on a coherent fabric.
+    /// Losses of one kind of packet are requested on a coherent fabric.
     #[error("a coherent fabric's link loses whatever comes: leave --loss-of out")]
     CoherentLosses,
-    /// An order of operations on a RoCE stack.
+    /// An order of operations is requested on a RoCE stack.
     #[error("order is UB's: a RoCE queue pair is always strict")]
     RoceOrder,
-    /// Batches where no application posts.
+    /// Batches are requested although no application posts work requests.
     #[error("--batch is for what an application posts, and not the oracle's: leave it out")]
     Batch,
-    /// A paging stack with more than two hosts.
+    /// A paging stack has more than two hosts.
     #[error("paging stacks have two hosts, not {0}")]
     PagingHosts(u32),
-    /// A paging stack with another verb than loads and stores.
+    /// A paging stack has a verb other than loads and stores.
     #[error("a paging stack knows loads and stores only: take --verb load or store")]
     PagingVerb,
-    /// A fan-out without SENDs, or in the oracle.
+    /// A fan-out is requested with a verb other than SEND, or in the oracle.
     #[error("fanout is for --verb send, and has no oracle (bulk has)")]
     FanoutVerb,
-    /// A fan-out on a stack without SENDs.
+    /// A fan-out is requested on a stack without SENDs.
     #[error("fanout is for stacks with SENDs: take a UB or RoCE stack")]
     FanoutStack,
-    /// A Jetty group on a RoCE stack.
+    /// A Jetty group is requested on a RoCE stack.
     #[error("Jetty groups are UB's: take --dispatch direct or cpu")]
     RoceGroup,
-    /// A Jetty group with too many members.
+    /// A Jetty group has too many members.
     #[error("a Jetty group has at most 32 members, not {0}")]
     GroupMembers(u32),
     /// Too few hosts share a line.
     #[error("to share takes --hosts 3 at least: a home, a writer, a reader")]
     ShareHosts,
-    /// An oracle, or an ablation, of the coherent fabric.
+    /// The oracle or an ablation is requested for the coherent fabric.
     #[error("the coherent fabric has no oracle, and nothing to take away: leave both out")]
     CoherentOracle,
-    /// A workload that moves more than lines over the coherent fabric.
+    /// A workload on the coherent fabric would move more than lines.
     #[error("a coherent fabric moves lines of one home: at most 64 bytes")]
     CoherentLines,
-    /// A SEND over the coherent fabric.
+    /// A SEND is requested on the coherent fabric.
     #[error("a coherent fabric has no SEND: take --verb load or store")]
     CoherentSend,
-    /// A cache on a stack without one.
+    /// A cache is requested on a stack without one.
     #[error("only ub-ldst caches (a coherent fabric does so always): take --cache uc")]
     NoCache,
-    /// Writers with caches that nothing keeps coherent.
+    /// Hosts with caches write, and nothing keeps the caches coherent.
     #[error(
         "ub-ldst caches without coherence: with more than two hosts only what reads, or share, \
          which pays for it"
     )]
     Incoherent,
-    /// Set-up over the coherent fabric.
+    /// Connection set-up is requested on the coherent fabric.
     #[error("a coherent fabric has no connections to set up: take a UB or RoCE stack")]
     CoherentSetup,
-    /// Set-up of too many pairs.
+    /// Connection set-up has too many pairs.
     #[error("{pairs} pairs: at most {most} can be set up")]
     SetupPairs {
         /// Pairs of an application and a host.
         pairs: u64,
-        /// The most that is possible.
+        /// The highest allowed number of pairs.
         most: u64,
     },
-    /// Set-up over RoCE of too many applications or hosts.
+    /// Connection set-up over RoCE has too many applications or hosts.
     #[error("{apps} applications and {hosts} hosts: a connection manager takes 4096 of each")]
     ManagerLimit {
-        /// Applications.
+        /// Number of applications.
         apps: u32,
-        /// Hosts.
+        /// Number of hosts.
         hosts: u32,
     },
 }
@@ -168,15 +169,15 @@ pub enum ModelError {
     /// Connections could not be set up.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// A workload found something wrong: an error of the protocols or of the model.
+    /// A workload found a violation: an error of the protocols or of the model.
     #[error("{0} (report it, with the configuration)")]
     Violation(#[from] Violation),
-    /// A NIC does not have the room that the run needs.
+    /// A NIC lacks the resources that the run needs.
     #[error("the {protocol} engine: {error}: take fewer hosts, jetties or connections")]
     Device {
-        /// Which of them.
+        /// Protocol of the NIC.
         protocol: &'static str,
-        /// What it refused.
+        /// What the NIC refused.
         #[source]
         error: SetupError,
     },
@@ -202,77 +203,77 @@ pub enum ModelError {
     /// An operation of the UB engine failed.
     #[error("operation {id} ({verb:?}) failed: {status:?}")]
     UbFailed {
-        /// Its number.
+        /// Number of the operation.
         id: u64,
-        /// What it was.
+        /// Verb of the operation.
         verb: Verb,
-        /// How it ended.
+        /// Status of the operation.
         status: Status,
     },
     /// An operation of the RoCE engine failed.
     #[error("operation {id} ({verb:?}) failed: {status:?}")]
     RoceFailed {
-        /// Its number.
+        /// Number of the operation.
         id: u64,
-        /// What it was.
+        /// Verb of the operation.
         verb: Verb,
-        /// How it ended.
+        /// Status of the operation.
         status: roce::Status,
     },
-    /// An arrival came for a workload whose actors wait for each other.
+    /// An open-loop arrival occurred for a workload whose actors wait for each other.
     #[error("this workload has no open loop: leave --rate out")]
     ClosedLoop,
-    /// All operations have stopped, and the run is not over.
+    /// All operations have stopped before the run is over.
     #[error("nothing is left to happen, and the run is not over: report it")]
     Stalled,
 }
 
-/// What a run must not come to, whatever its configuration.
+/// Violations that must not occur in any configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// An operation ended that was never begun, or had ended before.
+    /// An operation ended that had not begun, or had ended before.
     #[error("operation {0} completed twice, or was never begun")]
     Completion(u64),
-    /// An actor was answered that had asked for nothing.
+    /// An actor received a response without a request.
     #[error("an operation of actor {0} ended, which had none")]
     Actor(usize),
-    /// A WRITE is done, and its bytes are not at the target.
+    /// The bytes of a completed WRITE are not at the target.
     #[error("WRITE to {0:#x} is done, but not there")]
     NotWritten(u64),
-    /// A WRITE is done, and a byte of it was never placed.
+    /// A byte of a completed WRITE was never placed.
     #[error("WRITE to {0:#x}: a byte was not placed")]
     WriteNotPlaced(u64),
-    /// A READ is done, and a byte of it was never placed.
+    /// A byte of a completed READ was never placed.
     #[error("READ of {0:#x}: a byte was not placed")]
     ReadNotPlaced(u64),
     /// A READ returned other bytes than the target has.
     #[error("what was read at {0:#x} is wrong")]
     WrongRead(u64),
-    /// Additions are missing from a counter, or too many.
+    /// A counter has too few or too many additions.
     #[error("{expected} {of} counted as {counted}")]
     Count {
-        /// What was counted.
+        /// Name of the counter.
         of: &'static str,
-        /// As many as there were.
+        /// The number of additions made.
         expected: u64,
-        /// As many as the counter says.
+        /// The value of the counter.
         counted: u64,
     },
-    /// A node of a list names another next one.
+    /// A node of a list names the wrong next node.
     #[error("the node at {address:#x} names {found:#x}, not {expected:#x}")]
     WrongNode {
-        /// Where the node is.
+        /// Address of the node.
         address: u64,
-        /// What it names.
+        /// Address that it names.
         found: u64,
-        /// What it has to name.
+        /// Address that it should name.
         expected: u64,
     },
     /// A line does not hold what was stored or published last.
     #[error("line {0} is not what was stored last")]
     WrongLine(u64),
-    /// A line holds what nothing has published.
+    /// A line holds a version that was never published.
     #[error("line {0} is no version of itself that was published")]
     UnknownVersion(u64),
     /// A version was read after a newer one had been published.
@@ -287,17 +288,17 @@ pub enum Violation {
         /// The version that had been published.
         newest: u64,
     },
-    /// A vertex does not hold what it has to.
+    /// A vertex has the wrong value.
     #[error("vertex {vertex} is at {found:#x}, not {expected:#x}")]
     WrongVertex {
         /// The vertex.
         vertex: u64,
-        /// What it holds.
+        /// Its value.
         found: u64,
-        /// What it has to hold.
+        /// Its expected value.
         expected: u64,
     },
-    /// A record of a key belongs to another one.
+    /// The record of a key belongs to another key.
     #[error("key {key} says {found:#x}")]
     WrongKey {
         /// The key.
@@ -305,10 +306,10 @@ pub enum Violation {
         /// The value that was found.
         found: u64,
     },
-    /// A key that is there was not found.
+    /// An existing key was not found.
     #[error("key {0} was not found")]
     MissingKey(u64),
-    /// A record is not of its key.
+    /// The bytes of a record do not match its key.
     #[error("what was read is no record of key {0}")]
     WrongRecord(u64),
     /// A version of a record was read after a newer one.
@@ -321,7 +322,7 @@ pub enum Violation {
         /// The version that had been read before.
         seen: u64,
     },
-    /// A member of a service got a message that was not sent, or was handled before.
+    /// A member of a service received a message that was not sent, or was already handled.
     #[error("member {member} got message {message}, which was not sent or handled before")]
     UnexpectedMessage {
         /// The member.
@@ -329,29 +330,29 @@ pub enum Violation {
         /// The message's number.
         message: u64,
     },
-    /// A message is not what was sent.
+    /// The bytes of a message differ from those sent.
     #[error("message {0} is not what was sent")]
     WrongMessage(u64),
-    /// Messages were sent and not handled.
+    /// Some sent messages were not handled.
     #[error("{0} messages were never handled")]
     Unhandled(usize),
-    /// Two actors have a lock at once.
+    /// Two actors hold a lock at once.
     #[error("{actor} has the lock, and so has {other}")]
     SharedLock {
-        /// One of them.
+        /// One of the actors.
         actor: usize,
-        /// The other one.
+        /// The other actor.
         other: usize,
     },
-    /// An actor let go of a lock that another had.
+    /// An actor released a lock that another one held.
     #[error("{actor} let go of a lock that {owner} had")]
     WrongOwner {
         /// The actor.
         actor: usize,
-        /// The word of the lock: the number of its owner, plus 1.
+        /// Word of the lock: the number of its owner, plus 1.
         owner: u64,
     },
-    /// An actor has a phase in which it needs an answer, and got none.
+    /// An actor that needs a response in its phase received none.
     #[error("no answer to actor {0}")]
     NoAnswer(usize),
     /// An actor passed a barrier too early.
@@ -362,14 +363,14 @@ pub enum Violation {
         /// The round.
         round: u64,
     },
-    /// Two caches have a line that one of them owns.
+    /// Two caches hold a line that one of them owns.
     #[error("line {line} is {owner}'s alone, and {other} has it")]
     SharedLine {
         /// The line.
         line: u64,
-        /// The host that owns it.
+        /// The host that owns the line.
         owner: usize,
-        /// Another one that has it.
+        /// Another host that holds it.
         other: usize,
     },
 }
@@ -378,7 +379,7 @@ pub enum Violation {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// A NIC does not have the room.
+    /// A NIC lacks the resources.
     #[error("setting up: {0}: take fewer jetties or connections")]
     Device(#[from] SetupError),
     /// A queue pair could not be changed.
@@ -390,31 +391,31 @@ pub enum ConnectError {
     /// A connection manager dropped a message.
     #[error("setting up: {message} was dropped: {reason:?}")]
     Dropped {
-        /// Which message.
+        /// The message that was dropped.
         message: &'static str,
         /// The reason.
         reason: cm::DropReason,
     },
-    /// The set-up of a channel ended without one.
+    /// The set-up of a channel ended without a channel.
     #[error("no channel was opened: {0:?}")]
     Ended(Outcome),
-    /// A step came before what it needs, or a message that nothing waited for.
+    /// A step came too early, or a message arrived that nothing waited for.
     #[error("setting up: {0}")]
     Unexpected(&'static str),
-    /// The handle of a remote Jetty and segment names others.
+    /// The handle of a remote Jetty and segment names other ones.
     #[error("imported {found:?}, which is {expected:?}")]
     Import {
         /// Jetty, token and segment of the handle.
         found: (u32, u32, u32),
-        /// Those of the remote host.
+        /// Jetty, token and segment of the remote host.
         expected: (u32, u32, u32),
     },
-    /// A pair cannot be used when all is over.
+    /// Some pairs cannot be used at the end.
     #[error("{usable} of {pairs} pairs are usable")]
     Incomplete {
-        /// Pairs that can be used.
+        /// Number of usable pairs.
         usable: u64,
-        /// Pairs that were asked for.
+        /// Number of requested pairs.
         pairs: u64,
     },
 }

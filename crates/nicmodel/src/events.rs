@@ -1,9 +1,9 @@
-//! The event core: what happens when. Integer time; ties in the order they were asked for.
+//! The event queue, with integer time. Simultaneous events come in the order of insertion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Happenings to come.
+/// Future events.
 #[derive(Debug)]
 pub(crate) struct Events<T> {
     heap: BinaryHeap<Reverse<(u64, u64, Slot)>>,
@@ -23,7 +23,7 @@ impl<T> Events<T> {
         Events { heap, waiting, free, sequence: 0, now: 0 }
     }
 
-    /// Has `what` happen at `at`, or now if that is past.
+    /// Schedules `what` for `at`, or for now if that is past.
     pub(crate) fn at(&mut self, at: u64, what: T) {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
@@ -34,7 +34,7 @@ impl<T> Events<T> {
         self.heap.push(Reverse((at.max(self.now), self.sequence, Slot(slot))));
     }
 
-    /// The next one; the clock moves to it.
+    /// Takes the next event, and advances the clock to its time.
     pub(crate) fn next(&mut self) -> Option<T> {
         let Reverse((at, _, Slot(slot))) = self.heap.pop()?;
         self.now = at;

@@ -1,4 +1,4 @@
-//! How messages reach the members of a group of endpoints.
+//! Delivery of messages to the members of a group of endpoints.
 
 use crate::config::{Config, Dispatching, WorkloadKind};
 
@@ -9,17 +9,17 @@ pub(crate) struct Handled {
     pub(crate) member: u32,
 }
 
-/// How messages reach members.
+/// Parameters of a fan-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fanout {
     pub(crate) dispatch: Dispatching,
-    /// Endpoints of the target share their receives.
+    /// True if the target's endpoints share their receives.
     pub(crate) shared: bool,
     pub(crate) members: u32,
 }
 
 impl Config {
-    /// The fan-out that is asked for.
+    /// Returns the fan-out that is configured, if any.
     pub(crate) fn fanout(&self) -> Option<Fanout> {
         let members = self.remote_jetties;
         match self.workload {
@@ -28,7 +28,7 @@ impl Config {
         }
     }
 
-    /// Endpoints of the target that a sender tells apart: queue pairs each, over RoCE.
+    /// Number of the target's endpoints that a sender can address; over RoCE each has a queue pair.
     pub(crate) fn addressed(&self) -> u32 {
         let direct = |fanout: Fanout| fanout.dispatch == Dispatching::Direct;
         if self.fanout().is_none_or(direct) { self.remote_jetties } else { 1 }

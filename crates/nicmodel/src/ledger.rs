@@ -1,5 +1,5 @@
-//! Which ranges of which memory were placed: every byte that an operation promises has to be among
-//! them, and no placement may leave its memory (the engines' segments see to that; this looks).
+//! A record of placed ranges. Every byte that an operation promises has to be among them, and no
+//! placement may leave its memory (the engines' segments ensure that; the ledger checks it).
 
 use fairway_engine::LocalRange;
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     placed: BTreeMap<(usize, usize), BTreeMap<u64, u64>>,
-    /// Bytes placed, again or not.
+    /// Bytes placed, counting repeated placements.
     pub(crate) bytes: u64,
 }
 
 impl Ledger {
-    /// Notes placements.
+    /// Records placements.
     pub(crate) fn note(&mut self, host: usize, ranges: &[LocalRange]) {
         for range in ranges {
             if range.length == 0 {
@@ -37,7 +37,7 @@ impl Ledger {
         }
     }
 
-    /// A range is about to be written anew: what was placed there before no longer counts.
+    /// Forgets the placements in a range that is about to be written again.
     pub(crate) fn forget(&mut self, host: usize, segment: usize, offset: u64, length: u32) {
         let Some(map) = self.placed.get_mut(&(host, segment)) else { return };
         let end = offset + u64::from(length);
@@ -58,7 +58,7 @@ impl Ledger {
         }
     }
 
-    /// Was all of this range placed, since it was last forgotten?
+    /// True if the whole range was placed since it was last forgotten.
     pub(crate) fn holds(&self, host: usize, segment: usize, offset: u64, length: u32) -> bool {
         let Some(map) = self.placed.get(&(host, segment)) else { return length == 0 };
         let before = map.range(..=offset).next_back();

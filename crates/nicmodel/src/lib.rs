@@ -1,16 +1,18 @@
-//! The NIC model: what state, ordering, placement and attachment cost, from executing the protocol.
+//! The NIC model: measures the cost of state, ordering, placement and attachment by executing the
+//! protocol.
 //!
 //! **What it is.** Hosts around the real engines (`Nic` for UB, `RoceDevice` for RoCEv2). Every
-//! step of an operation is a server with a latency and an occupancy; the engines decide what is
-//! sent, placed, resent and completed, and the shell only charges time. Bytes are real: what a READ
-//! brings is compared, and what a WRITE has completed is compared at the target.
+//! step of an operation is a server with a latency and an occupancy. The engines decide what is
+//! sent, placed, retransmitted and completed; the model around them only charges time. Bytes are
+//! real: the result of a READ is compared, and so is the target's memory when a WRITE has
+//! completed.
 //!
 //! **May import:** `engine`, `roce` and `device`.
 //!
-//! **Invariants.** No second copy of any protocol rule. The same configuration gives the same
-//! report, bit for bit. Every constant has a name and a source in [`constants`]. With
+//! **Invariants.** No protocol rule is implemented a second time. The same configuration gives the
+//! same report, bit for bit. Every constant has a name and a source in [`constants`]. With
 //! [`Config::oracle`] nothing is ever occupied and the published constants are charged as the paper
-//! charges them: then the model equals its closed form, to the nanosecond (`tests/oracle.rs`).
+//! charges them; the model then equals its closed form, to the nanosecond (`tests/oracle.rs`).
 //!
 //! **How to test:** `cargo test -p fairway-nicmodel`.
 #![forbid(unsafe_code)]

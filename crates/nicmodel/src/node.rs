@@ -1,4 +1,4 @@
-//! One host: its engine, its memories, and the servers that its parts are.
+//! One host: its engine, its memories, and its servers.
 
 use crate::adapter::{Effect, ProtocolAdapter, bytes_at, memory_bytes};
 use crate::caches::{ContextCache, LineCache};
@@ -11,7 +11,7 @@ use crate::stages::{LDST_TX, ROCE_TX, UB_RX, UB_TX};
 use fairway_engine::LocalRange;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One host.
+/// One host of the model.
 pub(crate) struct Node {
     pub(crate) adapter: Box<dyn ProtocolAdapter>,
     pub(crate) memory: Vec<Vec<u8>>,
@@ -19,17 +19,18 @@ pub(crate) struct Node {
     pub(crate) cpu: Option<CpuCache>,
     /// Operations that the engine had no room for.
     pub(crate) backlog: VecDeque<u64>,
-    /// When the NIC may ask its engine for the next packet.
+    /// Time at which the NIC may request the next packet from its engine.
     pub(crate) next_pull: u64,
     pub(crate) pull_planned: bool,
-    /// When it is to look at its timers.
+    /// Time at which the engine's timers must be handled.
     pub(crate) alarm: Option<u64>,
-    /// By stream: how many packets have begun, and how many are past their gather.
+    /// By stream: the number of packets that have begun, and of those that have passed their gather
+    /// step.
     pub(crate) turns: BTreeMap<u32, (u64, u64)>,
-    /// By core: what it is posting, if several may share a doorbell.
+    /// By core: the work requests that it is posting, if several may share a doorbell.
     pub(crate) lists: BTreeMap<u32, List>,
     servers: Servers,
-    /// Contexts on their way into the NIC.
+    /// Contexts that are being fetched, and when each arrives.
     fetching: BTreeMap<u64, u64>,
     rows: Vec<Option<u64>>,
 }
@@ -44,23 +45,23 @@ struct Servers {
     load_tx: Vec<Server>,
     rx: Vec<Server>,
     egress: Server,
-    /// The switch's towards this host.
+    /// The switch's port towards this host.
     port: Server,
     directory: Server,
     banks: Vec<Server>,
     psn: BTreeMap<u32, Server>,
 }
 
-/// What a CPU keeps of remote memory.
+/// A CPU's cache of remote memory.
 pub(crate) struct CpuCache {
     pub(crate) l1: LineCache,
     pub(crate) l2: LineCache,
-    /// Lines that are being given back: gone from the caches, but their data is still here.
+    /// Lines being returned: no longer in the caches, but their data is still at this host.
     pub(crate) returning: BTreeSet<u64>,
 }
 
 impl CpuCache {
-    /// Obeys a snoop: see [`Effect::Snoop`].
+    /// Executes a snoop: see [`Effect::Snoop`].
     fn snoop(&mut self, line: u64, keep: bool) -> u64 {
         let held = self.l2.holds(line);
         let changed = held == Some(true) || self.returning.contains(&line);
@@ -119,17 +120,17 @@ impl Node {
         }
     }
 
-    /// How long a core is busy with what it was given until now.
+    /// Time for which a core is still busy.
     pub(crate) fn core_backlog(&self, now: u64, core: u32) -> u64 {
         self.servers.cores[core as usize].backlog(now)
     }
 
-    /// Time that what waits at the switch's port to this host will take.
+    /// Time until the switch's port to this host has sent everything that waits.
     pub(crate) fn port_backlog(&self, now: u64) -> u64 {
         self.servers.port.backlog(now)
     }
 
-    /// Enters a step now; gives how long it waits, and how long it then takes.
+    /// Enters a step now. Returns how long it waits, and how long it takes then.
     pub(crate) fn enter(&mut self, now: u64, step: &Step, costs: &CostModel) -> (u64, u64) {
         let servers = &mut self.servers;
         let server = match step.resource {
@@ -158,7 +159,7 @@ impl Node {
         (server.enter(now, step.hold_ps), step.latency_ps)
     }
 
-    /// A context is needed; how long until it is there.
+    /// Uses a context. Returns how long it takes until it is in the NIC.
     fn context(&mut self, now: u64, transport: u32, jetty: u32, costs: &CostModel) -> u64 {
         let config = &costs.config;
         let constants = &config.constants;
@@ -181,7 +182,8 @@ impl Node {
         let mut ready = now;
         for (key, bytes) in records {
             if !self.contexts.touch(key, bytes as u64) {
-                // Missing ones are fetched at once, side by side, past whatever else is on its way.
+                // Missing contexts are fetched at once, in parallel, independently of other
+                // transfers.
                 let wait = match (config.oracle, costs.pcie) {
                     (true, _) => 0,
                     (false, true) => {
@@ -202,7 +204,7 @@ impl Node {
         ready - now
     }
 
-    /// The oracle's other connections, which take turns with ours.
+    /// In the oracle: uses the contexts of the other connections, which alternate with this one.
     fn others(&mut self, config: &Config, own: &[(u64, f64)]) {
         let [n, m, k] = [config.jetties, config.connections, config.remote_jetties].map(u64::from);
         let constants = &config.constants;
@@ -241,7 +243,7 @@ impl Node {
         (self.servers.banks[bank].enter(now, hold), latency)
     }
 
-    /// Does what an engine has asked for; gives a word's old value.
+    /// Carries out an effect. Returns the old value of a word.
     pub(crate) fn apply(&mut self, effect: &Effect) -> u64 {
         match effect {
             Effect::Bytes { ranges, bytes } => {
@@ -278,7 +280,7 @@ impl Node {
         &self.memory[range.segment.index()][bytes_at(range)]
     }
 
-    /// Every server by name, with how many units it has.
+    /// Returns every server by name, with its number of units.
     pub(crate) fn tallies(&self) -> Vec<(String, usize, Tally)> {
         let servers = &self.servers;
         let mut list = Vec::new();

@@ -1,5 +1,5 @@
-//! The way of an operation as steps, and their prices. Nothing here decides anything about the
-//! protocol: what is sent, placed and completed comes from the engines.
+//! The steps of an operation, and their costs. This module makes no decision of the protocol: the
+//! engines determine what is sent, placed and completed.
 
 use crate::adapter::{Outgoing, RECEIVES, Role};
 use crate::config::{Config, Notice, Stack, Verb};
@@ -11,15 +11,15 @@ mod submit;
 
 macro_rules! phases {
     ($($name:ident $text:literal,)*) => {
-        /// The parts of a round trip, in the order in which a table shows them.
+        /// Parts of a round trip, in the order in which a table shows them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Phase { $(#[doc = $text] $name,)* }
 
         impl Phase {
-            /// All of them.
+            /// All phases.
             pub const ALL: &[Phase] = &[$(Phase::$name,)*];
 
-            /// What a table calls it.
+            /// Name of the phase in a table.
             pub const fn name(self) -> &'static str {
                 match self { $(Phase::$name => $text,)* }
             }
@@ -58,10 +58,10 @@ phases! {
     Resident "local memory",
 }
 
-/// What a step uses.
+/// Resource that a step uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
-    /// Nothing that could be taken.
+    /// No limited resource.
     Nothing,
     /// A core.
     Core(u32),
@@ -73,46 +73,46 @@ pub(crate) enum Resource {
     ToNic,
     /// A DMA read in flight.
     Tag,
-    /// A stage of the transmit pipeline of work requests, or of loads and stores.
+    /// A stage of the transmit pipeline, of work requests or of loads and stores.
     Tx(u8),
     LoadTx(u8),
     Rx(u8),
     Egress {
         to: usize,
     },
-    /// A doorbell that others may share: of so many bytes of work request, which a doorbell of its
-    /// own would carry.
+    /// A doorbell that other work requests may share. `bytes` is the length of the work request,
+    /// which its own doorbell would carry.
     Ring {
         core: u32,
         bytes: u32,
         blue_flame: bool,
     },
-    /// The switch's port to a host; so many bytes.
+    /// The switch's port to a host, for a packet of `bytes`.
     Port {
         bytes: u32,
     },
     /// The home's directory.
     Directory,
-    /// The DRAM bank of this address; so many bytes.
+    /// The DRAM bank of this address, for `bytes`.
     Dram {
         address: u64,
         bytes: u32,
     },
-    /// The number of a transport context, and of a Jetty's.
+    /// A transport context and a Jetty's context, by number.
     Context {
         transport: u32,
         jetty: u32,
     },
-    /// PSNs of a transport context.
+    /// The PSN counter of a transport context.
     Psn(u32),
-    /// A NIC's place in a stream of packets: none overtakes another while payload is gathered.
+    /// Position in a NIC's stream of packets: none overtakes another while payload is gathered.
     Turn {
         stream: u32,
         number: u64,
     },
 }
 
-/// One step.
+/// A step of a traversal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) phase: Phase,
@@ -120,25 +120,25 @@ pub(crate) struct Step {
     pub(crate) resource: Resource,
     pub(crate) hold_ps: u64,
     pub(crate) latency_ps: u64,
-    /// Its latency varies under `--jitter`.
+    /// True if its latency varies under `--jitter`.
     pub(crate) jitters: bool,
 }
 
-/// Steps to be taken one after the other.
+/// Steps that are taken one after the other.
 pub(crate) type Steps = Vec<Step>;
 
-/// Costs of steps, from the configuration.
+/// Costs of steps, derived from the configuration.
 #[derive(Debug)]
 pub(crate) struct CostModel {
     pub(crate) config: Config,
-    /// Is the NIC behind PCIe?
+    /// True if the NIC is behind PCIe.
     pub(crate) pcie: bool,
-    /// How much later than the wire says a packet may come: as long as [`Config::reorder`] full
-    /// packets take.
+    /// Maximum additional delay of a packet on the wire: the time of [`Config::reorder`] full
+    /// packets.
     pub(crate) reorder_ps: u64,
 }
 
-/// A packet as the pipelines see it.
+/// A packet's properties that the pipelines use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) payload: u32,
@@ -152,7 +152,7 @@ impl Size {
         Size { payload, header: outgoing.header_bytes, role: outgoing.role }
     }
 
-    /// What the paper charges for: the payload, or 64 bytes for a request and 8 for an answer.
+    /// Bytes that the paper charges for: the payload, or 64 for a request and 8 for a response.
     fn published(self) -> u32 {
         match (self.payload, self.role) {
             (0, Role::Request) => 64,
@@ -175,7 +175,7 @@ impl CostModel {
         CostModel { config: config.clone(), pcie, reorder_ps }
     }
 
-    /// By an instruction, past the transport?
+    /// True for an operation by an instruction, which bypasses the transport.
     pub(crate) fn by_instruction(&self, verb: Verb) -> bool {
         let instruction = matches!(verb, Verb::Load | Verb::Store);
         match self.config.stack {
@@ -184,7 +184,7 @@ impl CostModel {
         }
     }
 
-    /// The simulator behind the paper waits whole nanoseconds.
+    /// Rounds down to whole nanoseconds in the oracle, as the paper's simulator does.
     fn whole_ns(&self, picoseconds: u64) -> u64 {
         if self.config.oracle { picoseconds / 1000 * 1000 } else { picoseconds }
     }
@@ -205,7 +205,7 @@ impl CostModel {
         self.step(phase, host, Resource::Core(core), ps(ns), ps(ns))
     }
 
-    /// One crossing of the on-chip bus.
+    /// A crossing of the on-chip bus.
     fn bus(&self, phase: Phase, host: usize, bytes: u32) -> Step {
         let constants = &self.config.constants;
         let hold = self.crossing_ps(bytes);
@@ -213,12 +213,12 @@ impl CostModel {
         self.step(phase, host, Resource::Bus, hold, ps(constants.membus_ns) + more)
     }
 
-    /// How long a crossing holds the bus: no less than a line.
+    /// Time for which a crossing occupies the bus, at least that of a line.
     pub(crate) fn crossing_ps(&self, bytes: u32) -> u64 {
         transfer_ps(f64::from(bytes.max(64)), self.config.constants.membus_gbytes)
     }
 
-    /// What a transfer takes beyond one of 64 bytes.
+    /// Additional time of a transfer beyond one of 64 bytes.
     fn more(&self, bytes: u32, gbytes: f64) -> u64 {
         transfer_ps(f64::from(bytes.saturating_sub(64)), gbytes)
     }
@@ -230,7 +230,7 @@ impl CostModel {
         transfer_ps(whole, constants.pcie_gbytes)
     }
 
-    /// A DMA write of so many bytes.
+    /// A DMA write of `bytes`.
     fn dma_write(&self, phase: Phase, host: usize, bytes: u32) -> Step {
         let constants = &self.config.constants;
         let more = if self.config.oracle { 0 } else { self.more(bytes, constants.pcie_gbytes) };
@@ -239,7 +239,7 @@ impl CostModel {
         Step { jitters: true, ..step }
     }
 
-    /// A DMA read: the request takes a tag, the data the link towards the NIC.
+    /// A DMA read: the request occupies a tag, and the data the link towards the NIC.
     fn dma_read(&self, steps: &mut Steps, phase: Phase, host: usize, bytes: u32) {
         let constants = &self.config.constants;
         let more = if self.config.oracle { 0 } else { self.more(bytes, constants.pcie_gbytes) };
@@ -261,7 +261,7 @@ impl CostModel {
         )
     }
 
-    /// From memory into the NIC, for a packet that an engine has handed out.
+    /// Steps of a sent packet from memory into the NIC.
     pub(crate) fn gather(&self, host: usize, size: Size, address: u64) -> Steps {
         let mut steps = Vec::with_capacity(24);
         if size.payload == 0 {
@@ -269,7 +269,7 @@ impl CostModel {
         }
         let target = size.role == Role::Response;
         if !target {
-            // The paper has the payload come with the work request, whatever its length.
+            // In the paper, the payload comes with the work request, whatever its length.
             let inline = f64::from(size.payload) <= self.config.constants.inline_bytes;
             if !self.config.oracle && !inline {
                 if self.pcie {
@@ -299,7 +299,7 @@ impl CostModel {
         }
     }
 
-    /// One traversal of a NIC, as the paper charges for it.
+    /// A traversal of a NIC, as the paper charges for it.
     fn traversal(&self, phase: Phase, host: usize, sizes: &[Size], bypass: bool) -> Step {
         let bytes: u32 = sizes.iter().map(|size| size.published()).sum();
         let flit = self.config.constants.flit_bytes;
@@ -319,13 +319,13 @@ impl CostModel {
         }
     }
 
-    /// How long the data path is taken by a packet.
+    /// Time for which a packet occupies the data path.
     fn flits_ps(&self, size: Size) -> u64 {
         let constants = &self.config.constants;
         ps((size.whole() / constants.flit_bytes).ceil() * constants.cycle_ns)
     }
 
-    /// How long a NIC takes until it asks its engine for the next packet.
+    /// Time until a NIC requests the next packet from its engine.
     pub(crate) fn pull_ps(&self, size: Size) -> u64 {
         if self.config.oracle {
             return 0;
@@ -341,7 +341,7 @@ impl CostModel {
         let constants = &self.config.constants;
         let stages = self.pipeline(bypass, receive);
         for (index, stage) in stages.iter().enumerate() {
-            // What only requests of the host go through.
+            // Stages that only the host's own requests pass.
             let is_entry =
                 matches!(stage.name, "doorbell" | "jsched" | "ord_ini" | "ldst" | "qptx");
             if is_entry && size.role != Role::Request {
@@ -355,7 +355,7 @@ impl CostModel {
             };
             let mut hold = ps(stage.interval as f64 * constants.cycle_ns);
             let mut latency = ps(stage.cycles as f64 * constants.cycle_ns);
-            // Payload goes through the data path once, at the stage that borders on the wire.
+            // Payload passes the data path once, at the stage next to the wire.
             if stage.name.starts_with("eth") {
                 hold = hold.max(self.flits_ps(size));
                 let flits = (f64::from(size.payload) / constants.flit_bytes).ceil().max(1.0);
@@ -365,7 +365,7 @@ impl CostModel {
         }
     }
 
-    /// From one NIC through the other.
+    /// Steps from one NIC through the other.
     pub(crate) fn travel(
         &self,
         steps: &mut Steps,
@@ -398,7 +398,7 @@ impl CostModel {
             let step = self.step(wire, ends[0], egress, serial, ps(self.config.link_ns) + serial);
             steps.push(Step { jitters: true, ..step });
             if self.config.hosts > 2 {
-                // Cut through: what does not wait there takes no time of its own.
+                // Cut-through: a packet that does not wait at the port spends no time there.
                 let port = Resource::Port { bytes: bytes as u32 };
                 steps.push(self.step(wire, ends[1], port, serial, 0));
             }
@@ -406,22 +406,22 @@ impl CostModel {
         }
     }
 
-    /// A message has come to the home of a coherent fabric.
+    /// A lookup of the directory for a message at the home of a coherent fabric.
     pub(crate) fn look_up(&self, host: usize) -> Step {
         let constants = &self.config.constants;
         let (hold, latency) = (ps(constants.directory_hold_ns), ps(constants.directory_ns));
         self.step(Phase::Directory, host, Resource::Directory, hold, latency)
     }
 
-    /// A CPU's caches are asked.
+    /// A snoop of a CPU's caches.
     pub(crate) fn snoop(&self, host: usize) -> Steps {
         let caches = ps(self.config.constants.l2_ns);
         let look = self.step(Phase::Snoop, host, Resource::Nothing, 0, caches);
         vec![self.bus(Phase::Snoop, host, 64), look]
     }
 
-    /// How long a lossless link stands still because something was lost: it is trained anew, or
-    /// repeats after a round trip.
+    /// Time for which a lossless link stops because of a loss: it is retrained, or repeats after a
+    /// round trip.
     pub(crate) fn repair_ps(&self, random: &mut Random) -> u64 {
         let constants = &self.config.constants;
         if random.unit() < constants.retrain_share {
@@ -430,7 +430,7 @@ impl CostModel {
         2 * ps(self.config.link_ns)
     }
 
-    /// From the target's NIC into its memory, or to a word there.
+    /// Steps from the target's NIC into its memory, or to a word there.
     pub(crate) fn place_at_target(
         &self,
         host: usize,
@@ -454,7 +454,7 @@ impl CostModel {
         if segment == RECEIVES {
             let cycles = self.whole_ns(ps(constants.recv_cycles * constants.cycle_ns));
             let latency = ps(constants.recv_bus_ns) + cycles;
-            // The paper has the sender wait for the dispatcher, too.
+            // In the paper, the sender waits for the dispatcher, too.
             let several = self.config.oracle && self.config.remote_jetties > 1;
             let dispatched = !self.config.stack.is_ub() && several;
             let more = if dispatched { ps(constants.dispatch_ns) } else { 0 };
@@ -472,7 +472,7 @@ impl CostModel {
         }
     }
 
-    /// From the initiator's NIC into its memory.
+    /// Steps from the initiator's NIC into its memory.
     pub(crate) fn place_at_initiator(&self, host: usize, verb: Verb, bytes: u32) -> Steps {
         if verb.is_atomic() {
             // The old value comes with the completion entry.
@@ -484,7 +484,7 @@ impl CostModel {
         }]
     }
 
-    /// From the NIC's decision that an operation is done to the application.
+    /// Steps from the NIC's decision that an operation is done to the application.
     pub(crate) fn complete(&self, host: usize, core: u32, verb: Verb, bypass: bool) -> Steps {
         let constants = &self.config.constants;
         let mut steps = Vec::with_capacity(4);
@@ -497,7 +497,7 @@ impl CostModel {
         if self.pcie {
             steps.push(self.dma_write(Phase::Completion, host, 64));
         } else if !verb.is_incoming() {
-            // With a payload the entry goes over the bus in the same crossing.
+            // With payload, the entry crosses the bus together with it.
             steps.push(self.bus(Phase::Completion, host, 64));
         }
         let poll = if self.pcie { constants.cqe_poll_pcie_ns } else { constants.cqe_poll_chip_ns };

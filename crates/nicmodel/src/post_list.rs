@@ -1,19 +1,19 @@
-//! Work requests that a core has begun to post, and that share a doorbell.
+//! Work requests that a core is posting and that share a doorbell.
 
 use crate::world::Traversal;
 
-/// What one core posts.
+/// A core's current list of work requests.
 #[derive(Debug, Default)]
 pub(crate) struct List {
-    /// Operations that have begun and for which the doorbell has not been rung.
+    /// Operations that have begun and whose doorbell has not been rung.
     pub(crate) joined: usize,
-    /// Those of them whose work request is written, since when, and how long it is.
+    /// Those among them whose work request has been written.
     pub(crate) parked: Vec<Parked>,
-    /// It is looked at when the core is free.
+    /// True if a check of the list is scheduled for when the core is free.
     pub(crate) is_planned: bool,
 }
 
-/// A work request that is written, and whose doorbell has not been rung.
+/// A written work request whose doorbell has not been rung.
 #[derive(Debug)]
 pub(crate) struct Parked {
     pub(crate) since: u64,

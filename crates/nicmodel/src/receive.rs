@@ -1,6 +1,7 @@
 //! The way of a message at the target after the NIC has placed it: the completion entry, the core
 //! that polls for it, a dispatcher if software chooses among the members, and the member itself,
-//! which handles it and posts its receive again. (`fanout` only; elsewhere receives cost nothing.)
+//! which handles the message and posts its receive again. (For `fanout` only; in other workloads
+//! receives cost nothing.)
 
 use crate::adapter::Done;
 use crate::config::Dispatching;
@@ -10,7 +11,7 @@ use crate::path::{Phase, Resource, Steps};
 use crate::world::{Continuation, World};
 
 impl World {
-    /// A receive has completed.
+    /// Handles a completed receive.
     pub(crate) fn received(&mut self, host: usize, done: &Done) {
         let Some(fanout) = self.costs.config.fanout() else {
             return self.nodes[host].adapter.repost(done.id);
@@ -32,7 +33,7 @@ impl World {
             constants.dispatch_ns,
         ]
         .map(ps);
-        // Members have the first cores; the dispatcher has one of its own.
+        // Members use the first cores; the dispatcher has a core of its own.
         let who = if by_software { fanout.members } else { member };
         let costs = &self.costs;
         let mut steps: Steps = Vec::with_capacity(4);
@@ -47,7 +48,8 @@ impl World {
         self.start(steps, Continuation::Handled { host, receive: done.id, member }, false);
     }
 
-    /// A member has handled a message: its bytes are looked at, and its receive is posted again.
+    /// Handles the end of a member's work on a message: its bytes are checked, and its receive is
+    /// posted again.
     pub(crate) fn handled(&mut self, host: usize, receive: u64, member: u32) {
         let range = self.nodes[host].adapter.receive_buffer(receive);
         let bytes = self.nodes[host].bytes(&range).to_vec();

@@ -1,10 +1,10 @@
-//! What a run has measured.
+//! The results of a run.
 
 use crate::adapter::EngineCounters;
 use crate::path::Phase;
 use crate::world::{PhaseSum, World};
 
-/// When operations began and ended.
+/// Durations of operations, and their concurrency.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     spans: Vec<u64>,
@@ -12,7 +12,7 @@ pub(crate) struct Times {
     first: Option<u64>,
     last: u64,
     under_way: u64,
-    /// Operations under way, summed over time.
+    /// Operations in flight, integrated over time.
     integral: u128,
     changed: u64,
     began: Option<u64>,
@@ -25,8 +25,8 @@ impl Times {
         self.changed = now;
     }
 
-    /// An operation begins. In an open loop those that wait for a buffer are counted from when they
-    /// get one: see [`Report::concurrency`].
+    /// Counts an operation that begins. In an open loop, an operation that waits for a buffer
+    /// counts from when it gets one: see [`Report::concurrency`].
     pub(crate) fn begin(&mut self, now: u64) {
         self.advance(now);
         self.began.get_or_insert(now);
@@ -43,74 +43,75 @@ impl Times {
     }
 }
 
-/// A server, and how busy it was.
+/// The use of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerUse {
-    /// Its name, with its host.
+    /// Name of the server, including its host.
     pub name: String,
-    /// Share of the time that it was held.
+    /// Share of the time for which it was occupied.
     pub utilisation: f64,
-    /// Jobs.
+    /// Number of jobs.
     pub jobs: u64,
-    /// What a job waited on average, in ns.
+    /// Mean waiting time of a job, in ns.
     pub waited_ns: f64,
 }
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Operations that were completed.
+    /// Operations that completed.
     pub ops: u64,
     /// Bytes that they moved.
     pub bytes: u64,
-    /// Of all latencies: the mean, in ns.
+    /// Mean of the latencies, in ns.
     pub mean_ns: f64,
-    /// Their percentiles, in ns: half of them are no longer.
+    /// Median of the latencies, in ns.
     pub p50_ns: f64,
-    /// 99 in 100.
+    /// 99th percentile of the latencies, in ns.
     pub p99_ns: f64,
-    /// 999 in 1000.
+    /// 99.9th percentile of the latencies, in ns.
     pub p999_ns: f64,
-    /// The longest.
+    /// Maximum of the latencies, in ns.
     pub max_ns: f64,
-    /// All latencies are equal: there is no distribution, and no tail.
+    /// True if all latencies are equal, so that there is no distribution and no tail.
     pub is_deterministic: bool,
     /// Operations per microsecond, from the first completion to the last.
     pub mops: f64,
-    /// From the first beginning to the last completion, in ns.
+    /// Time from the first operation's start to the last completion, in ns.
     pub elapsed_ns: f64,
-    /// Operations under way on average over that time.
+    /// Mean number of operations in flight over that time.
     pub concurrency: f64,
-    /// Packets sent, with those that were lost.
+    /// Packets sent, including lost ones.
     pub packets: u64,
-    /// Bytes of those, from Ethernet header to payload.
+    /// Bytes of those packets, from Ethernet header to payload.
     pub wire_bytes: u64,
     /// Packets that were lost on the wire.
     pub lost: u64,
     /// Doorbells that several work requests might have shared (`--batch`).
     pub doorbells: u64,
-    /// Packets that found a switch's port full, and those that were marked there.
+    /// Packets dropped because a switch's port was full; [`Self::marked`] counts those marked
+    /// there.
     pub dropped: u64,
-    /// See `dropped`.
+    /// Packets marked at a switch's port.
     pub marked: u64,
-    /// What the engines have counted, all hosts together.
+    /// Counters of the engines, all hosts together.
     pub counted: EngineCounters,
-    /// Context cache: hits and misses, all hosts together.
+    /// Hits and misses of the context cache, all hosts together.
     pub context: [u64; 2],
-    /// Bytes that were compared with what they had to be.
+    /// Bytes that were compared with their expected values.
     pub compared: u64,
     /// Bytes that were placed.
     pub placed: u64,
-    /// The phases of the round trip: sums over all operations.
+    /// Phases of the round trip: sums over all operations.
     pub phases: Vec<(Phase, PhaseSum)>,
-    /// Servers that did anything, the busiest first.
+    /// Servers that were used, the busiest first.
     pub servers: Vec<ServerUse>,
-    /// The workload's own figures.
+    /// Figures specific to the workload.
     pub figures: Vec<(&'static str, f64)>,
 }
 
 impl Report {
-    /// Of a run that is none of operations: so many things, and how long each took.
+    /// Makes the report of a run without operations from the durations of its steps.
     pub(crate) fn of_spans(
         mut spans: Vec<u64>,
         elapsed: u64,
@@ -125,7 +126,7 @@ impl Report {
     fn with_spans(self, spans: &[u64]) -> Report {
         let count = spans.len();
         let ns = |span: u64| span as f64 / 1000.0;
-        // The paper's: sorted[n/2], sorted[99n/100].
+        // As in the paper: sorted[n/2], sorted[99n/100].
         let at = |share: usize| spans.get(count * share / 1000).copied().map_or(0.0, ns);
         let total: u128 = spans.iter().map(|&span| u128::from(span)).sum();
         Report {

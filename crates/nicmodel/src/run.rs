@@ -1,5 +1,5 @@
-//! A run: actors issue what their workload wants, the world moves it, and what comes back is
-//! compared, counted and timed.
+//! A run: actors issue the operations of their workload, the world carries them out, and the
+//! results are compared, counted and timed.
 
 mod access;
 mod coherent;
@@ -17,31 +17,31 @@ use crate::world::{SimEvent, World};
 use access::Access;
 use std::collections::{BTreeMap, VecDeque};
 
-/// An actor, and what it waits for.
+/// An actor, and the operation that it waits for.
 #[derive(Clone, Debug)]
 struct Actor {
     host: usize,
-    /// Its buffer.
+    /// Number of its buffer.
     slot: usize,
     began: u64,
     request: Option<Request>,
-    /// Where its request went, and where the answer is.
+    /// Host that its request was sent to; `local` is the offset of the response.
     peer: usize,
     local: u64,
     stopped: bool,
 }
 
-/// A run under way.
+/// A run in progress.
 pub(crate) struct Run {
     config: Config,
     world: World,
     workload: Box<dyn Workload>,
     actors: Vec<Actor>,
-    /// By operation: whose it is.
+    /// By operation: the actor that owns it.
     owners: BTreeMap<u64, usize>,
     access: Access,
     times: Times,
-    /// Open loop: actors without an operation.
+    /// Open loop: actors without an operation; `arrived` holds the times of waiting arrivals.
     idle: Vec<usize>,
     arrived: VecDeque<u64>,
     to_arrive: u64,
@@ -51,13 +51,13 @@ pub(crate) struct Run {
     compared: u64,
 }
 
-/// The code of a wake-up that is an arrival; others are actors.
+/// Code of a wake-up that is an arrival; other codes are actors.
 const ARRIVAL: u64 = u64::MAX;
 
-/// Runs it.
+/// Runs a configuration.
 ///
 /// # Errors
-/// A sentence: about an option that can't be, or about what the model did wrong.
+/// Names the wrong option, or the violation that the model found.
 pub fn run(config: &Config) -> Result<Report, ModelError> {
     config.check()?;
     if config.workload == WorkloadKind::Setup {
@@ -167,7 +167,7 @@ impl Run {
             && let Some(actor) = self.idle.pop()
         {
             let began = self.arrived.pop_front().unwrap_or(self.world.events.now);
-            // What the last one brought was compared when it came.
+            // The result of the actor's last operation was compared when it completed.
             match self.workload.next(actor, self.world.events.now, None)? {
                 Next::Issue(request) => self.issue(actor, request, began)?,
                 Next::Wait(_) | Next::Park | Next::Stop => {
@@ -178,7 +178,7 @@ impl Run {
         Ok(())
     }
 
-    /// Has an actor say what it does next.
+    /// Requests an actor's next action from the workload, and executes it.
     fn ask(&mut self, actor: usize, answered: Option<u64>) -> Result<(), ModelError> {
         let now = self.world.events.now;
         let request = self.actors[actor].request.take();
@@ -204,7 +204,7 @@ impl Run {
         }
     }
 
-    /// Asks those that were parked and may go on.
+    /// Continues actors that were parked and have been woken.
     fn wake(&mut self) -> Result<(), ModelError> {
         loop {
             let woken = self.workload.take_woken();
@@ -257,7 +257,7 @@ impl Run {
         }
     }
 
-    /// Which endpoints take this operation: in turn, or by popularity.
+    /// Chooses the endpoints of an operation: in turn, or by popularity.
     fn endpoints(&mut self, turn: u64) -> Post {
         let [jetties, connections, remotes] =
             [self.config.jetties, self.config.connections, self.config.addressed()];
@@ -295,7 +295,7 @@ impl Run {
         }
         let Some(actor) = self.owners.remove(&id) else { return Ok(()) };
         if self.access.is_deferred(actor) {
-            // A page has come; the access itself follows.
+            // A page has arrived, and the access itself follows.
             return Ok(());
         }
         let state = &self.actors[actor];
@@ -312,7 +312,7 @@ impl Run {
         self.serve_arrivals()
     }
 
-    /// What was written is at the target, byte for byte; and what was read came from it.
+    /// Checks that written bytes are at the target, and that read bytes came from it.
     fn compare(&mut self, actor: usize, post: &Post) -> Result<(), Violation> {
         let state = &self.actors[actor];
         let Some(request) = &state.request else { return Ok(()) };

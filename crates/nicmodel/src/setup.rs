@@ -1,17 +1,17 @@
-//! Connection set-up as a workload: applications of one host that want to reach remote hosts, until
+//! Connection set-up as a workload: applications of one host set up access to remote hosts, until
 //! every pair is usable, with every import.
 //!
 //! The control plane's messages are the live ones, as bytes: HELLO, WELCOME, CONFIRM and ACCEPT of
 //! a TP channel, and REQ, REP and RTU of RoCE's connection manager (which is the engine's). Objects
-//! are made in the engines at the moment that the kernel has got to them. Both stacks are charged
-//! by one rule: whatever enters the kernel holds one of its workers, at either end; a message costs
-//! a system call to send, the wire, and an interrupt and wake-up to receive. What a peer has to
-//! know beyond its connection (a segment's token, a Jetty's number) is imported: RoCE's REP brings
-//! it along, for UB an application has to ask, and URMA enters the kernel for each Jetty and each
+//! are created in the engines when the kernel has executed the call. One rule charges both stacks:
+//! every kernel call occupies one of the kernel's workers, at either end; a message costs a system
+//! call to send, the wire, and an interrupt and wake-up to receive. Data that a peer needs beyond
+//! its connection (a segment's token, a Jetty's number) is imported: RoCE's REP contains it, while
+//! for UB an application has to request it, and URMA enters the kernel for each Jetty and each
 //! segment.
 //!
 //! The oracle is the artifact's own task list, which leaves imports out: N Jetties and M channels
-//! against N times M queue pairs, dealt out to the kernel's workers.
+//! against N times M queue pairs, distributed over the kernel's workers.
 
 mod roce;
 mod ub;
@@ -24,7 +24,7 @@ use crate::report::Report;
 use crate::server::Server;
 use std::collections::VecDeque;
 
-/// Something to be made: it goes from stage to stage.
+/// An object to be created, which goes from stage to stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub(crate) work: Work,
@@ -34,29 +34,29 @@ pub(crate) struct Job {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// What an application needs for itself.
+    /// The objects that an application needs by itself.
     Own { app: usize },
-    /// What a host needs for another one.
+    /// The objects that a host needs for a remote host.
     Host { remote: usize },
-    /// What an application needs for a remote host.
+    /// The objects that an application needs for a remote host.
     Pair { app: usize, remote: usize },
 }
 
-/// What a job goes on with.
+/// Event with which a job continues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Input<'a> {
-    /// It begins, or what it waited for has been made.
+    /// The job begins, or the object that it waited for has been created.
     Ready,
-    /// The kernel of the local host (`None`) or of a remote one has done its call.
+    /// The kernel of the local host (`None`) or of a remote one has executed the call.
     Called(Option<usize>),
     /// A message has arrived at the local host (`None`) or at a remote one.
     Message(Option<usize>, &'a [u8]),
-    /// The time of [`Plane::poll_timeout`] has come.
+    /// The time of [`Plane::poll_timeout`] has been reached.
     Timeout,
 }
 
 impl<'a> Input<'a> {
-    /// The message that has arrived, or nothing.
+    /// Returns the message that has arrived, or nothing.
     pub(crate) fn bytes(self) -> &'a [u8] {
         match self {
             Input::Message(_, bytes) => bytes,
@@ -65,45 +65,45 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a job does next.
+/// A job's next action.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Enters the kernel of the local host (`None`) or of a remote one.
+    /// Calls the kernel of the local host (`None`) or of a remote one.
     Kernel(Option<usize>),
-    /// Sends these messages, to a remote host or from it, and goes on where they arrive.
+    /// Sends these messages to or from a remote host, and continues where they arrive.
     Send {
         remote: usize,
         outward: bool,
         messages: Vec<Vec<u8>>,
     },
-    /// Goes on when a message arrives or a timer ends.
+    /// Waits until a message arrives or a timer fires.
     Wait,
-    /// Goes on when this has been made.
+    /// Waits until this object has been created.
     After(Work),
     Done,
 }
 
-/// One stack's way of setting up.
+/// The set-up procedure of one stack.
 pub(crate) trait Plane {
-    /// Does what comes after the stage that is over.
+    /// Executes what follows the stage that has ended.
     fn advance(&mut self, now: u64, job: &Job, input: Input<'_>) -> Result<Next, ConnectError>;
-    /// When a job goes on even if nothing arrives, in picoseconds.
+    /// Returns when a job continues even if nothing arrives, in picoseconds.
     fn poll_timeout(&self, work: Work) -> Option<u64>;
-    /// Is everything there, and does each end know the other?
+    /// Checks that all objects exist and that the two ends of each connection agree.
     fn check(&self) -> Result<(), ConnectError>;
     fn has_channels(&self) -> bool;
 }
 
 enum SimEvent {
-    /// A job begins, or what it waited for has been made.
+    /// A job begins, or the object that it waited for has been created.
     Ready { job: usize },
-    /// A kernel has done a job's call.
+    /// A kernel has executed a job's call.
     Called { job: usize, at: Option<usize> },
     /// A message is at a host's network port.
     Arrive { job: usize, bytes: Vec<u8>, at: Option<usize> },
-    /// A message is at the program that it is for.
+    /// A message has reached the program that receives it.
     Receive { job: usize, bytes: Vec<u8>, at: Option<usize> },
-    /// A job's timer ends.
+    /// A job's timer fires.
     Timeout { job: usize },
 }
 
@@ -116,13 +116,13 @@ struct Setup {
     remote: Vec<Server>,
     port: Server,
     ended: Vec<Work>,
-    /// Jobs that wait for something to be made.
+    /// Jobs that wait for an object to be created.
     waiting: Vec<(Work, usize)>,
-    /// By job: when its timer ends, if it has one.
+    /// By job: when its timer fires, if it has one.
     timers: Vec<Option<u64>>,
-    /// When a job ended last.
+    /// Time at which the last job ended.
     ended_at: u64,
-    /// By application: remote hosts that it has not begun with.
+    /// By application: remote hosts for which set-up has not begun.
     left: Vec<VecDeque<usize>>,
     spans: Vec<u64>,
     calls: u64,
@@ -130,7 +130,7 @@ struct Setup {
     bytes: u64,
 }
 
-/// Runs it.
+/// Runs the set-up of a configuration.
 pub(crate) fn run(config: &Config) -> Result<Report, ModelError> {
     if config.oracle {
         return Ok(published(config));
@@ -234,12 +234,12 @@ impl Setup {
         Ok(())
     }
 
-    /// Sends a message of a job to a remote host or from it.
+    /// Sends a message of a job to or from a remote host.
     fn send(&mut self, job: usize, (remote, outward): (usize, bool), bytes: Vec<u8>) {
         let now = self.events.now;
         let constants = &self.config.constants;
         let (send, link) = (ps(constants.interrupt_hold_ns), ps(self.config.link_ns));
-        // Ethernet, IPv4 and UDP around it. All that leaves the host leaves by one port.
+        // Adds Ethernet, IPv4 and UDP headers. Everything that leaves the host leaves by one port.
         let wire_bytes = bytes.len() as f64 + 42.0 + constants.frame_bytes;
         let serial = ps(wire_bytes * 8.0 / constants.link_gbps);
         self.messages += 1;
@@ -251,7 +251,7 @@ impl Setup {
         self.events.at(arrival, SimEvent::Arrive { job, bytes, at: to });
     }
 
-    /// Has a job go on at the time that its protocol asks for, unless it does so earlier.
+    /// Schedules a job's timer at the time that its protocol requests.
     fn set_timer(&mut self, job: usize) {
         let Some(at) = self.plane.poll_timeout(self.jobs[job].work) else { return };
         if self.timers[job].is_none_or(|set| at < set) {
@@ -265,7 +265,7 @@ impl Setup {
         self.ended_at = now;
         match job.work {
             Work::Own { app } => {
-                // So many attempts of an application are under way at once.
+                // Each application sets up this many pairs at once.
                 (0..self.config.concurrency).for_each(|_| self.next_pair(app));
                 self.ended.push(job.work);
             }
@@ -305,7 +305,7 @@ impl Setup {
     }
 }
 
-/// The artifact's task list.
+/// Returns the result of the artifact's task list.
 fn published(config: &Config) -> Report {
     let constants = &config.constants;
     let (apps, hosts) = (u64::from(config.jetties), u64::from(config.connections));

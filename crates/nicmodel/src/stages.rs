@@ -1,17 +1,17 @@
-//! The NIC's pipelines, stage by stage: cycles from in to out, and cycles until the next may enter.
+//! The NIC's pipelines, stage by stage: latency and initiation interval in cycles.
 //!
-//! Source of the cycles: the SystemC bench of the OpenURMA paper (§6.3, Fig. 11a), transmit 24 for
-//! UB and 9 for RoCE, receive 4. Initiation intervals: Table 1 of the paper (jsched, ord_ini and
-//! ord_tgt 2, atom 4). The encapsulators are not pipelined in the paper's design: 5 cycles a packet
-//! is the least that its UB one takes, 6 is the result of its throughput bench (§8.3) for RoCE (256
-//! requests in 1531 cycles). All other stages accept a packet every cycle.
+//! Source of the latencies: the SystemC bench of the OpenURMA paper (§6.3, Fig. 11a), transmit 24
+//! for UB and 9 for RoCE, receive 4. Initiation intervals: Table 1 of the paper (jsched, ord_ini
+//! and ord_tgt 2, atom 4). The encapsulators are not pipelined in the paper's design: 5 cycles per
+//! packet is the minimum of its UB encapsulator, and 6 is the result of its throughput bench (§8.3)
+//! for RoCE (256 requests in 1531 cycles). All other stages accept a packet every cycle.
 
-/// One stage.
+/// A stage of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Its name in the paper's design.
+    /// Name in the paper's design.
     pub name: &'static str,
-    /// Cycles from in to out.
+    /// Latency, in cycles.
     pub cycles: u64,
     /// Cycles until the next packet may enter.
     pub interval: u64,
@@ -21,7 +21,7 @@ const fn stage(name: &'static str, cycles: u64, interval: u64) -> Stage {
     Stage { name, cycles, interval }
 }
 
-/// UB, work requests.
+/// Transmit stages of UB work requests.
 pub const UB_TX: &[Stage] = &[
     stage("doorbell", 1, 1),
     stage("jsched", 5, 2),
@@ -35,11 +35,11 @@ pub const UB_TX: &[Stage] = &[
     stage("ethenc", 11, 5),
 ];
 
-/// UB, loads and stores: the transport is passed by.
+/// Transmit stages of UB loads and stores, which bypass the transport.
 pub const LDST_TX: &[Stage] =
     &[stage("ldst", 1, 1), stage("btah_b", 1, 1), stage("nth_b", 1, 1), stage("ethenc", 5, 5)];
 
-/// RoCE.
+/// Transmit stages of RoCE.
 pub const ROCE_TX: &[Stage] = &[
     stage("doorbell", 1, 1),
     stage("qptx", 1, 1),
@@ -49,10 +49,10 @@ pub const ROCE_TX: &[Stage] = &[
     stage("ethenc", 4, 6),
 ];
 
-/// UB, from the wire to a decoded header that has been checked.
+/// Receive stages of UB, from the wire to a decoded and checked header.
 pub const UB_RX: &[Stage] =
     &[stage("ethdec", 1, 1), stage("nth_p", 1, 1), stage("dispatch", 1, 1), stage("ord_tgt", 1, 2)];
 
-/// RoCE, likewise.
+/// Receive stages of RoCE, likewise.
 pub const ROCE_RX: &[Stage] =
     &[stage("ethdec", 1, 1), stage("bthp", 1, 1), stage("dispatch", 1, 1), stage("qprx", 1, 1)];

@@ -1,24 +1,24 @@
-//! What the protocol's state takes, of both stacks: from the live types of the engines, with and
-//! without what its operations need.
+//! Sizes of the protocol state of both stacks, taken from the live types of the engines: contexts
+//! alone, and including the buffers that operations need.
 //!
-//! The contexts alone are not counted by one rule: of UB it is the paper's three structures, of
-//! RoCE the whole queue pair. That ratio is 6,372 for 1,024 applications and hosts; with whole
-//! channels and Jetties on UB's side it is about 630.
+//! The sizes of contexts alone do not follow one rule: for UB they are those of the paper's three
+//! structures, for RoCE that of the whole queue pair. Their ratio is 6,372 for 1,024 applications
+//! and hosts; with whole channels and Jetties on UB's side it is about 630.
 
 use crate::config::Config;
 use fairway_engine::{Limits, StateSize};
 use fairway_roce as roce;
 
-/// Operations that an application may have under way, and receives that it keeps posted to each of
+/// Operations that an application may have in flight, and receives that it keeps posted to each of
 /// its endpoints.
 pub const DEPTH: u32 = 16;
 
-/// Bytes of one stack.
+/// Bytes of state of one stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Which stack, and what is counted.
+    /// Name of the stack and of the state that is counted.
     pub name: &'static str,
-    /// Bytes, for so many applications and remote hosts.
+    /// Bytes for all applications and remote hosts.
     pub bytes: u64,
 }
 
@@ -28,10 +28,11 @@ fn total(lines: &[StateSize], counts: impl Fn(&StateSize) -> bool) -> u64 {
 
 /// State for `config.jetties` applications and `config.connections` remote hosts.
 ///
-/// The paper's layouts, without and with their padding (Table 4): Jetty 15 and 20 bytes, TP
-/// channel 52 and 56, queue pair 248 and 512 (its explicit pad array), segment 32 in both stacks.
-/// Then ours: contexts alone, and every buffer: [`DEPTH`] operations an application, its receives
-/// (which RoCE keeps for each queue pair, unless they are shared), windows, tables, completions.
+/// The first entries are the paper's layouts, without and with their padding (Table 4): Jetty 15
+/// and 20 bytes, TP channel 52 and 56, queue pair 248 and 512 (its explicit pad array), segment 32
+/// in both stacks. The others are Fairway's: contexts alone, and contexts with every buffer, that
+/// is [`DEPTH`] operations per application, its receives (which RoCE keeps for each queue pair,
+/// unless they are shared), windows, tables, completions.
 pub fn state(config: &Config) -> Vec<Size> {
     let [apps, hosts] = [config.jetties, config.connections].map(u64::from);
     let pairs = apps * hosts;
@@ -53,7 +54,7 @@ pub fn state(config: &Config) -> Vec<Size> {
         .message_slots(DEPTH)
         .read_slots(DEPTH)
         .order_records(apps as u32)
-        // What the other stack has no counterpart of is left out.
+        // State without a counterpart in the other stack is left out.
         .bypass_answers(0)
         .deferred(0)
         .groups(0)

@@ -1,20 +1,20 @@
-//! Paging to remote memory: which pages are here, which are changed, which are on their way.
+//! Paging to remote memory: tracks pages that are resident, modified or in transit.
 
 use crate::config::{Config, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an access to a page meets.
+/// Result of an access to a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The page is here.
+    /// The page is resident.
     Resident,
-    /// It is being read, or written back.
+    /// The page is being read or written back.
     OnItsWay,
-    /// These pages, neighbours, are to be read.
+    /// These adjacent pages must be read.
     Read(Vec<u64>),
 }
 
-/// The pages of a host.
+/// The page table of a host.
 #[derive(Debug)]
 pub(crate) struct Pager {
     page_bytes: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Pager {
     capacity: usize,
     readahead: u64,
     clock: u64,
-    /// By page: when it was last used, whether it was changed, whether it was used at all.
+    /// By page: the time of the last use, and whether it was modified and used at all.
     resident: BTreeMap<u64, (u64, bool, bool)>,
     by_age: BTreeMap<u64, u64>,
     reading: BTreeSet<u64>,
@@ -56,7 +56,7 @@ impl Pager {
         }
     }
 
-    /// Uses the page of an address.
+    /// Accesses the page of an address.
     pub(crate) fn touch(&mut self, address: u64, store: bool) -> Fault {
         let page = address / self.page_bytes;
         if let Some(&(stamp, dirty, _)) = self.resident.get(&page) {
@@ -84,7 +84,7 @@ impl Pager {
         Fault::Read(pages)
     }
 
-    /// Pages have come; gives those that have to be written back for them.
+    /// Installs pages that have arrived. Returns the evicted pages that must be written back.
     pub(crate) fn install(&mut self, pages: &[u64]) -> Vec<u64> {
         for &page in pages {
             self.reading.remove(&page);
@@ -93,7 +93,7 @@ impl Pager {
             self.resident.insert(page, (self.clock, false, false));
             self.by_age.insert(self.clock, page);
         }
-        // The one that was asked for is the last to go.
+        // The requested page is to be evicted last.
         if let Some(&first) = pages.first() {
             let used = self.resident.get(&first).copied().unwrap_or_default();
             self.by_age.remove(&used.0);
@@ -115,7 +115,7 @@ impl Pager {
         gone
     }
 
-    /// A page has been written back.
+    /// Handles the end of a page's write-back.
     pub(crate) fn written(&mut self, page: u64) {
         self.writing.remove(&page);
     }

@@ -1,4 +1,4 @@
-//! Workloads issue operations and check their results: every workload has real data.
+//! Workloads, which issue operations on real data and check their results.
 
 mod contention;
 mod fanout;
@@ -11,7 +11,7 @@ use crate::config::{Config, Verb, WorkloadKind};
 use crate::error::Violation;
 use crate::random::mix;
 
-/// An operation that an actor wants done.
+/// An operation that an actor requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) verb: Verb,
@@ -20,12 +20,13 @@ pub(crate) struct Request {
     pub(crate) length: u32,
     pub(crate) operand: u64,
     pub(crate) compare: u64,
-    /// What goes out.
+    /// Bytes to be sent.
     pub(crate) data: Vec<u8>,
-    /// No other operation writes there meanwhile: the target's memory is compared when it is done.
+    /// True if no other operation writes there meanwhile, so that the target's memory can be
+    /// compared on completion.
     pub(crate) exclusive: bool,
-    /// A load that looks past the caches, a store that does not stay in them: what an application
-    /// pays where caches are not coherent.
+    /// True for a load that bypasses the caches, or a store that does not stay in them: the cost
+    /// that applications bear where caches are not coherent.
     pub(crate) fresh: bool,
 }
 
@@ -47,18 +48,18 @@ impl Request {
     }
 }
 
-/// What an actor does next.
+/// An actor's next action.
 #[derive(Debug)]
 pub(crate) enum Next {
     Issue(Request),
-    /// Nothing for so many picoseconds.
+    /// Waits for this many picoseconds.
     Wait(u64),
-    /// Nothing until it is woken.
+    /// Waits until the workload wakes the actor.
     Park,
     Stop,
 }
 
-/// What an operation has brought.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) request: &'a Request,
@@ -67,40 +68,40 @@ pub(crate) struct Answer<'a> {
     pub(crate) value: u64,
 }
 
-/// A workload: actors that do one thing after the other.
+/// A workload: actors that each do one operation after the other.
 pub(crate) trait Workload {
-    /// Fills what a host exposes.
+    /// Initializes the memory that a host exposes.
     fn fill(&mut self, host: usize, memory: &mut [u8]);
-    /// What an actor does next, after the answer to what it asked for before.
+    /// Returns an actor's next action, given the response to its previous request.
     fn next(
         &mut self,
         actor: usize,
         now: u64,
         answer: Option<Answer<'_>>,
     ) -> Result<Next, Violation>;
-    /// A member of a service has handled a message.
+    /// Handles a message that a member of a service has processed.
     fn handled(&mut self, _now: u64, _member: u32, _bytes: &[u8]) -> Result<(), Violation> {
         Ok(())
     }
-    /// Has everything come of it that has to?
+    /// True if the workload has obtained all its results.
     fn is_over(&self) -> bool {
         true
     }
-    /// Actors that were parked, and go on.
+    /// Returns the actors that were parked and may continue.
     fn take_woken(&mut self) -> Vec<usize> {
         Vec::new()
     }
-    /// Everything is over; is the target's memory what it has to be?
+    /// Checks the target's memory at the end of the run.
     fn check(&self, _host: usize, _memory: &[u8]) -> Result<(), Violation> {
         Ok(())
     }
-    /// Figures of its own, by name.
+    /// Returns the figures specific to this workload, by name.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }
 
-/// The workload of a run, with so many actors on all initiating hosts.
+/// Makes the workload of a run with `actors` actors on all initiating hosts.
 pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
     match config.workload {
         WorkloadKind::Bulk | WorkloadKind::Incast => Box::new(sweeps::Bulk::new(config, actors)),
@@ -120,7 +121,7 @@ pub(crate) fn make(config: &Config, actors: usize) -> Box<dyn Workload> {
     }
 }
 
-/// The word that lies at `address` of every host before the first write.
+/// Returns the word at `address` of every host before the first write.
 pub(crate) fn word(address: u64) -> u64 {
     mix(address / 8 + 1)
 }
@@ -140,7 +141,7 @@ pub(crate) fn is_untouched(address: u64, bytes: &[u8]) -> bool {
     })
 }
 
-/// The first word of some bytes.
+/// Returns the first word of some bytes.
 pub(crate) fn first_word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     let length = bytes.len().min(8);
@@ -148,7 +149,7 @@ pub(crate) fn first_word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Operations that are left to do.
+/// Number of operations still to be done.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: u64,
@@ -159,7 +160,7 @@ impl Budget {
         Budget { left: operations }
     }
 
-    /// One operation less; false if there was none.
+    /// Takes one operation from the budget. Returns false if none was left.
     pub(crate) fn take(&mut self) -> bool {
         let some = self.left > 0;
         self.left -= u64::from(some);

@@ -1,4 +1,4 @@
-//! Time passes: hosts, the steps between them, and the wire.
+//! The simulated world: hosts, the steps between them, and the wire.
 
 use crate::adapter::{
     CoherentSide, EXPOSED, Effect, Failure, HOME, LOCAL, Outgoing, Packet, Placing, Post,
@@ -16,18 +16,18 @@ use crate::random::Random;
 use fairway_engine::wire::{self, Ecn};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What follows the last step of a traversal.
+/// Continuation after the last step of a traversal.
 #[derive(Debug)]
 pub(crate) enum Continuation {
-    /// A work request is at the NIC.
+    /// Posts a work request that has reached the NIC.
     Post(u64),
-    /// Packets have come through the target's NIC.
+    /// Delivers packets that have passed the target's NIC.
     Deliver(Vec<Frame>),
-    /// Something is in place.
+    /// Reports a finished placement.
     Placed { host: usize, placing: Placing },
-    /// The application has its answer.
+    /// Finishes an operation whose result has reached the application.
     Finish(u64),
-    /// The NIC has several work requests.
+    /// Submits several work requests that have reached the NIC.
     Doorbell(Vec<Parked>),
     /// A member of a service has handled a message.
     Handled { host: usize, receive: u64, member: u32 },
@@ -40,35 +40,35 @@ pub(crate) struct Frame {
     pub(crate) to: usize,
     pub(crate) packet: Packet,
     pub(crate) payload: Vec<u8>,
-    /// A switch has marked it: there was congestion.
+    /// True if a switch has marked it because of congestion.
     pub(crate) marked: bool,
 }
 
-/// The steps that a message, a request or a datum has still to take, and what follows the last.
+/// The remaining steps of a message, request or piece of data, and the continuation after the last.
 #[derive(Debug)]
 pub(crate) struct Traversal {
     steps: std::vec::IntoIter<Step>,
     then: Continuation,
-    /// True if an operation waits for it.
+    /// True if an operation waits for it, so that its steps count in the phases.
     counts: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum SimEvent {
-    /// The step that it was at is over.
+    /// The current step of a traversal has ended.
     Go(Box<Traversal>),
     Pull(usize),
     Alarm(usize),
-    /// A core is free, and may have work requests that were not rung for.
+    /// A core is free, and its list of work requests must be checked.
     Ring {
         host: usize,
         core: u32,
     },
-    /// The workload asked for it.
+    /// A wake-up that the workload requested.
     Wake(u64),
 }
 
-/// An operation under way.
+/// An operation in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     pub(crate) host: usize,
@@ -76,22 +76,22 @@ pub(crate) struct Operation {
     pub(crate) post: Post,
     pub(crate) done: bool,
     pub(crate) value: u64,
-    /// When it was given to the engine.
+    /// True if it has been posted to the engine.
     pub(crate) posted: bool,
 }
 
-/// Sums by phase, in picoseconds.
+/// Sums of a phase over all operations, in picoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseSum {
     /// Steps taken.
     pub steps: u64,
-    /// What they took.
+    /// Total latency of these steps.
     pub latency_ps: u64,
-    /// What they waited.
+    /// Total waiting time of these steps.
     pub waiting_ps: u64,
 }
 
-/// The hosts, and everything under way between them.
+/// The hosts, and all operations and packets in flight between them.
 pub(crate) struct World {
     pub(crate) events: Events<SimEvent>,
     pub(crate) nodes: Vec<Node>,
@@ -99,21 +99,22 @@ pub(crate) struct World {
     pub(crate) operations: BTreeMap<u64, Operation>,
     pub(crate) finished: Vec<u64>,
     pub(crate) handled: Vec<Handled>,
-    /// Of a dispatcher in software.
+    /// Round-robin counter of a dispatcher in software.
     pub(crate) turn: u64,
     pub(crate) phases: Vec<PhaseSum>,
     pub(crate) lost: u64,
     pub(crate) doorbells: u64,
-    /// By a switch's port, because its buffer was full; and marked there.
+    /// Packets dropped by a switch's port because its buffer was full, and packets marked there.
     pub(crate) dropped: u64,
     pub(crate) marked: u64,
     pub(crate) packets: u64,
     pub(crate) wire_bytes: u64,
     pub(crate) ledger: Ledger,
     pub(crate) random: Random,
-    /// By sender and receiver: when the last packet arrives. A wire does not reorder.
+    /// By sender and receiver: when the last packet arrives, because a wire does not reorder.
     arrivals: BTreeMap<(usize, usize), u64>,
-    /// By host, stream and number: packets whose turn has not come, and since when.
+    /// By host, stream and number: packets that wait for earlier ones of their stream, and since
+    /// when.
     waiting: BTreeMap<(usize, u32, u64), (u64, Box<Traversal>)>,
     pub(crate) touched: BTreeSet<usize>,
     next: u64,
@@ -136,7 +137,7 @@ impl World {
                 .collect()
         };
         let cores = if config.oracle { 1 } else { config.jetties };
-        // The members of a service, and its dispatcher.
+        // Cores for the members of a service and its dispatcher.
         let cores = config.fanout().map_or(cores, |fanout| cores.max(fanout.members + 1));
         Ok(World {
             events: Events::new(),
@@ -162,7 +163,7 @@ impl World {
         })
     }
 
-    /// Begins an operation by these first steps; those of its submission follow.
+    /// Begins an operation with these first steps; the steps of its submission follow.
     pub(crate) fn begin(&mut self, host: usize, core: u32, first: Steps, post: Post) -> u64 {
         self.next += 1;
         let id = self.next;
@@ -178,7 +179,7 @@ impl World {
         id
     }
 
-    /// An operation that no engine sees.
+    /// Begins an operation that does not involve an engine.
     pub(crate) fn begin_local(&mut self, host: usize, steps: Steps, post: Post) -> u64 {
         self.next += 1;
         let id = self.next;
@@ -189,7 +190,7 @@ impl World {
         id
     }
 
-    /// Lets the next thing happen; the code of a wake-up if it was one.
+    /// Executes the next event. Returns the code of a wake-up if it was one.
     pub(crate) fn step(&mut self) -> Result<Option<u64>, ModelError> {
         let happening = self.events.next().ok_or(ModelError::Stalled)?;
         let mut woken = None;
@@ -224,7 +225,7 @@ impl World {
         self.events.at(self.events.now, SimEvent::Go(Box::new(traversal)));
     }
 
-    /// On to the next step, or what comes at the end.
+    /// Moves a traversal to its next step, or to its continuation.
     fn go(&mut self, mut traversal: Box<Traversal>) -> Result<(), ModelError> {
         let now = self.events.now;
         let Some(mut step) = traversal.steps.next() else {
@@ -268,11 +269,12 @@ impl World {
         Ok(())
     }
 
-    /// A packet comes to a switch's port: false if there is no room for it.
+    /// Enters a packet at a switch's port. Returns false if there is no room for it.
     fn admit(&mut self, host: usize, bytes: u32, then: &mut Continuation) -> bool {
         let config = &self.costs.config;
         if config.stack == Stack::Coherent {
-            // Its links give credits: what has no room waits before them, as long.
+            // Its links use credits: a packet without room waits before the link, for the same
+            // time.
             return true;
         }
         let backlog = self.nodes[host].port_backlog(self.events.now) as f64;
@@ -290,7 +292,8 @@ impl World {
         true
     }
 
-    /// Goes on if all packets before it in its stream have; and then those that waited for it.
+    /// Continues a traversal if all earlier packets of its stream have passed, and then those that
+    /// waited for it.
     fn take_turn(&mut self, step: Step, stream: u32, number: u64, traversal: Box<Traversal>) {
         let now = self.events.now;
         let host = step.host;
@@ -365,7 +368,7 @@ impl World {
         Ok(())
     }
 
-    /// On the way into memory.
+    /// Starts the steps of a placement into memory.
     fn place(&mut self, host: usize, placing: Placing) -> Result<(), ModelError> {
         let (segment, address, bytes, is_word) = match &placing.effect {
             Effect::Bytes { ranges, bytes } => {
@@ -396,7 +399,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything that an engine has to say after it was told something.
+    /// Handles all outputs of an engine after an input.
     fn settle(&mut self, host: usize) -> Result<(), ModelError> {
         while let Some(placing) = self.nodes[host].adapter.execution() {
             self.place(host, placing)?;
@@ -440,10 +443,10 @@ impl World {
         Ok(())
     }
 
-    /// Takes packets from an engine as fast as the NIC can.
+    /// Takes packets from an engine at the NIC's rate.
     fn pull(&mut self, host: usize) -> Result<(), ModelError> {
         let now = self.events.now;
-        // What leaves at one instant for one place is one message, in the oracle.
+        // In the oracle, packets that leave at one time for one host form one message.
         let mut bursts: Vec<(usize, Role, Vec<Outgoing>)> = Vec::new();
         loop {
             let node = &mut self.nodes[host];
@@ -474,12 +477,12 @@ impl World {
         Ok(())
     }
 
-    /// Sends packets that go through every stage as one.
+    /// Sends packets that pass every stage together.
     fn send(&mut self, host: usize, to: usize, burst: Vec<Outgoing>) {
         let sizes: Vec<Size> = burst.iter().map(Size::of).collect();
         let role = burst[0].role;
-        // A load of several lines is no instruction, but the oracle has such rows: the engine moves
-        // them as a READ, and they are charged for as the paper does.
+        // A load of several lines is not an instruction, but the oracle has such rows: the engine
+        // executes it as a READ, and it is charged as in the paper.
         let config = &self.costs.config;
         let bypass = is_bypass(&burst[0].packet)
             || (config.oracle && self.costs.by_instruction(config.verb));
@@ -525,7 +528,7 @@ impl World {
         if coherent && loss > 0.0 {
             self.repair(&mut steps);
         } else if loss > 0.0 && is_lossy(config, role) && self.random.unit() < loss {
-            // It is lost behind the sender's port.
+            // The packet is lost behind the sender's port.
             self.lost += 1;
             let port =
                 steps.iter().position(|step| matches!(step.resource, Resource::Egress { .. }));
@@ -539,7 +542,7 @@ impl World {
         self.start(steps, Continuation::Deliver(frames), counts);
     }
 
-    /// What a lossless link does about losses: it stands still, and all behind waits.
+    /// Delays a packet by the repair of a lossless link, which stops everything behind it.
     fn repair(&mut self, steps: &mut Steps) {
         let port = |step: &&mut Step| matches!(step.resource, Resource::Egress { .. });
         let Some(step) = steps.iter_mut().find(port) else { return };
@@ -551,13 +554,13 @@ impl World {
         }
     }
 
-    /// Does an operation end with an acknowledgement, and not with an answer?
+    /// True if an operation ends with an acknowledgement, and not with a response.
     fn waits_for_acks(&self) -> bool {
         let config = &self.costs.config;
         config.verb.is_outgoing() && !matches!(config.stack, Stack::Infiniswap | Stack::Fastswap)
     }
 
-    /// Bytes of an operation's answer.
+    /// Returns the bytes of an operation's response.
     pub(crate) fn local(&self, host: usize, offset: u64, length: u32) -> &[u8] {
         &self.nodes[host].memory[LOCAL][offset as usize..offset as usize + length as usize]
     }
@@ -580,7 +583,7 @@ fn is_bypass(packet: &Packet) -> bool {
     }
 }
 
-/// The transport context that a request is for.
+/// Returns the transport context that a request uses at the target.
 fn target_context(outgoing: &Outgoing) -> u32 {
     match &outgoing.packet {
         Packet::Ub(route, _) => route.destination_tpn.value() & 0xFFFF,

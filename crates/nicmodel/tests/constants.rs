@@ -1,4 +1,4 @@
-//! Constants at their ends: a run is refused with a sentence that names them, or comes to its end.
+//! Constants at their limits: a run is either refused with an error that names them, or completes.
 
 use fairway_nicmodel::{
     CachePolicy, Config, Constants, Dispatching, Stack, Verb, WorkloadKind, constants::ALL, run,

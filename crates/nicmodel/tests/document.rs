@@ -1,4 +1,4 @@
-//! The document lists every constant as it is.
+//! The document lists every constant with its actual values.
 
 use fairway_nicmodel::constants::ALL;
 

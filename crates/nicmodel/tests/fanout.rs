@@ -1,4 +1,4 @@
-//! SENDs to a service with many members; and what is asked for before it is needed.
+//! SENDs to a service with many members, and prefetching.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn a_dispatcher_in_software_is_a_bottleneck_and_a_group_is_none() {
     assert!(group > 1.5 * software, "{group} and {software}");
     let (direct, software) = (rate(Stack::RoceDma, Direct), rate(Stack::RoceDma, Cpu));
     assert!(direct > 1.3 * software, "{direct} and {software}");
-    // 70 to poll, 30 of the library, 200 to hand over.
+    // 70 ns to poll, 30 ns in the library, 200 ns for the handover.
     assert!(software < 1000.0 / 300.0 + 0.1, "{software}");
 }
 
@@ -72,10 +72,10 @@ fn a_prefetcher_speeds_up_what_is_regular() {
         let (verb, keys) = (Verb::Load, 4096);
         let base =
             Config { stack: Stack::UbLdst, workload, verb, cache, keys, ..Config::default() };
-        // Several laps: what was stored is read again.
+        // Several laps, so that stored lines are read again.
         let mut config = Config { ops: 14_000, ..base };
         config.constants.prefetch_lines = lines;
-        // Less than a lap.
+        // The cache holds less than a lap.
         config.constants.l2_lines = 1024.0;
         measure(&config).mean_ns
     };

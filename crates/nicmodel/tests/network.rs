@@ -1,4 +1,4 @@
-//! Several hosts and their switch, losses by role, shared doorbells, and walks through structures.
+//! Several hosts and their switch, losses by role, shared doorbells, and traversals of structures.
 
 use fairway_nicmodel::{CachePolicy, Config, Lossy, Report, Stack, Verb, WorkloadKind, run};
 
@@ -15,7 +15,7 @@ fn only_packets_of_the_lossy_roles_are_lost() {
         let of = |verb, lossy| measure(&Config { verb, lossy, ..base.clone() });
         let requests = of(Verb::Write, Lossy { requests: true, ..NOTHING });
         assert!(requests.lost > 0 && requests.counted.resent > 0, "{stack:?}");
-        // A WRITE has no response, and what acknowledges it is lost by itself.
+        // A WRITE has no response, and losses of its acknowledgements are configured separately.
         let responses = of(Verb::Write, Lossy { responses: true, ..NOTHING });
         assert_eq!(responses.lost, 0, "{stack:?}");
         let acks = of(Verb::Write, Lossy { acknowledgements: true, ..NOTHING });
@@ -40,7 +40,7 @@ fn incast(stack: Stack, policy: &str) -> Config {
         policy: policy.into(),
         ..Config::default()
     };
-    // Slower than the NICs, or those would be what all wait for.
+    // The link is slower than the NICs, so that it is the bottleneck.
     config.constants.link_gbps = 40.0;
     config
 }
@@ -74,7 +74,7 @@ fn a_full_port_drops_and_the_engines_recover() {
     }
 }
 
-/// Marks make senders slow down, so that fewer packets are dropped: both stacks heed DCQCN.
+/// Marked senders slow down, so that fewer packets are dropped: both stacks use DCQCN.
 #[test]
 fn marks_are_heeded() {
     for stack in [Stack::UbUrma, Stack::RoceDma] {
@@ -94,7 +94,7 @@ fn doorbells_are_shared_by_what_a_core_posts_at_once() {
     for stack in [Stack::UbUrma, Stack::RoceBf, Stack::RoceDma] {
         let base = Config { stack, verb: Verb::Write, ops: 4000, ..Config::default() };
         let alone = |batch| measure(&Config { batch, ..base.clone() });
-        // No work request waits for others that do not come.
+        // No work request waits for others that never come.
         assert_eq!(alone(16).mean_ns, alone(1).mean_ns, "{stack:?}");
         assert_eq!(alone(16).doorbells, 4000, "{stack:?}");
         let many = |batch| measure(&Config { batch, concurrency: 128, ..base.clone() });
@@ -116,7 +116,7 @@ fn structures_are_walked_and_what_is_found_is_right() {
             let search = Config { workload: WorkloadKind::Search, ops: 100_000, ..base.clone() };
             let report = measure(&search);
             let figure = |name| report.figures.iter().find(|(other, _)| *other == name).unwrap().1;
-            // With seven ways out of each vertex nearly all are found.
+            // With seven edges from each vertex, nearly all vertices are found.
             assert!(figure("vertices_visited") > 1900.0, "{stack:?}");
             assert!((4.0..12.0).contains(&figure("levels")), "{stack:?}");
             let probe = Config { workload: WorkloadKind::Probe, ops: 3000, ..base };

@@ -1,15 +1,15 @@
-//! With nothing ever occupied and the published constants, running the engines takes exactly what
-//! the paper's closed form says, to the nanosecond.
+//! If nothing is ever occupied and the published constants are used, running the engines takes
+//! exactly the time of the paper's closed form, to the nanosecond.
 //!
 //! The results of the OpenURMA paper include 354 deterministic rows: 215 of `sweep.csv`, 72 of its
 //! spill sweep (Fig. 14), 22 of its fan-out (Fig. 15), 36 of its lock contention (Fig. 27), 9 of
-//! its calibration (Fig. 12). The rows themselves are not kept here; [`rows`] makes them again from
+//! its calibration (Fig. 12). The rows themselves are not stored here; [`rows`] generates them from
 //! a description of the sweeps. Section A of `sweep.csv` is described as "locality 0 or uncached",
-//! which gives 96 rows where the count of 215 needs 48, so here are 48 more.
+//! which gives 96 rows, where the count of 215 requires 48; so this test has 48 more.
 
 use fairway_nicmodel::{CachePolicy, Config, Report, Stack, Verb, WorkloadKind, run};
 
-/// One row.
+/// A row of the results.
 #[derive(Clone, Debug)]
 struct Row {
     section: &'static str,
@@ -73,7 +73,7 @@ fn sweep() -> Vec<Row> {
     rows
 }
 
-/// All rows, of one version of the paper.
+/// Returns all rows of one version of the paper.
 fn rows(psn: u64) -> Vec<Row> {
     let mut rows = sweep();
     for n in [1, 2, 4, 8, 16, 22, 23, 32, 48, 64, 128, 256, 512, 1024, 1500, 2048, 3000, 4096] {
@@ -181,8 +181,7 @@ fn all_rows_of_both_versions_to_the_nanosecond() {
     }
 }
 
-/// Figures that the paper and its artifact publish, so that the closed form above is not the only
-/// evidence for itself.
+/// Figures that the paper and its artifact publish, as evidence beside the closed form above.
 #[test]
 fn printed_figures() {
     use Stack::{RoceBf as Bf, RoceDma as Dma, UbLdst as Ldst, UbUrma as Urma};

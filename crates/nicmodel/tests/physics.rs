@@ -1,4 +1,4 @@
-//! What has to hold of any queueing system, and of any transport, whatever the constants.
+//! Properties of every queueing system and every transport, whatever the constants.
 
 use fairway_nicmodel::{
     CachePolicy, Config, Notice, Ordering, Report, Stack, Verb, WorkloadKind, run,
@@ -53,14 +53,14 @@ fn concurrency_raises_the_rate_until_a_server_is_busy_all_the_time() {
         assert!(most.mops >= four.mops * 0.95, "{stack:?} {verb:?}: {} {}", four.mops, most.mops);
         let busiest = &most.servers[0];
         let window = stack == Stack::UbLdst || matches!(verb, Verb::Read | Verb::FetchAdd);
-        // Miss registers, and the reads that a queue pair may have under way, bound the rate too.
+        // Miss registers, and the READs that a queue pair may have in flight, limit the rate too.
         assert!(
             window || busiest.utilisation > 0.9,
             "{stack:?} {verb:?}: nothing is busy: {:?}",
             &most.servers[..4]
         );
         assert!(busiest.utilisation <= 1.0 + 1e-9, "{busiest:?}");
-        // No server is left by more than its occupancies allow.
+        // No server handles more jobs than its occupancy permits.
         let bound = busiest.jobs as f64 / most.elapsed_ns * 1000.0 / busiest.utilisation;
         let jobs_per_op = busiest.jobs as f64 / most.ops as f64;
         let rate = most.ops as f64 / most.elapsed_ns * 1000.0;
@@ -89,8 +89,8 @@ fn nothing_is_lost_or_doubled() {
     for (stack, verb) in WORK {
         for (jetties, concurrency) in [(1, 16), (16, 512)] {
             let report = measure(&Config { jetties, concurrency, ..config(stack, verb) });
-            // Loads and stores are repeated when later ones were answered, until the NIC has
-            // learned how far answers overtake one another here.
+            // The NIC retries loads and stores when later ones were answered, until it has learned
+            // by how far responses overtake each other here.
             let learning = if stack == Stack::UbLdst { report.ops / 50 } else { 0 };
             let resent = report.counted.resent;
             assert!(resent <= learning, "{stack:?} {verb:?}: {resent} sent again for nothing");
@@ -149,8 +149,8 @@ fn lost_packets_are_recovered_by_the_engines() {
     }
 }
 
-/// Selective repeat sends less again than going back N does, where much is in flight. (On the
-/// paper's wire of 100 ns hardly anything is: five packets or so.)
+/// Selective repeat retransmits less than go-back-N if many packets are in flight. (On the paper's
+/// wire of 100 ns there are hardly any: about five packets.)
 #[test]
 fn selective_repeat_resends_less() {
     let resent = |stack| {
@@ -168,7 +168,7 @@ fn selective_repeat_resends_less() {
     assert!(ub < go_back / 2.0, "{ub} and {go_back}");
 }
 
-/// What comes early and has no place yet waits in the NIC: SENDs are repaired one by one, too, as
+/// Early packets that have no place yet wait in the NIC, so SENDs are repaired one by one, too, as
 /// far as there is room.
 #[test]
 fn early_sends_wait_in_the_nic() {
@@ -208,7 +208,8 @@ fn the_context_cache_forgets_what_was_used_longest_ago() {
         let [hits, misses] = report.context;
         misses as f64 / (hits + misses) as f64
     };
-    // 16² queue pairs of 512 bytes fit into 256 KB; 32² don't, and in turn none is ever found.
+    // 16² queue pairs of 512 bytes fit into 256 KB; 32² do not, and used in turn none is ever
+    // found.
     assert!(misses(Stack::RoceDma, 16, None) < 0.06);
     assert!(misses(Stack::RoceDma, 32, None) > 0.45, "of context and segment the context");
     let popular = misses(Stack::RoceDma, 32, Some(0.99));
@@ -216,7 +217,7 @@ fn the_context_cache_forgets_what_was_used_longest_ago() {
     assert!(misses(Stack::UbUrma, 32, None) < 0.02, "32 Jetties and 32 channels fit easily");
 }
 
-/// Fetching contexts takes what other DMA reads take, too.
+/// Fetching contexts uses the same DMA tags as other DMA reads.
 #[test]
 fn contexts_are_fetched_with_the_tags_that_there_are() {
     let rate = |pcie_tags, n| {
@@ -227,7 +228,7 @@ fn contexts_are_fetched_with_the_tags_that_there_are() {
         measure(&config).mops
     };
     let (few, many) = (rate(2.0, 48), rate(64.0, 48));
-    // At both ends a queue pair is fetched for each: 500 ns, two at once.
+    // At both ends a queue pair is fetched for each operation: 500 ns, two at once.
     assert!(few < 4.1, "{few}");
     assert!(many > 2.0 * few, "{many} and {few}");
     let (few, many) = (rate(2.0, 4), rate(64.0, 4));
@@ -245,7 +246,7 @@ fn order_costs_what_the_engine_makes_wait() {
     assert_eq!(none, 0, "who asks for no order meets no gate");
     let (strict, gated) = mops(Ordering::Roi);
     assert!(gated > 0 && strict < free / 4.0, "{strict} of {free}");
-    // The target orders: requests are under way at once, and only executed in turn.
+    // With ordering at the target, requests are in flight concurrently, and only executed in order.
     let (target, _) = mops(Ordering::Rot);
     assert!(target > strict * 1.5, "{target} and {strict}");
 }
@@ -332,8 +333,8 @@ fn many_hosts_move_everything() {
     }
 }
 
-/// Packets that overtake each other: everything arrives where it belongs; a stack that
-/// places directly loses little time, and one that goes back loses much.
+/// If packets overtake each other, everything arrives at its place. A stack with direct placement
+/// loses little time, and one with go-back-N loses much.
 #[test]
 fn reordering_costs_go_back_n_only() {
     let rate = |stack, reorder| {

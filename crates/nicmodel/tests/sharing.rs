@@ -1,5 +1,5 @@
-//! Lines that several hosts have: the cost of coherence to stacks that have it, and the
-//! cost of its lack to those that do not.
+//! Lines that several hosts share: the cost of coherence on stacks that have it, and the cost of
+//! its absence on those that do not.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn without_fences_caches_of_load_and_store_go_stale() {
     let workload = WorkloadKind::Share { reads: 3, fenced: false };
     let cache = CachePolicy::WriteThrough;
     let report = measure(&Config { workload, cache, ..share(Stack::UbLdst, 5, 3) });
-    // Every line is read once; from then on each reader has its first version.
+    // Every line is read once; from then on each reader's cache holds its first version.
     let reads = figure(&report, "rounds") * 3.0 * 3.0;
     assert!(figure(&report, "stale_reads") > 0.9 * reads, "{:?}", report.figures);
     assert!(figure(&report, "read_again_mean_ns") < 2.0);
@@ -69,7 +69,7 @@ fn a_directory_that_is_too_small_calls_lines_back() {
 fn locks_and_barriers_hold_on_coherent_lines() {
     for workload in [WorkloadKind::CasLock, WorkloadKind::Barrier, WorkloadKind::Ycsb('A')] {
         let base = share(Stack::Coherent, 6, 1);
-        // Few lines in small caches: they are returned all the time, and snooped meanwhile.
+        // Few lines in small caches: lines are returned all the time, and snooped meanwhile.
         let mut config = Config { workload, keys: 256, ops: 3000, concurrency: 3, ..base };
         (config.constants.l1_lines, config.constants.l2_lines) = (8.0, 16.0);
         config.constants.directory_entries = 48.0;
@@ -92,7 +92,7 @@ fn a_lossless_link_stands_still_for_what_is_lost() {
     assert!(trained > 10.0 * clean && repeated < 1.1 * clean, "{clean} {trained} {repeated}");
 }
 
-/// A line or page that comes must not overwrite what was stored to it meanwhile.
+/// An arriving line or page must not overwrite what was stored to it meanwhile.
 #[test]
 fn store_to_a_line_in_transit_is_not_lost() {
     for (stack, cache) in [

@@ -1,11 +1,12 @@
-//! What the example policies cost beside the built-in ones: the table of `docs/policies.md`.
+//! Measures the cost of the example policies and of the built-in ones: the table in
+//! `docs/policies.md`.
 //!
 //! `cargo run --release -p fairway-sandbox --example policy_cost`
 
 use fairway_sandbox::Policies;
 use fairway_sandbox::probe::costs;
 
-/// Files, and what they are compared with.
+/// Kind and file of each example, and the built-in policy that it is compared with.
 const CASES: [(&str, &str, &str); 4] = [
     ("cc", "rust/swift.wasm", "cc=swift"),
     ("cc", "rust/aimd.wasm", "cc=swift"),

@@ -1,31 +1,31 @@
-//! The memory that a policy module and its host share: one area of the module's own, at an address
-//! that the module names. Everything is little-endian and at the offset said here, for good:
-//! later versions add behind what there is. `examples/policies/fairway_policy.h` says the same in
-//! C.
+//! The memory area that a policy module shares with its host. It belongs to the module, at an
+//! address that the module names. All values are little-endian and at the offsets defined here,
+//! which never change: later versions only append fields. `examples/policies/fairway_policy.h`
+//! defines the same layout in C.
 
 use fairway_policy::{AckSample, ChunkRequest, LossSample, PathView};
 
-/// The version of this interface. A module says for which one it was made; one that was made for a
-/// later one is refused.
+/// Version of this interface. A module names the version that it was made for; one made for a later
+/// version is refused.
 pub const ABI_VERSION: u32 = 1;
-/// The size of the area.
+/// Size of the area, in bytes.
 pub const AREA_BYTES: usize = 16 * 1024;
-/// The most paths a channel has.
+/// Maximum number of paths of a channel.
 pub(crate) const PATHS_MAX: usize = 256;
 
-/// What the module decides.
+/// Offset of the module's decision.
 const DECISION: usize = 0;
-/// What the host tells about an event.
+/// Offset of the event that the host reports.
 const SAMPLE: usize = 64;
 const SAMPLE_BYTES: usize = 128;
-/// What the host tells at the start.
+/// Offset of the data with which the host starts the module.
 const START: usize = SAMPLE + SAMPLE_BYTES;
-/// What the host tells about paths.
+/// Offset of the paths that the host reports.
 const PATHS: usize = 256;
 const PATH_BYTES: usize = 48;
-/// Parameters on the way in, the reason of a refusal on the way out.
+/// Offset of the text: parameters to the module, and the reason of a refusal from it.
 const TEXT: usize = PATHS + PATHS_MAX * PATH_BYTES;
-/// Room for text.
+/// Maximum length of the text, in bytes.
 pub(crate) const TEXT_BYTES: usize = 1024;
 
 const _: () = assert!(START + 64 <= PATHS && TEXT + TEXT_BYTES <= AREA_BYTES);
@@ -37,27 +37,28 @@ const ACK_HAS_ENDPOINT: u32 = 8;
 const LOSS_BY_TIMEOUT: u32 = 1;
 const PATH_USABLE: u32 = 1;
 
-/// What a congestion control has decided.
+/// Decision of a congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) window_bytes: u64,
-    /// Zero: not paced.
+    /// Pacing rate; zero for no pacing.
     pub(crate) pacing_bytes_per_second: u64,
     pub(crate) pacing_burst_bytes: u32,
-    /// Zero: the default.
+    /// Chunk size; zero for the default.
     pub(crate) chunk_bytes: u32,
 }
 
-/// The smallest rate that a policy can choose: 1 Mb/s. A slower one would be taken for a dead peer.
+/// The lowest pacing rate that a policy can choose: 1 Mb/s. With a lower one, the peer would seem
+/// dead.
 const PACING_MIN: u64 = 125_000;
-/// The largest window that a policy can choose.
+/// The largest window that a policy can choose, in bytes.
 const WINDOW_MAX: u64 = 1 << 40;
-/// What leaves back to back is one segmentation-offloaded call at most.
+/// Maximum burst, in bytes: what one call with segmentation offload can send.
 const BURST_MAX: u32 = 64 * 1024;
 const CHUNK_DEFAULT: u32 = 32 * 1024;
 
 impl Decision {
-    /// The same within what the engine can work with: no window below two packets.
+    /// Returns the decision limited to what the engine supports: no window below two packets.
     fn within_bounds(self, mtu_bytes: u32) -> Decision {
         let least = 2 * u64::from(mtu_bytes.max(1));
         let rate = self.pacing_bytes_per_second;
@@ -70,21 +71,21 @@ impl Decision {
     }
 }
 
-/// The area, exactly [`AREA_BYTES`] of a module's memory.
+/// The shared area, exactly [`AREA_BYTES`] of a module's memory.
 pub(crate) struct Area<'a>(&'a mut [u8; AREA_BYTES]);
 
-/// What a module is started with.
+/// The data with which a module is started.
 #[derive(Clone, Debug)]
 pub(crate) struct Start<'a> {
     pub(crate) mtu_bytes: u32,
-    /// At most [`TEXT_BYTES`].
+    /// Text of at most [`TEXT_BYTES`].
     pub(crate) parameters: &'a str,
-    /// What a predecessor decided last; all zero if there is none.
+    /// Last decision of the module that this one replaces; all zero if there is none.
     pub(crate) inherited: Decision,
 }
 
 impl<'a> Area<'a> {
-    /// The area at `address` of `memory`, if it lies in it.
+    /// Returns the area at `address` of `memory`, if it lies within it.
     pub(crate) fn at(memory: &'a mut [u8], address: usize) -> Option<Area<'a>> {
         let end = address.checked_add(AREA_BYTES)?;
         memory.get_mut(address..end)?.try_into().ok().map(Area)
@@ -106,8 +107,8 @@ impl<'a> Area<'a> {
         self.put(DECISION, &decision.0);
     }
 
-    /// What the module has written into the room for text: up to the first zero, what is no
-    /// printable text replaced.
+    /// Returns the text that the module has written, up to the first zero; unprintable characters
+    /// are replaced.
     pub(crate) fn text(&self) -> String {
         let text = &self.0[TEXT..TEXT + TEXT_BYTES];
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(200).min(200);
@@ -148,7 +149,7 @@ impl<'a> Area<'a> {
         self.put(SAMPLE, &bytes.0);
     }
 
-    /// At most [`PATHS_MAX`] paths are told of.
+    /// Reports at most [`PATHS_MAX`] paths to the module.
     pub(crate) fn put_chunk(&mut self, paths: &[PathView], request: &ChunkRequest) {
         let mut bytes = Bytes::<SAMPLE_BYTES>::new();
         bytes.u64(request.now.as_ps()).u32(request.bytes).u32(request.random);
@@ -167,7 +168,7 @@ impl<'a> Area<'a> {
         }
     }
 
-    /// What the module has decided, within what the engine can work with.
+    /// Returns the module's decision, limited to what the engine supports.
     pub(crate) fn decision(&self, mtu_bytes: u32) -> Decision {
         let decision = Decision {
             window_bytes: self.u64(DECISION),
@@ -199,7 +200,7 @@ fn flag(set: bool, bit: u32) -> u32 {
     if set { bit } else { 0 }
 }
 
-/// A record of `N` bytes, filled from its beginning; the rest is zero.
+/// A record of `N` bytes that is filled from its beginning; the rest is zero.
 struct Bytes<const N: usize>([u8; N], usize);
 
 impl<const N: usize> Bytes<N> {

@@ -1,4 +1,4 @@
-//! A congestion control that is a module.
+//! A congestion control that runs in a module.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::guest::Guest;
 use crate::module::Hook;
 use crate::slot::{Cursor, Slot};
 
-/// An instance of a module; after a fault, the built-in default.
+/// An instance of a module and, after a fault, the built-in default in its place.
 pub(crate) struct UserCongestion {
     slot: Arc<Slot>,
     cursor: Cursor,
     guest: Option<Guest>,
-    /// Made in advance: a fault comes in the middle of an event.
+    /// Built-in default, created in advance because a fault occurs in the middle of an event.
     fallback: Box<dyn CongestionControl>,
-    /// What the module decided last: read by the engine for every packet.
+    /// The module's last decision, which the engine reads for every packet.
     decision: Decision,
     mtu_bytes: u32,
 }
@@ -35,7 +35,7 @@ impl UserCongestion {
         UserCongestion { slot, cursor, guest, fallback, decision, mtu_bytes }
     }
 
-    /// Changes to another module if there is one now.
+    /// Changes to another module if the current one has been replaced.
     fn follow(&mut self, now: Instant) {
         let change = self.slot.replacement(&mut self.cursor, now, self.mtu_bytes, self.decision);
         if let Some(guest) = change {
@@ -46,8 +46,8 @@ impl UserCongestion {
         }
     }
 
-    /// Lets the module handle an event at `now`. `None` if it does not handle such events, or if
-    /// there is none (any more).
+    /// Passes an event at `now` to the module. Returns `None` if the module has no hook for it, or
+    /// if there is no module any more.
     fn tell<R>(
         &mut self,
         now: Instant,
@@ -68,7 +68,7 @@ impl UserCongestion {
         }
     }
 
-    /// What the last event used of its fuel.
+    /// Fuel that the last event used.
     pub(crate) fn fuel_used(&self) -> u64 {
         self.guest.as_ref().map_or(0, Guest::fuel_used)
     }
@@ -146,7 +146,7 @@ impl CongestionControl for UserCongestion {
         });
         match permitted {
             Some(answer) => answer != 0,
-            // As of a built-in law that does not say otherwise.
+            // The default of built-in congestion controllers.
             None if self.guest.is_some() => false,
             None => self.fallback.permit_retransmit(now, bytes),
         }
@@ -172,7 +172,7 @@ impl CongestionControl for UserCongestion {
         }
     }
 
-    // A module spends no credit: what follows is the fallback's only.
+    // A module does not use credit, so the following calls concern the built-in default only.
 
     fn on_sent(&mut self, now: Instant, bytes: u32, backlog_bytes: u64) {
         if self.guest.is_none() {

@@ -1,4 +1,4 @@
-//! What can be wrong with a module.
+//! Errors of modules.
 
 use std::fmt;
 
@@ -6,31 +6,31 @@ use wasmi::TrapCode;
 
 use crate::module::Hook;
 
-/// Why a module was taken out of use.
+/// Why an instance was taken out of use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// What it was doing.
+    /// The hook that was called.
     pub hook: Hook,
-    /// What went wrong.
+    /// Why the call failed.
     pub reason: Reason,
 }
 
-/// What went wrong in a call of a module.
+/// Why a call of a module failed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It used more instructions than an event may.
+    /// The module used more instructions than an event may.
     OutOfFuel,
-    /// It trapped.
+    /// The module trapped.
     Trap(&'static str),
-    /// It chose a path that there is not.
+    /// The module chose a path that does not exist.
     NoSuchPath(u32),
-    /// Its area is not in its memory, or not at a multiple of 8.
+    /// The module's area, at this address, is outside its memory or not aligned to 8 bytes.
     BadArea(u32),
-    /// It was made for another version of the interface.
+    /// The module was made for another version of the interface.
     WrongAbi(u32),
-    /// It did not accept its parameters, and says this about them.
+    /// The module did not accept its parameters, for the reason that it gave.
     Refused(String),
-    /// It could not be started.
+    /// The module could not be started.
     Unusable(String),
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Reason {
-    /// What made a call fail.
+    /// Returns the reason for which a call failed.
     pub(crate) fn of(error: &wasmi::Error) -> Reason {
         match error.as_trap_code() {
             Some(TrapCode::OutOfFuel) => Reason::OutOfFuel,
@@ -80,27 +80,27 @@ fn words(code: TrapCode) -> &'static str {
     }
 }
 
-/// Why a file is no policy module.
+/// Why a file is not a policy module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadError {
     /// The file could not be read.
     Io(String),
-    /// It is larger than [`MODULE_BYTES_MAX`](crate::MODULE_BYTES_MAX).
+    /// The file is larger than [`MODULE_BYTES_MAX`](crate::MODULE_BYTES_MAX).
     TooLarge,
-    /// It is no WebAssembly, or uses what is not allowed here.
+    /// The file is not WebAssembly, or uses a feature that is not allowed.
     Invalid(String),
-    /// It imports something.
+    /// The module has imports.
     Imports(String),
-    /// It lacks this export.
+    /// The module lacks this export.
     Missing(&'static str),
-    /// It exports this as something else than a policy does.
+    /// An export has the wrong type.
     WrongType {
         /// The export.
         name: &'static str,
-        /// What it should be.
+        /// The type that it should have.
         wanted: String,
     },
-    /// It exports the hooks of no kind of policy.
+    /// The module does not export the hooks of any kind of policy.
     NoPolicy,
 }
 

@@ -1,4 +1,4 @@
-//! An instance of a module: memory of its own, and calls that fuel limits.
+//! An instance of a module, which has its own memory and whose calls are limited by fuel.
 
 use wasmi::{
     Instance, Linker, Memory, Store, StoreLimits, StoreLimitsBuilder, TypedFunc, WasmParams,
@@ -9,25 +9,27 @@ use crate::abi::{Area, Decision, Start};
 use crate::module::{Hook, Module, engine};
 use crate::{ABI_VERSION, Fault, Reason};
 
-/// Instructions (about) that an event may take. The built-in Swift takes some 1,400.
+/// Maximum number of instructions (approximately) of an event. The built-in Swift takes about
+/// 1,400.
 pub const EVENT_FUEL: u64 = 20_000;
-/// Instructions (about) that the start of an instance may take, and its reading of parameters.
+/// Maximum number of instructions (approximately) for starting an instance and reading its
+/// parameters.
 pub const START_FUEL: u64 = 5_000_000;
-/// The memory that an instance may have.
+/// Maximum size of an instance's memory, in bytes.
 pub const MEMORY_BYTES_MAX: usize = 1 << 20;
-/// The elements that its tables may have.
+/// Maximum number of elements of its tables.
 const TABLE_MAX: usize = 1024;
 
 /// A running instance.
 pub(crate) struct Guest {
     store: Store<StoreLimits>,
     memory: Memory,
-    /// The address of its area.
+    /// Address of its area.
     area: usize,
     pub(crate) hooks: Hooks,
 }
 
-/// The functions it exports.
+/// The functions that the instance exports.
 pub(crate) struct Hooks {
     pub(crate) on_ack: Option<TypedFunc<(), ()>>,
     pub(crate) on_loss: Option<TypedFunc<(), ()>>,
@@ -39,7 +41,7 @@ pub(crate) struct Hooks {
 }
 
 impl Guest {
-    /// Makes an instance and lets it read its parameters.
+    /// Makes an instance and calls it to read its parameters.
     pub(crate) fn start(module: &Module, start: &Start<'_>) -> Result<Guest, Fault> {
         let mut store = Store::new(engine(), limits(MEMORY_BYTES_MAX, TABLE_MAX));
         store.limiter(|limits| limits);
@@ -78,12 +80,12 @@ impl Guest {
             let text = guest.area().map(|area| area.text()).unwrap_or_default();
             return Err(Fault { hook: Hook::Init, reason: Reason::Refused(text) });
         }
-        // From now on nothing grows, so that the host allocates nothing for it.
+        // From now on its memory cannot grow, so that the host allocates nothing for it.
         *guest.store.data_mut() = limits(guest.memory_bytes(), 0);
         Ok(guest)
     }
 
-    /// Calls a function that is only needed at the start.
+    /// Calls a function that is needed at the start only.
     fn number(&mut self, instance: &Instance, hook: Hook) -> Result<u32, Fault> {
         refuel(&mut self.store, START_FUEL);
         let call = instance
@@ -92,7 +94,8 @@ impl Guest {
         call.map_err(|error| Fault { hook, reason: Reason::of(&error) })
     }
 
-    /// The area; `None` only if it is not in its memory, which was looked at when it started.
+    /// Returns the area; `None` only if it is not in the instance's memory, which was checked at
+    /// the start.
     pub(crate) fn area(&mut self) -> Option<Area<'_>> {
         Area::at(self.memory.data_mut(&mut self.store), self.area)
     }
@@ -109,24 +112,24 @@ impl Guest {
         result.map_err(|error| Fault { hook, reason: Reason::of(&error) })
     }
 
-    /// What it has decided.
+    /// Returns the module's decision.
     pub(crate) fn decision(&mut self, mtu_bytes: u32) -> Decision {
         self.area().map_or_else(Decision::default, |area| area.decision(mtu_bytes))
     }
 
-    /// What the last event used.
+    /// Fuel that the last event used.
     pub(crate) fn fuel_used(&self) -> u64 {
         EVENT_FUEL.saturating_sub(self.store.get_fuel().unwrap_or(0))
     }
 
-    /// The size of its memory.
+    /// Size of the instance's memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.data(&self.store).len()
     }
 }
 
 fn refuel(store: &mut Store<StoreLimits>, fuel: u64) {
-    // It only fails if fuel is not counted, and it is.
+    // This fails only if fuel is not counted, and it is.
     let _counted = store.set_fuel(fuel);
 }
 
@@ -151,7 +154,7 @@ impl Hooks {
     }
 }
 
-/// What an instance may take of the host's memory: its own up to `memory_bytes`.
+/// Limits what an instance may use of the host's memory: up to `memory_bytes` for its own.
 fn limits(memory_bytes: usize, table_elements: usize) -> StoreLimits {
     StoreLimitsBuilder::new()
         .memory_size(memory_bytes)

@@ -1,20 +1,20 @@
-//! Policies of the user's own: compiled to WebAssembly, loaded at run time, sandboxed and metered.
+//! User-supplied policies: compiled to WebAssembly, loaded at run time, sandboxed and metered.
 //!
-//! **What it is.** [`Policies`] is what [`PolicySpec`](fairway_policy::PolicySpec) is, read from
-//! the same text, but of each kind the name may be that of a WebAssembly file (`cc=./mine.wasm`).
-//! The worlds ask it for the policies of a channel and do not know which of them are modules. A
-//! [`Module`] is loaded once; every channel has an instance of its own, with memory of its own. A
-//! module that traps or uses up the fuel of an event is replaced by the built-in default of its
-//! kind, on that channel and from that event on; [`Report`]s tell. A module can be replaced by
-//! another between two events, by hand, because its file has changed ([`Watcher`]), or at a planned
-//! instant.
+//! **What it is.** [`Policies`] corresponds to [`PolicySpec`](fairway_policy::PolicySpec) and is
+//! parsed from the same text, but the name of each kind may be that of a WebAssembly file
+//! (`cc=./mine.wasm`). The transports and simulators obtain the policies of a channel from it
+//! without distinguishing modules from built-in ones. A [`Module`] is loaded once; every channel
+//! has an instance with its own memory. A module that traps or uses up the fuel of an event is
+//! replaced by the built-in default of its kind, on that channel and from that event on;
+//! [`Report`]s record it. A module can be replaced by another between two events: by hand, because
+//! its file has changed ([`Watcher`]), or at a planned time.
 //!
-//! **May import:** `policy` and `wire`. It knows no packets, sockets or engine.
+//! **May import:** `policy` and `wire`. It does not depend on packets, sockets or the engine.
 //!
-//! **Invariants.** Whatever a module does, nothing panics, hangs or is written outside the
-//! module's own memory. What a module sees is what the traits of `policy` are told, so the same
-//! file decides the same live and simulated: it can import nothing, has no floats, and what its
-//! fuel pays for is counted and not timed. An event allocates nothing.
+//! **Invariants.** Whatever a module does, nothing panics or hangs, and nothing outside the
+//! module's own memory is written. A module sees exactly the arguments of the traits of `policy`,
+//! so the same file decides the same live and simulated: it can import nothing, has no floats, and
+//! its fuel is counted and not timed. An event allocates nothing.
 //!
 //! **How to test:** `cargo test -p fairway-sandbox`.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! A module: a file that was read, checked and translated, of which instances can be made.
+//! A module: a file that was read, checked and translated, and from which instances are made.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,25 +9,25 @@ use wasmi::{CompilationMode, Config, EnforcedLimits, Engine, ExternType, ValType
 use crate::LoadError;
 use crate::slot::Role;
 
-/// The largest file that is looked at. Policies have a few KiB.
+/// Maximum size of a file. Policies have a few KiB.
 pub const MODULE_BYTES_MAX: usize = 256 * 1024;
 
-/// The stack of a call, in values. Larger locals than that trap; and what it takes to clear
-/// them for every call of an event stays small.
+/// Size of a call's stack, in values. Larger locals trap, and the time to clear them for every call
+/// of an event stays small.
 const STACK_VALUES: usize = 2048;
-/// Calls within calls.
+/// Maximum depth of nested calls.
 const RECURSION_MAX: usize = 128;
-/// Stacks that are kept for the threads that call modules at the same time.
+/// Number of stacks that are kept for threads that call modules at the same time.
 const STACKS_KEPT: usize = 64;
 
-/// The functions that a module may export. The first three it has to.
+/// The functions that a module may export. The first three are required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
-    /// Which version of the interface it was made for.
+    /// Returns the version of the interface that the module was made for.
     Abi,
-    /// Where its area is.
+    /// Returns the address of the module's area.
     Area,
-    /// Reads the parameters, and decides for the first time. 0 if all is well.
+    /// Reads the parameters and makes the first decision. Returns 0 on success.
     Init,
     /// [`CongestionControl::on_ack`](fairway_policy::CongestionControl::on_ack).
     OnAck,
@@ -49,7 +49,7 @@ const I32: ValType = ValType::I32;
 const I64: ValType = ValType::I64;
 
 impl Hook {
-    /// All of them.
+    /// All hooks.
     pub const ALL: [Hook; 10] = [
         Hook::Abi,
         Hook::Area,
@@ -63,7 +63,7 @@ impl Hook {
         Hook::ChoosePath,
     ];
 
-    /// The name of the export.
+    /// Name of the export.
     pub const fn name(self) -> &'static str {
         match self {
             Hook::Abi => "fairway_policy_abi",
@@ -79,7 +79,7 @@ impl Hook {
         }
     }
 
-    /// Parameters and results.
+    /// Types of the parameters and results.
     const fn signature(self) -> (&'static [ValType], &'static [ValType]) {
         match self {
             Hook::Abi | Hook::Area | Hook::Init => (&[], &[I32]),
@@ -104,15 +104,15 @@ pub struct Module(Arc<Inner>);
 struct Inner {
     module: wasmi::Module,
     file_bytes: usize,
-    /// By [`Hook`].
+    /// Whether each [`Hook`] is exported.
     exports: [bool; Hook::ALL.len()],
 }
 
 impl Module {
-    /// Reads a file.
+    /// Reads and checks a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no policy.
+    /// If the file cannot be read, or is not a policy.
     pub fn read(path: &Path) -> Result<Module, LoadError> {
         Module::load(&read(path)?)
     }
@@ -120,7 +120,7 @@ impl Module {
     /// Checks and translates the bytes of a WebAssembly file.
     ///
     /// # Errors
-    /// They are no policy; never a panic, and in a time that the size of the file bounds.
+    /// If they are not a policy. It never panics, and takes a time bounded by the size of the file.
     pub fn load(bytes: &[u8]) -> Result<Module, LoadError> {
         if bytes.len() > MODULE_BYTES_MAX {
             return Err(LoadError::TooLarge);
@@ -145,12 +145,12 @@ impl Module {
         Ok(loaded)
     }
 
-    /// Does it export this function?
+    /// True if the module exports this function.
     pub fn has(&self, hook: Hook) -> bool {
         self.0.exports[hook as usize]
     }
 
-    /// Which kinds of policy it can be.
+    /// Kinds of policy that the module can be.
     pub fn roles(&self) -> &'static [Role] {
         let congestion = self.has(Hook::OnAck) && self.has(Hook::OnLoss);
         match (congestion, self.has(Hook::ChoosePath)) {
@@ -161,7 +161,7 @@ impl Module {
         }
     }
 
-    /// The size of its file.
+    /// Size of its file, in bytes.
     pub fn file_bytes(&self) -> usize {
         self.0.file_bytes
     }
@@ -171,7 +171,8 @@ impl Module {
     }
 }
 
-/// Is `hook` exported? As something else is an error, and so is none that is needed.
+/// Returns whether `hook` is exported. It is an error if the type is wrong, or if a required hook
+/// is missing.
 fn exported(module: &wasmi::Module, hook: Hook) -> Result<bool, LoadError> {
     let (parameters, results) = hook.signature();
     match module.get_export(hook.name()) {
@@ -187,10 +188,10 @@ fn exported(module: &wasmi::Module, hook: Hook) -> Result<bool, LoadError> {
     }
 }
 
-/// Reads a regular file, as far as it is not too large.
+/// Reads a regular file, unless it is too large.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |error: std::io::Error| LoadError::Io(format!("{}: {error}", path.display()));
-    // A pipe may never end.
+    // Reading a pipe might never end.
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(LoadError::Io(format!("{}: this is no file", path.display())));
     }
@@ -200,16 +201,16 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     Ok(bytes)
 }
 
-/// One for the process: settings, and the stacks that calls run on.
+/// Returns the engine of the process, which holds the settings and the stacks for calls.
 pub(crate) fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     ENGINE.get_or_init(|| {
         let mut config = Config::default();
         config
             .consume_fuel(true)
-            // Numbers are integers here, so that two machines agree bit for bit.
+            // Only integers are allowed, so that two machines agree bit for bit.
             .floats(false)
-            // Nothing is left to be translated in an event.
+            // Translates everything on loading, so that no event has to.
             .compilation_mode(CompilationMode::Eager)
             .enforced_limits(EnforcedLimits::strict())
             .ignore_custom_sections(true)
@@ -220,7 +221,7 @@ pub(crate) fn engine() -> &'static Engine {
             .wasm_tail_call(false);
         config
             .set_max_recursion_depth(RECURSION_MAX)
-            // Not more than the other one at any time.
+            // The minimum may not exceed the maximum at any time.
             .set_min_stack_height(STACK_VALUES / 2)
             .set_max_stack_height(STACK_VALUES)
             .set_min_stack_height(STACK_VALUES)

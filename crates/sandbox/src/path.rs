@@ -1,4 +1,4 @@
-//! A path choice that is a module.
+//! A path choice that runs in a module.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::module::Hook;
 use crate::slot::{Cursor, Slot};
 use crate::{Fault, Reason};
 
-/// An instance of a module; after a fault, the built-in default.
+/// An instance of a module and, after a fault, the built-in default in its place.
 pub(crate) struct UserPath {
     slot: Arc<Slot>,
     cursor: Cursor,
     guest: Option<Guest>,
-    /// Made in advance: a fault comes in the middle of an event.
+    /// Built-in default, created in advance because a fault occurs in the middle of an event.
     fallback: Box<dyn PathChoice>,
     mtu_bytes: u32,
 }
@@ -38,7 +38,7 @@ impl UserPath {
         Ok(path)
     }
 
-    /// What the last event used of its fuel.
+    /// Fuel that the last event used.
     pub(crate) fn fuel_used(&self) -> u64 {
         self.guest.as_ref().map_or(0, Guest::fuel_used)
     }

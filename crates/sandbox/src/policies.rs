@@ -1,11 +1,11 @@
-//! Policies by name, where the name may be a file's.
+//! Policies by name, where the name may be that of a file.
 //!
-//! A specification is that of [`PolicySpec`], except that an item may name a module:
-//! `cc=wasm:./mine.wasm`, `path=./mine.wasm` (a name that ends in `.wasm` needs no `wasm:`), with
-//! what it takes as parameters after a further colon, `cc=./mine.wasm:gain=2:floor=64K`: that text
-//! is the module's to read. A bare name, `cc=wasm:mine`, is looked for as `mine.wasm` in the
-//! folders that FAIRWAY_POLICIES lists. Without a label a module is all that it can be. File names
-//! with a comma or a colon cannot be given.
+//! The syntax is that of [`PolicySpec`], except that an item may name a module:
+//! `cc=wasm:./mine.wasm`, `path=./mine.wasm` (a name that ends in `.wasm` needs no `wasm:`).
+//! Parameters follow a further colon, `cc=./mine.wasm:gain=2:floor=64K`, and are parsed by the
+//! module. A bare name, `cc=wasm:mine`, is searched as `mine.wasm` in the folders that
+//! FAIRWAY_POLICIES lists. Without a label, a module is used for all kinds that it supports. File
+//! names with a comma or a colon are not possible.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,27 +20,27 @@ use crate::module::Module;
 use crate::path::UserPath;
 use crate::slot::{Report, Role, Slot, SwapError};
 
-/// The folders in which bare names are looked for, separated as in PATH.
+/// Environment variable with the folders in which bare names are searched, separated as in PATH.
 const FOLDERS: &str = "FAIRWAY_POLICIES";
 
-/// Where the policies of new channels come from. Clones share their modules: a replacement is one
-/// for all of them, and so are the counts.
+/// Source of the policies of new channels. Clones share their modules: a replacement applies to all
+/// of them, and so do the counters.
 #[derive(Clone, Default)]
 pub struct Policies {
     spec: PolicySpec,
     slots: Vec<Arc<Slot>>,
 }
 
-/// What is wrong with a specification.
+/// Why a specification is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoliciesError {
-    /// In what is built in.
+    /// A built-in policy is invalid.
     BuiltIn(PolicyError),
-    /// With a module: the item, and why.
+    /// A module is invalid: the item, and the reason.
     Module(String, SwapError),
     /// No file has this name in any of the folders.
     NotFound(String),
-    /// Policies of this kind are built in only.
+    /// Policies of this kind are always built in.
     NoModules(String),
 }
 
@@ -61,14 +61,14 @@ impl fmt::Display for PoliciesError {
 
 impl std::error::Error for PoliciesError {}
 
-/// What has happened to a module since the last look.
+/// An event of a module since the last call of [`Policies::reload`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Its file has changed, and the new one decides from the next event on.
+    /// The module's file has changed, and the new content decides from the next event on.
     Replaced(String),
-    /// Its file has changed, and the new one is no use: the old one stays.
+    /// The module's file has changed to something unusable, and the old module stays.
     Kept(String, SwapError),
-    /// It was taken out of use.
+    /// An instance was taken out of use.
     Faulted(Report),
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for News {
 }
 
 impl Policies {
-    /// The policies of a channel, for packets of `mtu_bytes`.
+    /// Builds the policies of a channel with packets of `mtu_bytes`.
     pub fn build(&self, mtu_bytes: u32) -> PolicySet {
         let mut set = self.spec.build(mtu_bytes);
         for slot in &self.slots {
@@ -100,27 +100,27 @@ impl Policies {
         set
     }
 
-    /// What is built in; of a kind that is a module, what it falls back to.
+    /// Returns the built-in policies; for a kind that is a module, its fallback.
     pub fn built_in(&self) -> &PolicySpec {
         &self.spec
     }
 
-    /// Is any of them a module?
+    /// True if any policy is a module.
     pub fn has_modules(&self) -> bool {
         !self.slots.is_empty()
     }
 
-    /// The same, as if nothing had happened yet: with counts of its own.
+    /// Returns a copy without history, with counters of its own.
     pub fn fresh(&self) -> Policies {
         let slots = self.slots.iter().map(|slot| Arc::new(slot.fresh())).collect();
         Policies { spec: self.spec, slots }
     }
 
-    /// The same, and from `at` on with the module that `item` names (`cc=./other.wasm`) in the
-    /// place of the one there is. It gets the parameters of that one.
+    /// Returns a copy in which the module that `item` names (`cc=./other.wasm`) replaces the
+    /// current one from `at` on, with the same parameters.
     ///
     /// # Errors
-    /// It is no module, or none that could take the place.
+    /// If `item` is not a module, or cannot replace the current one.
     pub fn with_planned(&self, at: Instant, item: &str) -> Result<Policies, PoliciesError> {
         let Some(named) = Named::read(item) else {
             let error = PolicyError::UnknownName(item.to_owned());
@@ -139,14 +139,14 @@ impl Policies {
         Ok(policies)
     }
 
-    /// The same with a built-in path choice.
+    /// Replaces the path choice by a built-in one.
     pub fn with_path(mut self, path: PathSpec) -> Policies {
         self.spec.path = path;
         self.slots.retain(|slot| slot.role() != Role::Path);
         self
     }
 
-    /// The same with another scheduler.
+    /// Replaces the scheduler.
     pub fn with_scheduler(mut self, scheduler: SchedulerSpec) -> Policies {
         self.spec.scheduler = scheduler;
         self
@@ -155,8 +155,8 @@ impl Policies {
     /// Replaces the module of a kind by the one in `bytes`, on every channel before its next event.
     ///
     /// # Errors
-    /// There is no module to replace, or this one does not start with the parameters of that one:
-    /// then nothing changes.
+    /// If there is no module to replace, or if the new one does not start with the old one's
+    /// parameters; nothing changes then.
     pub fn swap(&self, role: Role, bytes: &[u8]) -> Result<(), SwapError> {
         match self.slots.iter().find(|slot| slot.role() == role) {
             Some(slot) => slot.swap(bytes),
@@ -164,7 +164,7 @@ impl Policies {
         }
     }
 
-    /// Looks whether files have changed, and replaces the modules of those that have.
+    /// Checks whether files have changed, and replaces the modules of those that have.
     pub fn reload(&self) -> Vec<News> {
         let mut news = Vec::new();
         for slot in &self.slots {
@@ -181,7 +181,7 @@ impl Policies {
         &self.slots
     }
 
-    /// What has become of the modules, in the order of the specification.
+    /// Returns the reports on the modules, in the order of the specification.
     pub fn reports(&self) -> Vec<Report> {
         self.slots.iter().map(|slot| slot.report()).collect()
     }
@@ -204,7 +204,8 @@ impl FromStr for Policies {
                 None => built_in.push(item.to_owned()),
                 Some(named) => {
                     for slot in named.open(item)? {
-                        // What it falls back to. If the kind is given twice, so is this.
+                        // The module's fallback. If the kind is given twice, so is the fallback,
+                        // which makes parsing fail.
                         built_in.push(default_of(slot.role()));
                         slots.push(Arc::new(slot));
                     }
@@ -216,7 +217,7 @@ impl FromStr for Policies {
     }
 }
 
-/// The default of a kind, as an item.
+/// Returns the default of a kind, as an item.
 fn default_of(role: Role) -> String {
     let all = PolicySpec::default().to_string();
     let of_kind =
@@ -245,7 +246,7 @@ impl fmt::Debug for Policies {
     }
 }
 
-/// Are they the same in words?
+/// Two values are equal if their texts are.
 impl PartialEq for Policies {
     fn eq(&self, other: &Policies) -> bool {
         self.to_string() == other.to_string()
@@ -262,7 +263,7 @@ struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// `None` if the item names something built in.
+    /// Parses an item; `None` if it names a built-in policy.
     fn read(item: &'a str) -> Option<Named<'a>> {
         let is_label = |text: &str| text.bytes().all(|byte| byte.is_ascii_lowercase());
         let (label, rest) = match item.split_once('=') {
@@ -289,7 +290,7 @@ impl<'a> Named<'a> {
         found.ok_or_else(|| PoliciesError::NotFound(self.name.to_owned()))
     }
 
-    /// What the module is to be.
+    /// Returns the kinds of policy that the module is used for.
     fn roles(&self, module: &Module) -> Result<&'static [Role], PoliciesError> {
         match self.label {
             None => Ok(module.roles()),

@@ -1,8 +1,7 @@
-//! Events to try policies with, and what one costs.
+//! Events for testing policies, and the cost of an event.
 //!
-//! A [`Sequence`] is what a channel might live through: round trips that wander, marks, losses,
-//! reordering. The same seed gives the same events, so that two policies can be compared decision
-//! by decision.
+//! A [`Sequence`] imitates the events of a channel: varying round trips, marks, losses, reordering.
+//! The same seed gives the same events, so that two policies can be compared decision by decision.
 
 use std::time::Instant as Clock;
 
@@ -17,7 +16,7 @@ use crate::path::UserPath;
 use crate::slot::Role;
 use crate::{EVENT_FUEL, Policies};
 
-/// What a congestion control may be told.
+/// An event for a congestion control.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// [`CongestionControl::on_ack`].
@@ -35,7 +34,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Tells it to a policy; what was decided about a retransmission, if it was that.
+    /// Passes the event to a policy. Returns the decision if the event asks about a retransmission.
     pub fn tell(&self, policy: &mut dyn CongestionControl) -> Option<bool> {
         match *self {
             Event::Ack(ref sample) => policy.on_ack(sample),
@@ -59,13 +58,13 @@ pub struct Sequence {
 }
 
 impl Sequence {
-    /// From a seed.
+    /// Makes the sequence of a seed.
     pub fn new(seed: u64) -> Sequence {
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         Sequence { random, now_ps: 1_000_000_000, rtt_ns: 100_000, smoothed_ns: 0 }
     }
 
-    /// A number below `limit` (xorshift64*).
+    /// Draws a number below `limit` (xorshift64*).
     pub fn below(&mut self, limit: u64) -> u64 {
         self.random ^= self.random >> 12;
         self.random ^= self.random << 25;
@@ -78,10 +77,10 @@ impl Sequence {
         Instant::from_ps(self.now_ps)
     }
 
-    /// An acknowledgement.
+    /// Draws an acknowledgement.
     pub fn ack(&mut self) -> AckSample {
         let now = self.tick();
-        // The round trip wanders between 20 us and 2 ms, and is late now and then.
+        // The round trip varies between 20 us and 2 ms, and is sometimes much longer.
         let step = self.below(30_000);
         let up = self.below(100) < 49;
         self.rtt_ns = if up { self.rtt_ns + step } else { self.rtt_ns.saturating_sub(step) };
@@ -123,7 +122,7 @@ impl Sequence {
         }
     }
 
-    /// What a path choice is asked, into `paths`.
+    /// Draws a request for a path choice, and its paths.
     pub fn chunk(&mut self, paths: &mut [PathView]) -> ChunkRequest {
         for path in paths.iter_mut() {
             let rtt_ns = self.below(4) * 50_000;
@@ -158,26 +157,26 @@ impl Iterator for Sequence {
     }
 }
 
-/// What an event costs.
+/// Cost of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// Which one; of a path choice, with how many paths.
+    /// Name of the event; for a path choice, also the number of paths.
     pub what: String,
-    /// Of the module: the median of several rounds.
+    /// Time of the module: the median of several rounds.
     pub module_ns: f64,
-    /// Of the built-in policy it stands for.
+    /// Time of the built-in policy that it is compared with.
     pub built_in_ns: f64,
-    /// Instructions (about), on average.
+    /// Instructions (approximately), on average.
     pub fuel_mean: f64,
-    /// At most; [`EVENT_FUEL`] is the limit.
+    /// Instructions (approximately), maximum; [`EVENT_FUEL`] is the limit.
     pub fuel_max: u64,
 }
 
 const ROUNDS: usize = 9;
 const MTU: u32 = 4096;
 
-/// Measures the modules of `policies` beside what is built in. `events` per round; a module that
-/// faults under it is not measured, and its report says why.
+/// Measures the modules of `policies` and the built-in policies, with `events` per round. A module
+/// that faults is not measured, and its report names the reason.
 pub fn costs(policies: &Policies, built_in: &Policies, events: usize) -> Vec<Cost> {
     let mut costs = Vec::new();
     for slot in policies.slots() {
@@ -272,7 +271,7 @@ impl Fuel {
         Fuel { mean: sum as f64 / count.max(1) as f64, max }
     }
 
-    /// With the medians of what was timed: of the module, and of what is built in.
+    /// Computes the medians of the measured times, of the module and of the built-in policy.
     fn cost(self, what: String, pairs: &mut [(f64, f64)]) -> Cost {
         let mut median = |key: fn(&(f64, f64)) -> f64| {
             pairs.sort_by(|a, b| key(a).total_cmp(&key(b)));

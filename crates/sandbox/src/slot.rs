@@ -1,4 +1,4 @@
-//! Which module decides one kind of policy, for all channels of a NIC or of a simulation.
+//! The module that decides one kind of policy, for all channels of a NIC or of a simulation.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::guest::Guest;
 use crate::module::{self, Hook, Module};
 use crate::{Fault, LoadError, Reason};
 
-/// The kinds of policy that a module can be.
+/// Kinds of policy that a module can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Congestion control, `cc`.
@@ -23,7 +23,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// What it is called in specifications.
+    /// Label of the kind in specifications.
     pub const fn label(self) -> &'static str {
         match self {
             Role::Congestion => "cc",
@@ -32,16 +32,16 @@ impl Role {
     }
 }
 
-/// Why a module did not take the place of another.
+/// Why a module did not replace another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SwapError {
-    /// There is no module of this kind that it could replace.
+    /// There is no module of this kind to be replaced.
     NoModule(Role),
-    /// It is none itself.
+    /// The file is not a policy module.
     Load(LoadError),
-    /// It is one of another kind.
+    /// The module is of another kind.
     WrongRole(Role),
-    /// It did not start.
+    /// The module did not start.
     Start(Fault),
 }
 
@@ -60,19 +60,19 @@ impl fmt::Display for SwapError {
 
 impl std::error::Error for SwapError {}
 
-/// What has become of a module.
+/// History of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The item of the specification, as `cc=wasm:./mine.wasm:gain=2`.
     pub item: String,
     /// Instances that have started: one per channel, and one more for each replacement.
     pub started: u64,
-    /// Of those, how many took the place of another one.
+    /// Started instances that replaced another one.
     pub replaced: u64,
-    /// Instances that were taken out of use: their channels have the built-in default since.
+    /// Instances that were taken out of use; their channels use the built-in default since then.
     pub faults: u64,
-    /// The earliest fault, and when it was. (At one instant the least, so that it does not
-    /// depend on which came first.)
+    /// The earliest fault and its time. Of several faults at one time it is the least one, so that
+    /// the result does not depend on their order.
     pub first_fault: Option<(Instant, Fault)>,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// One item of a specification, as the user gave it.
+/// An item of a specification, as the user gave it.
 #[derive(Clone)]
 struct Item {
     role: Role,
@@ -96,13 +96,13 @@ struct Item {
     file: PathBuf,
 }
 
-/// An item, and what has become of it.
+/// An item, its current module, and its history.
 pub(crate) struct Slot {
     item: Item,
     current: Mutex<Module>,
-    /// Counts the modules that have been current.
+    /// Number of replacements of the current module.
     version: AtomicU32,
-    /// By time.
+    /// Planned replacements, by time.
     planned: Vec<(Instant, Module)>,
     seen: Mutex<Option<Stamp>>,
     mtu_bytes: AtomicU32,
@@ -112,14 +112,14 @@ pub(crate) struct Slot {
     first_fault: Mutex<Option<(Instant, Fault)>>,
 }
 
-/// How far an instance has followed its slot.
+/// The version and the planned replacements of its slot that an instance has adopted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor {
     version: u32,
     planned: usize,
 }
 
-/// Tells one version of a file from another.
+/// Identifies a version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -127,11 +127,11 @@ struct Stamp {
     inode: u64,
 }
 
-/// The packets for which a module is tried before it is used, if there is no channel yet.
+/// Packet length for which a module is tried before it is used, if there is no channel yet.
 const MTU_USUAL: u32 = 4096;
 
 impl Slot {
-    /// For `file`, which was called `name`.
+    /// Opens the module in `file`, which the user named `name`.
     pub(crate) fn open(
         role: Role,
         name: &str,
@@ -145,13 +145,13 @@ impl Slot {
         Ok(Slot::unused(named, module, seen))
     }
 
-    /// The same module and plan, as if nothing had happened yet.
+    /// Returns a copy with the same module and plan, but without history.
     pub(crate) fn fresh(&self) -> Slot {
         let (module, seen) = (lock(&self.current).clone(), *lock(&self.seen));
         Slot { planned: self.planned.clone(), ..Slot::unused(self.item.clone(), module, seen) }
     }
 
-    /// One that has started nothing yet.
+    /// Makes a slot without history.
     fn unused(item: Item, module: Module, seen: Option<Stamp>) -> Slot {
         Slot {
             item,
@@ -167,7 +167,7 @@ impl Slot {
         }
     }
 
-    /// The same, and from `at` on with another module.
+    /// Returns a copy with another module from `at` on.
     pub(crate) fn planned(&self, at: Instant, module: Module) -> Result<Slot, SwapError> {
         try_out(&module, self.item.role, MTU_USUAL, &self.item.parameters)?;
         let mut slot = self.fresh();
@@ -180,14 +180,14 @@ impl Slot {
         self.item.role
     }
 
-    /// As it stands in a specification.
+    /// Formats the item as in a specification.
     pub(crate) fn item(&self) -> String {
         let Item { role, name, parameters, .. } = &self.item;
         let separator = if parameters.is_empty() { "" } else { ":" };
         format!("{}=wasm:{}{separator}{}", role.label(), name, parameters)
     }
 
-    /// An instance of the current module; `None`, and counted, if it does not start.
+    /// Starts an instance of the current module; `None`, and a counted fault, if it does not start.
     pub(crate) fn start(&self, mtu_bytes: u32) -> (Option<Guest>, Cursor) {
         self.mtu_bytes.store(mtu_bytes, Ordering::Relaxed);
         let version = self.version.load(Ordering::Acquire);
@@ -196,7 +196,8 @@ impl Slot {
         (guest, Cursor { version, planned: 0 })
     }
 
-    /// Has the module been replaced by another one since? Then an instance of that.
+    /// Returns an instance of the new module if the module has been replaced since the cursor's
+    /// version.
     pub(crate) fn replacement(
         &self,
         cursor: &mut Cursor,
@@ -245,7 +246,7 @@ impl Slot {
         }
     }
 
-    /// An instance was taken out of use.
+    /// Records that an instance was taken out of use.
     pub(crate) fn note(&self, now: Instant, fault: Fault) {
         self.faults.fetch_add(1, Ordering::Relaxed);
         let mut first = lock(&self.first_fault);
@@ -255,7 +256,7 @@ impl Slot {
         }
     }
 
-    /// Every instance changes to this module before its next event.
+    /// Replaces the module; every instance changes before its next event.
     pub(crate) fn swap(&self, bytes: &[u8]) -> Result<(), SwapError> {
         let module = Module::load(bytes).map_err(SwapError::Load)?;
         let mtu_bytes = self.mtu_bytes.load(Ordering::Relaxed);
@@ -266,11 +267,11 @@ impl Slot {
         Ok(())
     }
 
-    /// If the file has changed since the last look: changes to what it holds now.
+    /// If the file has changed since the last check, replaces the module by the file's content.
     pub(crate) fn reload(&self) -> Option<Result<(), SwapError>> {
         let now = stamp(&self.item.file);
         let mut seen = lock(&self.seen);
-        // A file that is gone is one that is about to be there again.
+        // A missing file is about to be written again.
         if now.is_none() || *seen == now {
             return None;
         }
@@ -290,7 +291,7 @@ impl Slot {
     }
 }
 
-/// Is the module one of this kind, and does it start?
+/// Checks that the module is of this kind and starts.
 fn try_out(module: &Module, role: Role, mtu_bytes: u32, parameters: &str) -> Result<(), SwapError> {
     if !module.roles().contains(&role) {
         return Err(SwapError::WrongRole(role));
@@ -312,7 +313,7 @@ fn stamp(file: &std::path::Path) -> Option<Stamp> {
     Some(Stamp { modified: data.modified().ok(), bytes: data.len(), inode })
 }
 
-/// Nothing that is kept under these locks is ever half changed.
+/// Locks a mutex, ignoring poison: the protected values are never left half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! A thread that looks whether the files of modules have changed, and tells what has happened.
+//! A thread that checks whether the files of modules have changed, and reports events of modules.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::Policies;
 use crate::policies::News;
 
-/// Watches until it is dropped.
+/// Watches the files until it is dropped.
 #[derive(Debug)]
 pub struct Watcher {
     stop: Option<Sender<()>>,
@@ -15,10 +15,10 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Looks every `period`, and gives what is new to `tell`. `None` if there are no modules.
+    /// Checks every `period`, and passes new events to `tell`. `None` if there are no modules.
     ///
     /// # Errors
-    /// The system grants no thread.
+    /// If the system cannot start a thread.
     pub fn start(
         policies: &Policies,
         period: Duration,
@@ -54,7 +54,8 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // What it calls may have panicked; the thread that drops this is not to panic for it.
+            // The callback may have panicked; the thread that drops the watcher must not panic
+            // because of it.
             let _ended = thread.join();
         }
     }

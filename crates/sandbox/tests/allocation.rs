@@ -1,4 +1,4 @@
-//! Events allocate nothing; only the one in which a module is taken out of use does.
+//! Events allocate nothing, except the one in which a module is taken out of use.
 
 mod common;
 

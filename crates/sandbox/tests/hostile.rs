@@ -1,4 +1,4 @@
-//! Modules that mean ill, or are broken: none may panic, hang, or be used further.
+//! Malicious or broken modules: none may panic or hang, and none is used any further.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn open(bytes: &[u8], kind: &str) -> Result<Policies, String> {
     format!("{kind}={file}").parse::<Policies>().map_err(|error| error.to_string())
 }
 
-/// The fault of a module that starts, but fails in an event; the policies after it.
+/// Returns the fault of a module that starts but fails in an event, and the policies after it.
 fn fault_of(bytes: &[u8]) -> (Fault, PolicySet) {
     let policies = open(bytes, "cc").expect("it starts");
     let mut set = policies.build(4096);
@@ -27,7 +27,7 @@ fn fault_of(bytes: &[u8]) -> (Fault, PolicySet) {
         let sample = sequence.ack();
         set.congestion.on_ack(&sample);
         twin.congestion.on_ack(&sample);
-        // From the event on in which it failed: that one included.
+        // From the failing event on, including it, the default decides.
         assert_eq!(set.congestion.window_bytes(), twin.congestion.window_bytes());
         assert_eq!(set.congestion.chunk_bytes(1 << 30), twin.congestion.chunk_bytes(1 << 30));
     }
@@ -60,7 +60,7 @@ fn policy_that_fails_in_an_event_is_replaced_in_that_event() {
             "(memory.fill (i32.const 0) (i32.const 0) (i32.const 65537))",
             Reason::Trap("memory out of bounds"),
         ),
-        // Each fill is legal, and costs fuel by its bytes.
+        // Each fill is legal, and costs fuel in proportion to its bytes.
         (
             "(loop (memory.fill (i32.const 0) (i32.const 0) (i32.const 65536)) (br 0))",
             Reason::OutOfFuel,
@@ -83,7 +83,7 @@ fn calls_that_go_too_deep_or_need_too_much_stack_trap() {
     assert_eq!(fault.reason, Reason::Trap("stack overflow"));
 }
 
-/// Calls of functions with many locals cost more than their one instruction.
+/// Calls of functions with many locals cost more than their single instruction.
 #[test]
 fn locals_do_not_escape_the_meter() {
     let locals = "i64 ".repeat(500);
@@ -94,14 +94,14 @@ fn locals_do_not_escape_the_meter() {
 
 #[test]
 fn memory_grows_at_the_start_only_and_not_without_bound() {
-    // In an event: no page is given, and the module finds that out.
+    // During an event, no page is granted, and the module detects that.
     let grow = "(i64.store (i32.const 1024) (i64.extend_i32_s (memory.grow (i32.const 1))))";
     let policies = open(&with(ON_ACK, grow), "cc").expect("it starts");
     let mut set = policies.build(4096);
     set.congestion.on_ack(&Sequence::new(1).ack());
-    // -1, as bytes: more than the largest window there is.
+    // -1 as bytes exceeds the largest window.
     assert_eq!(set.congestion.window_bytes(), 1 << 40);
-    // At the start: a loop that takes pages until there are none gets 16 in all.
+    // At the start, a loop that requests pages until none is granted gets 16 in total.
     let bomb = "(loop (br_if 0 (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
         (i64.store (i32.const 1024) (i64.mul (i64.extend_i32_u (memory.size)) (i64.const 65536)))";
     let policies = open(&with("(i64.store (i32.const 1024) (i64.const 100000))", bomb), "cc")
@@ -192,7 +192,7 @@ fn modules_that_are_large_for_their_size_are_loaded_or_refused() {
         }
     }
     let mut bomb = module(TEMPLATE);
-    // A custom section that says to be longer than the file.
+    // A custom section whose length exceeds the file.
     bomb.extend([0, 0xff, 0xff, 0xff, 0xff, 0x0f]);
     assert!(matches!(Module::load(&bomb), Err(LoadError::Invalid(_))));
 }
@@ -205,7 +205,7 @@ fn a_path_that_there_is_not_ends_its_use() {
     let mut views = [PathView { usable: true, ..PathView::default() }; 32];
     views[16].usable = false;
     let request = ChunkRequest { now: Instant::from_ps(9), bytes: 1, random: 2 };
-    // Of 32 it is one; whether it is usable is for the engine to see to.
+    // The path is one of 32; the engine checks whether it is usable.
     assert_eq!(set.path.choose(&views, &request), 16);
     assert_eq!(set.path.choose(&views[..16], &request), 0, "spray begins");
     assert_eq!(set.path.choose(&views[..16], &request), 1);
@@ -216,7 +216,7 @@ fn a_path_that_there_is_not_ends_its_use() {
 
 #[test]
 fn a_fault_of_one_channel_is_none_of_another() {
-    // It traps when its window has grown to 103,000.
+    // The module traps when its window has grown to 103,000.
     let body = format!(
         "{ON_ACK} (if (i64.eq (i64.load (i32.const 1024)) (i64.const 103000)) (then unreachable))"
     );
@@ -270,7 +270,7 @@ fn path_that_is_no_regular_file_is_refused_without_waiting() {
     assert!(matches!(error, LoadError::Io(_)));
 }
 
-/// Bytes that are noise, and modules of which some bytes are: loaded, and if they load, run.
+/// Random bytes, and modules with some random bytes, are loaded and, if they load, run.
 #[test]
 fn fuzzed_bytes_never_panic_the_loader_nor_the_events() {
     let files = ["c/aimd.wasm", "c/p2c.wasm", "rust/aimd.wasm", "rust/swift.wasm"];
@@ -310,6 +310,6 @@ fn fuzzed_bytes_never_panic_the_loader_nor_the_events() {
             }
         }
     }
-    // Some changes of a byte hit code or data, and leave a module that starts.
+    // Some changed bytes are in code or data, and leave a module that starts.
     assert!(started > 50, "only {started} of the fuzzed modules started");
 }

@@ -1,5 +1,5 @@
-//! The examples' modules are what their sources say: built again, where the tools are there, they
-//! decide the same. (Byte for byte they depend on the compiler's version.)
+//! The examples' modules match their sources: rebuilt, where the tools are installed, they decide
+//! the same. (Their exact bytes depend on the compiler's version.)
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::{Folder, decisions, example, policies};
 use fairway_policy::PathView;
 use fairway_sandbox::probe::Sequence;
 
-/// Do these two files decide the same?
+/// Checks that two files decide the same.
 fn same(label: &str, one: &str, other: &str) {
     let build = |file: &str| policies(&format!("{label}=wasm:{file}")).build(4096);
     let (mut first, mut second) = (build(one), build(other));
@@ -59,7 +59,7 @@ fn those_in_rust() {
     }
     let folder = Folder::new();
     let built = folder.path().join("target");
-    // Flags for this machine are none for that one.
+    // Compiler flags for this machine do not apply to the target.
     let status = Command::new(env!("CARGO"))
         .args(["build", "--release", "--examples", "--offline", "--quiet", "--target-dir"])
         .arg(&built)

@@ -1,4 +1,4 @@
-//! Modules that take the place of others while events come.
+//! Modules that replace others while events occur.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn a_swap_takes_effect_at_the_next_event_and_goes_on_from_the_window() {
     let mut sequence = Sequence::new(1);
     decisions(&mut *set.congestion, sequence.by_ref().take(500));
     let before = set.congestion.window_bytes();
-    // Grows by 1,000 an event, from where its predecessor was.
+    // Grows by 1,000 per event, starting from its predecessor's window.
     let heir = with("(i64.const 100000))\n", "(i64.load (i32.const 1024)))\n");
     policies.swap(Role::Congestion, &heir).expect("it starts");
     assert_eq!(set.congestion.window_bytes(), before, "nothing changes before the next event");
@@ -45,7 +45,7 @@ fn policy_that_does_not_start_leaves_the_old_one_running() {
     for bytes in &bad {
         assert!(policies.swap(Role::Congestion, bytes).is_err());
     }
-    // Its parameters are not those of the new one.
+    // The old module's parameters also have to be valid for the new one.
     let error = policies.swap(Role::Congestion, &bytes("rust/swift.wasm"));
     assert_eq!(error, Ok(()), "swift has ai, too");
     let error = policies.swap(Role::Congestion, &module(TEMPLATE));
@@ -76,7 +76,7 @@ fn a_new_module_ends_the_reign_of_the_fallback() {
     assert_eq!(policies.reload(), [], "it has changed once");
     set.congestion.on_ack(&sample);
     assert_eq!((set.congestion.name(), set.congestion.window_bytes()), ("wasm", 101_000));
-    // What is no use changes nothing, and is said once.
+    // An unusable file changes nothing, and is reported once.
     folder.put("policy.wasm", b"half a fi");
     assert!(matches!(&policies.reload()[..], [News::Kept(of, _)] if *of == item));
     assert_eq!(policies.reload(), []);

@@ -1,4 +1,4 @@
-//! The same law built in and as a module, or in two languages, decides the same.
+//! The same congestion control, built in and as a module, or in two languages, decides the same.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{decisions, example, policies};
 use fairway_policy::PathView;
 use fairway_sandbox::probe::Sequence;
 
-/// Demands that two specifications decide the same under thousands of events of several seeds.
+/// Checks that two specifications decide the same under thousands of events of several seeds.
 fn same(one: &str, other: &str) {
     let mut windows = std::collections::BTreeSet::new();
     for seed in 0..20 {

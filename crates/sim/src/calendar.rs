@@ -1,23 +1,25 @@
-//! What happens when, node by node.
+//! The calendar of a partition's events, kept node by node.
 //!
-//! Time is cut into windows as long as the shortest link. What a node does in one window cannot
-//! touch another node before it is over. So the events of a window are kept, and happen, node by
-//! node: all of one switch or NIC, in the order of time, then those of the next. While its turn
-//! lasts, a node's state stays in the cache. That costs nothing in exactness, and is most of the
-//! simulator's speed: in the order of time alone, every event would find its node's memory cold.
+//! Time is divided into windows as long as the latency of the shortest link. Within a window, an
+//! event of one node cannot affect another node before the window ends. The events of a window are
+//! therefore stored and executed node by node: all events of one switch or NIC in order of time,
+//! then those of the next node. While a node's events are executed, its state stays in the CPU
+//! cache. The results remain exact, and most of the simulator's speed comes from this order: in
+//! order of time alone, every event would find its node's memory uncached.
 //!
-//! An event is one word: when in its window, what it is, and the node or port it concerns. No two
-//! events of a node are equal, so their order depends neither on when they were put in nor on where
-//! a packet lies in memory. Within one picosecond it is that of [`Kind`], then that of the ports.
+//! An event is one word: its time within the window, its kind, and the node or port it concerns. No
+//! two events of a node are equal, so their order depends neither on when they were inserted nor on
+//! where a packet lies in memory. At the same picosecond, events are ordered by [`Kind`] and then
+//! by port.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Windows in the ring. What comes later waits in a heap.
+/// Windows in the ring. Later events wait in a heap.
 const RING: usize = 8;
-/// Entries of a chunk: with its link 128 bytes.
+/// Entries of a chunk. A chunk with its link to the next takes 128 bytes.
 const CHUNK: usize = 15;
-/// No chunk.
+/// Chunk index that stands for "no chunk".
 const NONE: u32 = u32::MAX;
 
 const OFFSET_BITS: u32 = 20;
@@ -28,28 +30,28 @@ const _: () = assert!(OFFSET_BITS + KIND_BITS + PORT_BITS + PACKET_BITS == 64);
 
 /// Ports that a node may have.
 pub(crate) const PORTS: usize = 1 << PORT_BITS;
-/// No window is longer, in picoseconds.
+/// Maximum length of a window, in picoseconds.
 pub(crate) const WINDOW_MAX: u64 = 1 << OFFSET_BITS;
 
-/// What an event is. The order of variants is that of events at one picosecond.
+/// Kind of an event. The order of the variants is the order of events at the same picosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// A link changes.
+    /// A link changes its rate or latency, fails or recovers.
     Change = 0,
-    /// The peer of a port says that data has to wait, or need not any more.
+    /// The peer of a port pauses or resumes the port's data (PFC).
     Pause = 1,
-    /// A port has finished a packet and others wait.
+    /// A port has finished sending a packet and others are queued.
     Serve = 2,
     /// A packet has arrived.
     Arrive = 3,
     /// A host has flows to post.
     Post = 4,
-    /// An engine asked to be woken.
+    /// A timer of a host's engine is due.
     Timer = 5,
-    /// A host's wire is free.
+    /// A host's wire is free for the next packet.
     Pull = 6,
-    /// Something is due for the ranks of a host.
+    /// A scheduled action of a host's ranks or streams is due.
     Act = 7,
 }
 
@@ -64,7 +66,7 @@ const KINDS: [Kind; 8] = [
     Kind::Act,
 ];
 
-/// An event of a node in a window.
+/// One event of a node in a window, packed into a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry(u64);
 
@@ -85,19 +87,19 @@ impl Entry {
         self.0 >> (KIND_BITS + PORT_BITS + PACKET_BITS)
     }
 
-    /// What it is.
+    /// Kind of the event.
     #[inline]
     pub(crate) fn kind(self) -> Kind {
         KINDS[(self.0 >> (PORT_BITS + PACKET_BITS)) as usize & ((1 << KIND_BITS) - 1)]
     }
 
-    /// The node's own port that it is about; 0 if about none.
+    /// The node's own port that the event concerns; 0 if it concerns none.
     #[inline]
     pub(crate) fn port(self) -> u32 {
         (self.0 >> PACKET_BITS) as u32 & ((1 << PORT_BITS) - 1)
     }
 
-    /// The packet that arrives; in others whatever was given.
+    /// Index of the packet that arrives; for other kinds, the value given to [`Calendar::push`].
     #[inline]
     pub(crate) fn packet(self) -> u32 {
         self.0 as u32 & ((1 << PACKET_BITS) - 1)
@@ -111,29 +113,29 @@ struct Chunk {
     used: u32,
 }
 
-/// The events that have not happened yet.
+/// The pending events of one partition.
 pub(crate) struct Calendar {
     window_ps: u64,
     nodes: usize,
-    /// The first chunk of each node, window by window of the ring.
+    /// First chunk of each node, for each window of the ring.
     heads: Box<[u32]>,
     /// Events in each window of the ring.
     counts: [u64; RING],
     chunks: Vec<Chunk>,
     free: u32,
-    /// Events beyond the ring: when, whose, and with offset 0.
+    /// Events beyond the ring: their time, their node, and the entry with offset 0.
     far: BinaryHeap<Reverse<(u64, u32, Entry)>>,
-    /// The window that is open, and its limits; before the first one both are 0.
+    /// Number of the open window, and its start and end; before the first window both limits are 0.
     window: u64,
     start: u64,
     end: u64,
-    /// The events of the node whose turn it is, sorted, and how many of them have happened.
+    /// Events of the node being executed, in order, and how many of them have been executed.
     current: Vec<Entry>,
     done: usize,
 }
 
 impl Calendar {
-    /// An empty calendar before the first window, with room for about `events`.
+    /// Returns an empty calendar before the first window, with room for about `events` events.
     pub(crate) fn new(nodes: usize, window_ps: u64, events: usize) -> Calendar {
         assert!((1..=WINDOW_MAX).contains(&window_ps), "a window of {window_ps} ps");
         Calendar {
@@ -152,8 +154,8 @@ impl Calendar {
         }
     }
 
-    /// Puts in an event of a node. It must not lie in a window that is over, nor, unless it is the
-    /// node's turn, in the one that is open.
+    /// Inserts an event of a node. Its time must not lie in a window that has ended. It may lie in
+    /// the open window only if that node is the one being executed.
     #[inline]
     pub(crate) fn push(&mut self, at: u64, node: u32, kind: Kind, port: u32, packet: u32) {
         if at < self.end {
@@ -164,7 +166,7 @@ impl Calendar {
             self.current.insert(place, entry);
             return;
         }
-        // Nearly always the next window.
+        // Nearly always this is the next window.
         let ahead = at - self.end;
         let windows = if ahead < self.window_ps { 0 } else { ahead / self.window_ps };
         let offset = ahead - windows * self.window_ps;
@@ -176,7 +178,7 @@ impl Calendar {
         }
     }
 
-    /// The next window that has events, if there is one.
+    /// Returns the next window that has events, if any.
     pub(crate) fn next_window(&self) -> Option<u64> {
         let first = self.window + u64::from(self.end > 0);
         let near = (first..first + RING as u64 - 1)
@@ -185,13 +187,13 @@ impl Calendar {
         near.into_iter().chain(far).min()
     }
 
-    /// Events of a window that is to come, as far as they are near enough to be counted.
+    /// Returns the number of events in a future window if that window is within the ring.
     pub(crate) fn count(&self, window: u64) -> u64 {
         let near = window < self.window + RING as u64;
         if near { self.counts[window as usize % RING] } else { 0 }
     }
 
-    /// Opens a window. All before it are over.
+    /// Opens a window. All earlier windows have ended.
     pub(crate) fn open(&mut self, window: u64) {
         self.window = window;
         self.start = window * self.window_ps;
@@ -206,11 +208,11 @@ impl Calendar {
             let offset = at - of * self.window_ps;
             self.put(of, node, Entry::new(offset, entry.kind(), entry.port(), entry.packet()));
         }
-        // What was put into the open window is not to come again.
+        // An event inserted into the open window must not be counted as pending in a later one.
         self.counts[window as usize % RING] = 0;
     }
 
-    /// It is a node's turn; true if it has anything to do.
+    /// Starts executing a node's events of the open window. Returns true if there are any.
     #[inline]
     pub(crate) fn turn(&mut self, node: u32) -> bool {
         let slot = self.window as usize % RING * self.nodes + node as usize;
@@ -233,7 +235,7 @@ impl Calendar {
         true
     }
 
-    /// The next event of the node whose turn it is, and when it happens.
+    /// Returns the next event of the node being executed, and its time in picoseconds.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, Entry)> {
         let entry = *self.current.get(self.done)?;
@@ -241,7 +243,7 @@ impl Calendar {
         Some((self.start + entry.offset(), entry))
     }
 
-    /// The events of the node whose turn it is that have not happened, as far as they are known.
+    /// Returns the events of the node being executed that are known and have not been executed yet.
     pub(crate) fn ahead(&self) -> &[Entry] {
         &self.current[self.done..]
     }
@@ -275,5 +277,5 @@ impl Calendar {
 #[cfg(test)]
 mod tests;
 
-/// Of a time that has not come.
+/// Stands for a time that has not been reached.
 pub(crate) const NEVER: u64 = u64::MAX;

@@ -1,33 +1,34 @@
-//! Captures: what left by a port, in the format that Wireshark reads.
+//! Captures of the packets that left by a port, in the format that Wireshark reads.
 
 use super::packets::PacketHeaders;
 use crate::endpoint::host_of;
 use fairway_engine::wire::{Ecn, MAX_HEADER, encode, roce};
 
-/// Nanoseconds, little-endian, Ethernet, headers only.
+/// File header: nanosecond timestamps, little-endian, Ethernet, packets truncated to their headers.
 const FILE_HEADER: [u32; 6] = [0xA1B2_3C4D, 4 << 16 | 2, 0, 0, 256, 1];
-/// Where Fairway listens.
+/// UDP port on which Fairway listens.
 const PORT: u16 = 4800;
-/// Where RoCEv2 does.
+/// UDP port on which RoCEv2 listens.
 const ROCE_PORT: u16 = 4791;
-/// The first source port; the path is added, as switches that hash ports see it.
+/// First UDP source port. The path's number is added to it, so that switches that hash ports see
+/// the path.
 const SOURCE_PORT: u16 = 49_152;
 const ETHERNET: usize = 14;
 const IP: usize = 20;
 const UDP: usize = 8;
 
-/// A packet that left by a port that is tapped.
+/// A packet that left by the captured port.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured {
-    /// When, in picoseconds.
+    /// Time at which it left, in picoseconds.
     pub(crate) at: u64,
-    /// The host it goes to, and the path it was sent by.
+    /// Destination host, and the path on which it was sent.
     pub(crate) destination: u32,
     pub(crate) path: u8,
     pub(crate) headers: PacketHeaders,
 }
 
-/// What a packet has behind its UDP header: our headers, and bytes that are left out.
+/// Content of a packet behind its UDP header: Fairway's or RoCE's headers, and the bytes left out.
 struct Datagram {
     source: u32,
     port: u16,
@@ -59,9 +60,9 @@ impl Captured {
     }
 }
 
-/// A capture file of packets, each with the time in picoseconds at which it left. Hosts have the
-/// addresses 10.0.0.0 plus their number and 1. Payload is left out because the simulator has
-/// none, and with it, of RoCE, the ICRC.
+/// Writes a capture file of packets, each with the time in picoseconds at which it left. A host's
+/// address is 10.0.0.0 plus its number plus 1. Payload is left out because the simulator has none;
+/// for RoCE, the ICRC is left out too.
 pub fn pcap<'a>(packets: impl Iterator<Item = &'a Captured>) -> Vec<u8> {
     let mut out: Vec<u8> = FILE_HEADER.iter().flat_map(|word| word.to_le_bytes()).collect();
     for captured in packets {
@@ -117,7 +118,8 @@ mod tests {
     use crate::{Clos, Flow, Scenario, Simulation, Stack};
     use fairway_engine::wire::{Decoded, decode};
 
-    /// The wire of host 3, which sends to another: its packets, and the file of them.
+    /// Captures the wire of host 3, which sends to another host. Returns the number of packets and
+    /// the file.
     fn captured(stack: Stack) -> (u64, Vec<u8>) {
         let network = Clos::three_tiers(16, 1).expect("a tree").build(400_000, 1_000_000);
         let wire = network.first_port[3];
@@ -128,7 +130,7 @@ mod tests {
         (report.ports[wire as usize].packets, pcap(simulation.captured()))
     }
 
-    /// What is captured on a host's wire is decoded again, and is all that the host has sent.
+    /// Decodes what was captured on a host's wire and finds all that the host has sent.
     #[test]
     fn a_capture_is_read_again() {
         for stack in [Stack::Fairway, Stack::Roce] {

@@ -3,7 +3,7 @@
 use fairway_engine::policy::{AckSample, CongestionControl, CreditRequest, LossSample};
 use fairway_engine::wire::Instant;
 
-/// Does all that another one does, but cuts chunks of `bytes`.
+/// Wraps a congestion control and replaces its chunk size by `bytes`.
 pub(crate) struct Chunked {
     inner: Box<dyn CongestionControl>,
     bytes: u32,

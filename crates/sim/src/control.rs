@@ -1,68 +1,71 @@
-//! A processor that runs a host's scheduler apart from the data path, and takes its time.
+//! A processor that runs a host's scheduler apart from the data path, and takes simulated time.
 //!
-//! The engine's [`Processor`] deals with one event, then is busy for so long; meanwhile the data
-//! path goes on, and what it tells of comes together in the slots. A pool of threads is as many
-//! events in that time: but no more at once than the host has streams, as a stream's events go to
-//! one thread.
+//! The engine's [`Processor`] handles one event and is then busy for the configured time. Meanwhile
+//! the data path continues, and its events accumulate in the slots. A pool of threads is modelled
+//! as a processor that handles that many events in the same time, but no more threads than the host
+//! has streams are used, because one thread handles all events of a stream.
 
 use fairway_engine::control::{Processor, ProcessorStats};
 use fairway_engine::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_engine::wire::Instant;
 
-/// What controllers run on.
+/// The processor that a host's scheduler runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlSpec {
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
-    /// Of a thread, for each event, in picoseconds.
+    /// Time that a thread spends on each event, in picoseconds.
     pub event_ps: u64,
-    /// Events that the controller says are too small to look at wait until they are worth it
-    /// (software coalescing, SCR §4.3.2); without, each is dealt with when a thread is free.
+    /// If true, events that the scheduler considers too small wait until they have accumulated
+    /// enough (software coalescing, SCR §4.3.2). If false, each event is handled when a thread is
+    /// free.
     pub until_threshold: bool,
 }
 
-/// What a control processor has done.
+/// Counts of a control processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlResult {
-    /// Events, of packets and others, that it was told of and has dealt with.
+    /// Events, of packets and others, that the processor received and has handled.
     pub collected: u64,
-    /// Events that the controller was run for.
+    /// Events for which the scheduler was run.
     pub handled: u64,
-    /// Events that were too small.
+    /// Events that were too small to be handled on their own.
     pub early: u64,
-    /// Bytes of transmit events that the controller was run for, and their number.
+    /// Bytes of the transmit events for which the scheduler was run; their number is
+    /// [`Self::transmits`].
     pub bytes: u64,
-    /// See [`Self::bytes`].
+    /// Number of transmit events for which the scheduler was run.
     pub transmits: u64,
-    /// Thread time, in picoseconds.
+    /// Time that threads were busy, in picoseconds.
     pub busy_ps: u64,
 }
 
 impl ControlResult {
-    /// Of a processor that takes no time.
+    /// Converts the counts of a processor that takes no time.
     pub(crate) fn of(stats: &ProcessorStats) -> ControlResult {
         let ProcessorStats { collected, handled, early, bytes, transmits, .. } = *stats;
         ControlResult { collected, handled, early, bytes, transmits, busy_ps: 0 }
     }
 }
 
-/// A processor of a host, and when it is free.
+/// A host's control processor, and the time at which it is free.
 pub(crate) struct Control {
     processor: Processor,
-    /// From one event to the next, in picoseconds, if there are enough.
+    /// Time from one event to the next while events are pending, in picoseconds: `event_ps` divided
+    /// among the threads.
     each_ps: u64,
     event_ps: u64,
     free_at: u64,
-    /// There may be more that the processor has fetched already.
+    /// True if the processor may have fetched further events already.
     more: bool,
     busy_ps: u64,
-    /// When measuring begins, and what had been done by then.
+    /// Time at which measuring begins, and the counts at that time.
     measure_ps: u64,
     before: ControlResult,
 }
 
 impl Control {
-    /// For a host with so many streams; what it does from `measure_ps` on counts.
+    /// Makes the processor of a host with `streams` streams. Counts begin at `measure_ps`.
     pub(crate) fn new(
         processor: Processor,
         spec: &ControlSpec,
@@ -82,13 +85,13 @@ impl Control {
         }
     }
 
-    /// When it goes on, if there is anything to do.
+    /// Returns when the next event can be handled, or `None` if there is none.
     pub(crate) fn next_due(&self, now: u64) -> Option<u64> {
         let work = self.more || !self.processor.queue().ready().is_empty();
         work.then_some(self.free_at.max(now))
     }
 
-    /// Deals with an event, if it is free; false if it did nothing.
+    /// Handles one event if the processor is free. Returns false if nothing was done.
     pub(crate) fn run(&mut self, now: u64) -> bool {
         if now < self.free_at {
             return false;
@@ -105,7 +108,7 @@ impl Control {
         self.more
     }
 
-    /// What it has done since measuring began.
+    /// Returns the counts since measuring began.
     pub(crate) fn result(&self) -> ControlResult {
         let (now, then) = (self.total(), &self.before);
         ControlResult {
@@ -123,7 +126,7 @@ impl Control {
     }
 }
 
-/// A controller that is run for every event, however little has come together.
+/// A scheduler that is run for every event, however little has accumulated.
 pub(crate) struct Eager(pub(crate) Box<dyn Scheduler>);
 
 impl Scheduler for Eager {

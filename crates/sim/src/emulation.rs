@@ -1,8 +1,8 @@
-//! The simulator's links and switches without its hosts: frames of others come in at a time that
-//! the caller names, and go out when the network has carried them.
+//! The simulator's links and switches without its hosts. The caller inserts frames at times that it
+//! names, and the frames leave when the simulated network has carried them.
 //!
-//! It reads no clock. A caller that passes real time is an emulator ([`Emulation::next_ps`] returns
-//! when to call again); one that passes any other time is a test.
+//! An emulation reads no clock. A caller that passes real time is an emulator
+//! ([`Emulation::next_ps`] returns when to call again); one that passes any other time is a test.
 
 use super::packets::{NONE, PacketHeaders, PacketMeta};
 use super::partition::Partition;
@@ -14,52 +14,53 @@ use fairway_engine::wire::{Close, Cna, Ecn, Packet, Psn, Route, Tpn};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a switch wants to know of a frame.
+/// Properties of a frame that a switch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The host that sends it, from 0 on.
+    /// Sending host, from 0.
     pub from: u32,
-    /// The host it is for.
+    /// Destination host.
     pub to: u32,
-    /// What ECMP decides by: the same for what has to stay in order.
+    /// Value that ECMP hashes; equal for frames that must stay in order.
     pub entropy: u32,
-    /// Bytes that it takes of a wire.
+    /// Bytes that the frame takes on a wire.
     pub bytes: u32,
-    /// It goes before data.
+    /// True if the frame has priority over data.
     pub urgent: bool,
 }
 
-/// What has become of the frames so far.
+/// Counts of frames since the emulation began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EmulationCounters {
-    /// Frames that came in.
+    /// Frames that hosts have sent.
     pub sent: u64,
-    /// Those that have gone out.
+    /// Frames that were delivered.
     pub delivered: u64,
-    /// Those that found a queue full.
+    /// Frames dropped because a queue was full.
     pub dropped: u64,
-    /// Those that were on a link that had failed, or were lost by chance.
+    /// Frames that were on a link when it failed, or were lost at random.
     pub lost: u64,
-    /// Those that a switch marked.
+    /// Frames that a switch marked.
     pub marked: u64,
-    /// Bytes in the longest queue there ever was.
+    /// Maximum length of any queue so far, in bytes.
     pub longest_queue_bytes: u32,
 }
 
-/// A network that carries frames of others.
+/// A simulated network that carries the caller's frames.
 pub struct Emulation {
     partition: Partition,
-    /// By packet of the partition: the frame itself.
+    /// The caller's frame, for each packet index of the partition.
     frames: Vec<Vec<u8>>,
-    /// When the last one came in: no two come at once, or they would have no order.
+    /// Time of the last frame sent. Each frame gets a later time than the one before, so that their
+    /// order is defined.
     last_ps: u64,
 }
 
 impl Emulation {
-    /// A network as the scenario has it; what it says of traffic and of transport is not looked at.
+    /// Builds the network of a scenario. Its traffic and transport are ignored.
     ///
     /// # Errors
-    /// Says what of it cannot be.
+    /// If the scenario's network cannot be built or emulated.
     pub fn new(scenario: Scenario) -> Result<Emulation, SimulationError> {
         if scenario.queue.overflow == Overflow::Trim {
             return Err(SimulationError::TrimmedFrames);
@@ -74,20 +75,20 @@ impl Emulation {
         Ok(Emulation { partition, frames: Vec::new(), last_ps: 0 })
     }
 
-    /// How many hosts there are.
+    /// Number of hosts.
     pub fn hosts(&self) -> u32 {
         self.partition.plan.scenario.network.hosts
     }
 
-    /// The latency of the shortest link.
+    /// Latency of the shortest link.
     pub fn shortest_latency(&self) -> Duration {
         let links = &self.partition.plan.scenario.network.links;
         let shortest_ps = links.iter().map(|link| link.latency_ps).min().unwrap_or(0);
         Duration::from_nanos(shortest_ps / 1000)
     }
 
-    /// A host sends a frame at `now_ps`, which must not be before what [`Self::advance`] was told
-    /// last. What cannot be sent at once waits at the host.
+    /// Sends a frame from a host at `now_ps`, which must not be before the time last passed to
+    /// [`Self::advance`]. A frame that cannot be sent at once waits at the host.
     ///
     /// # Panics
     /// If there is no such host.
@@ -120,15 +121,15 @@ impl Emulation {
         self.frames[place] = bytes;
     }
 
-    /// Bytes that a host has sent and that wait for its own wires. Nothing is dropped there: a
-    /// caller should take no more packets from a host while much waits, as a NIC would.
+    /// Bytes that a host has sent and that wait for its own wires. None of them is dropped there.
+    /// While many wait, a caller should accept no more packets from the host, as a NIC would.
     pub fn backlog_bytes(&self, host: u32) -> u32 {
         let wires = self.partition.plan.scenario.network.ports_of(host);
         wires.map(|wire| self.partition.ports[wire as usize].waiting()).sum()
     }
 
-    /// Lets everything happen that happens up to `now_ps`, but for the last microsecond or less;
-    /// `deliver` gets what comes to a host: the host, the frame, and whether it was marked.
+    /// Runs the network up to `now_ps`, except for the last microsecond or less. Calls `deliver`
+    /// for each frame that reaches a host, with the host, the frame, and whether it was marked.
     pub fn advance(&mut self, now_ps: u64, mut deliver: impl FnMut(u32, Vec<u8>, bool)) {
         let window_ps = self.partition.plan.window_ps;
         while let Some(window) = self.partition.calendar.next_window()
@@ -144,13 +145,13 @@ impl Emulation {
         }
     }
 
-    /// When [`Self::advance`] has something to do; `None` if nothing is under way.
+    /// Returns when [`Self::advance`] should be called next; `None` if no frame is in flight.
     pub fn next_ps(&self) -> Option<u64> {
         let next = self.partition.calendar.next_window()?;
         Some((next + 1) * self.partition.plan.window_ps)
     }
 
-    /// What has become of the frames.
+    /// Returns the counts of frames.
     pub fn counters(&self) -> EmulationCounters {
         let totals = &self.partition.totals;
         EmulationCounters {
@@ -169,7 +170,7 @@ impl Emulation {
         }
     }
 
-    /// Bytes and frames that each link has carried, by the nodes it joins.
+    /// Returns, for each link, the two nodes it joins and the bytes and frames it has carried.
     pub fn links(&self) -> impl Iterator<Item = (u32, u32, u64, u32)> + '_ {
         let links = self.partition.plan.scenario.network.links.iter();
         links
@@ -178,7 +179,7 @@ impl Emulation {
     }
 }
 
-/// Where the simulator has a packet of the engine.
+/// Headers that take the place of an engine's packet in the simulator.
 fn controller_proxy() -> Received {
     let route = Route {
         source: Cna::new(0),

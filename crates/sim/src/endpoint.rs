@@ -1,40 +1,40 @@
-//! What hosts know of each other without asking: addresses, secrets, mailboxes.
+//! Addresses, keys and mailboxes that all simulated hosts share by convention.
 
 use fairway_engine::wire::Cna;
 use fairway_engine::{MailboxConfig, MailboxId, Nic, Steering, Threshold, WhenEmpty};
 
-/// Messages of one host that may be under way at once; more wait at the host.
+/// Messages of one host that may be in flight at once; further ones wait at the host.
 pub(crate) const MESSAGES: u32 = 512;
 
-/// The secret of every segment.
+/// The UB token value of every segment.
 pub(crate) const TOKEN: u32 = 0x5EC2_E700;
 
-/// What became of a flow that was handed to a NIC.
+/// Result of posting a flow to a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posted {
-    /// The NIC has it.
+    /// The NIC accepted the flow.
     Now,
-    /// It has to wait until others have completed.
+    /// The flow has to wait until others have completed.
     Later,
-    /// Its peer was given up.
+    /// The flow cannot be sent because the NIC has given up its peer.
     Never,
 }
 
-/// The address of a host's NIC.
+/// Returns the address of a host's NIC.
 pub(crate) fn address(host: u32) -> Cna {
     Cna::new(host + 1)
 }
 
-/// The host whose NIC has an address.
+/// Returns the host whose NIC has this address.
 #[inline]
 pub(crate) fn host_of(cna: Cna) -> u32 {
     cna.value() - 1
 }
 
-/// A mailbox in which every put is an epoch.
+/// Creates a mailbox in which every put fills an epoch.
 ///
 /// # Panics
-/// If the NIC has too few.
+/// If the NIC has no mailbox left.
 pub(crate) fn create_mailbox(nic: &mut Nic, address: u64) -> MailboxId {
     let config = MailboxConfig {
         address: Some(address),

@@ -1,4 +1,4 @@
-//! How scenarios and runs fail. Each message names the value, what is allowed, and what to do.
+//! Errors of scenarios and runs. Each message names the value, what is allowed, and what to do.
 
 use crate::settings::SETTINGS;
 use crate::topology::TopologyError;
@@ -8,13 +8,13 @@ use fairway_roce::ChangeError;
 use fairway_sandbox::PoliciesError;
 use thiserror::Error;
 
-/// The names of all settings.
+/// Returns the names of all settings.
 fn names() -> String {
     let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.0).collect();
     names.join(", ")
 }
 
-/// Why a setting cannot have a value, or why settings do not go together.
+/// Why a setting cannot have a value, or why settings cannot be combined.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -39,16 +39,16 @@ pub enum SettingsError {
     /// A line of a file of settings is wrong.
     #[error("line {line}: {error}")]
     Line {
-        /// Which line, from 1.
+        /// Number of the line, from 1.
         line: usize,
         /// What is wrong with it.
         #[source]
         error: Box<SettingsError>,
     },
-    /// The policies cannot be made.
+    /// The policies are invalid.
     #[error("policy: {0}")]
     Policy(#[source] PoliciesError),
-    /// A policy cannot take the place of another while the run goes on.
+    /// A policy cannot replace another during the run.
     #[error("policy-swap: {0}")]
     PolicySwap(#[source] PoliciesError),
     /// The setting concerns Fairway's transport, and the stack is RoCE.
@@ -62,7 +62,7 @@ pub enum SettingsError {
         /// The value that was given.
         value: String,
     },
-    /// The workload is read from a file, and none was given.
+    /// The workload needs a file, and none was given.
     #[error("workload {workload} needs a file: {remedy}")]
     NoFile {
         /// The workload.
@@ -70,24 +70,24 @@ pub enum SettingsError {
         /// How to give the file.
         remedy: &'static str,
     },
-    /// A matrix or trace is for more nodes than there are hosts.
+    /// A matrix or trace has more nodes than the network has hosts.
     #[error("{hosts} hosts are too few for {needs} nodes: take a larger topology")]
     TooFewHosts {
         /// Hosts of the network.
         hosts: u32,
-        /// Nodes of the file.
+        /// Nodes of the matrix or trace.
         needs: u32,
     },
     /// The workload `streams` has no stream.
     #[error("workload streams needs some: --stream '0-1 size=64K'")]
     NoStreams,
-    /// The routing goes by a detour, which a tree does not have.
+    /// The routing uses detours, which a fat tree does not have.
     #[error(
         "routing valiant and ugal need a torus, hyperx or dragonfly: choose another topology, or \
          routing ecmp, spray or adaptive"
     )]
     Detour,
-    /// A direct topology has as many hosts as its sizes say.
+    /// The number of nodes differs from the number of hosts that the topology's sizes give.
     #[error(
         "nodes {nodes}: this {topology} has {hosts} hosts; leave nodes out, or change sizes, \
          dragonfly or hosts-per-switch"
@@ -97,15 +97,15 @@ pub enum SettingsError {
         nodes: u32,
         /// The topology.
         topology: String,
-        /// The hosts that it has.
+        /// Hosts of the topology.
         hosts: u32,
     },
-    /// There are not as many nodes as are to send.
+    /// There are fewer nodes than senders requested.
     #[error("{senders} senders, and a receiver, are more than {nodes} nodes: take fewer senders")]
     Senders {
-        /// Senders that were asked for.
+        /// Senders that were requested.
         senders: u32,
-        /// Nodes that there are.
+        /// Nodes that exist.
         nodes: u32,
     },
     /// No link joins the two nodes.
@@ -114,37 +114,37 @@ pub enum SettingsError {
          switch of host 0 is {first_switch}"
     )]
     NoLink {
-        /// A node.
+        /// One node.
         a: u32,
-        /// Another one.
+        /// The other node.
         b: u32,
         /// The last host.
         last: u32,
         /// The switch of host 0.
         first_switch: u32,
     },
-    /// There is no such node.
+    /// The named node does not exist.
     #[error("there is no {node}: {known}")]
     NoNode {
         /// The node, as it was named.
         node: String,
-        /// The nodes that there are.
+        /// The nodes that exist.
         known: String,
     },
-    /// There is no such plane.
+    /// The numbered plane does not exist.
     #[error("there is no plane {plane}: the last is {last}")]
     NoPlane {
         /// The number that was given.
         plane: u32,
-        /// The highest number.
+        /// The highest plane number.
         last: u32,
     },
-    /// A delay would make a link shorter.
+    /// A delay would give a link less than its own latency.
     #[error("delay: {from}-{to} takes {own_ps} ps, and can't take less: give a longer time")]
     DelayTooShort {
         /// The lower of the two nodes.
         from: u32,
-        /// The higher one.
+        /// The higher of the two nodes.
         to: u32,
         /// The latency of the link, in picoseconds.
         own_ps: u64,
@@ -155,7 +155,7 @@ pub enum SettingsError {
         /// Cells in the third dimension.
         cells: u32,
     },
-    /// The grid has more ranks than the nodes take.
+    /// The grid has more ranks than the nodes can hold.
     #[error(
         "{ranks} ranks are more than {room}: take a smaller grid, more nodes, or more \
          ranks-per-node"
@@ -163,10 +163,10 @@ pub enum SettingsError {
     TooManyRanks {
         /// Ranks of the grid.
         ranks: u64,
-        /// Ranks that all nodes take together.
+        /// Ranks that all nodes together can hold.
         room: u32,
     },
-    /// A face would be longer than a message can be.
+    /// A face would exceed the maximum length of a message.
     #[error(
         "the faces of {}x{}x{} cells are too long for one message, which has less than 1 GiB: \
          take fewer cells",
@@ -176,16 +176,16 @@ pub enum SettingsError {
         /// Cells of a rank in each dimension.
         cells: [u32; 3],
     },
-    /// There is no such network.
+    /// The network cannot be built.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// The connection matrix is wrong.
+    /// The connection matrix is invalid.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
-    /// The trace is wrong.
+    /// The trace is invalid.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The mixture of experts is too large.
+    /// The mixture-of-experts workload is too large.
     #[error(transparent)]
     Moe(#[from] MoeError),
 }
@@ -194,19 +194,19 @@ pub enum SettingsError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// The simulator cannot have such a network.
+    /// The simulator cannot build the network.
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    /// There are no flows, no program and no streams.
+    /// The scenario has no flows, no program and no streams.
     #[error("nothing is to be sent: give the scenario flows, a program or streams")]
     Nothing,
-    /// A scenario has flows or a program, and not both.
+    /// The scenario has flows and a program, which exclude each other.
     #[error("flows and a program do not go together: leave one of them out")]
     FlowsAndProgram,
-    /// A scenario has streams alone.
+    /// The scenario combines streams with flows, a program or the check of placements.
     #[error("streams go with no other workload, and have no check: leave the others out")]
     StreamsAlone,
-    /// The program has more ranks than the hosts take.
+    /// The program has more ranks than the hosts can hold.
     #[error("{ranks} ranks need {needs} hosts of {has}: take a larger network")]
     TooFewHosts {
         /// Ranks of the program.
@@ -216,79 +216,80 @@ pub enum SimulationError {
         /// Hosts of the network.
         has: u32,
     },
-    /// A channel does not have so many paths.
+    /// A channel cannot have this number of paths.
     #[error("{0} paths: a channel has 1 to 256")]
     Paths(u32),
-    /// Packets are not that long.
+    /// Packets cannot have this payload length.
     #[error("packets of {0} bytes: 64 to 32768")]
     Mtu(u32),
-    /// A flow names a host that is not there, joins a host to itself, or is empty.
+    /// A flow names a host that does not exist, joins a host to itself, or is empty.
     #[error(
         "flow {flow}: {bytes} bytes from {from} to {to}: a flow has at least one byte, and joins \
          two of hosts 0 to {last}"
     )]
     Flow {
-        /// The flow, by index.
+        /// Index of the flow.
         flow: usize,
-        /// Its length.
+        /// Length of the flow, in bytes.
         bytes: u32,
-        /// Its source.
+        /// Source host.
         from: u32,
-        /// Its destination.
+        /// Destination host.
         to: u32,
-        /// The last host.
+        /// Number of the last host.
         last: u32,
     },
-    /// A flow waits for another one that does not exist.
+    /// A flow waits for one that does not exist.
     #[error("flow {flow} waits for flow {after}, and the last is {last}")]
     FlowWaits {
-        /// The flow, by index.
+        /// Index of the flow.
         flow: usize,
-        /// The one it waits for.
+        /// The flow that it waits for.
         after: u32,
-        /// The last flow.
+        /// Index of the last flow.
         last: usize,
     },
-    /// A stream names a host that is not there, joins a host to itself, or sends nothing.
+    /// A stream names a host that does not exist, joins a host to itself, or sends nothing.
     #[error(
         "stream {stream}: {depth} messages of {bytes} bytes from {from} to {to}, of hosts 0 to \
          {last}"
     )]
     Stream {
-        /// The stream, by index.
+        /// Index of the stream.
         stream: usize,
-        /// Messages that it has under way.
+        /// Messages that it keeps in flight.
         depth: u32,
-        /// Their length.
+        /// Length of a message, in bytes.
         bytes: u32,
-        /// Its source.
+        /// Source host.
         from: u32,
-        /// Its destination.
+        /// Destination host.
         to: u32,
-        /// The last host.
+        /// Number of the last host.
         last: u32,
     },
-    /// The answers of a READ do not name the stream they belong to.
+    /// A stream that READs has a share or a hint, but the responses of a READ do not name their
+    /// stream.
     #[error(
         "stream {0} reads: a READ does not tell whose its answers are, so leave weight, tenant, \
          tenant-weight and hint out, or let it write"
     )]
     StreamReads(usize),
-    /// Programs and streams have Fairway's transport.
+    /// Programs and streams need Fairway's transport.
     #[error("a stack of RoCE carries flows: ranks and streams need stack fairway")]
     RoceFlowsOnly,
-    /// RoCE has five lengths of packets.
+    /// RoCE allows five packet lengths, and this is none of them.
     #[error("mtu {0}: packets of RoCE have 256, 512, 1024, 2048 or 4096 bytes")]
     RoceMtu(u32),
-    /// A message of RoCE is not that long.
+    /// A flow exceeds the maximum length of a RoCE message.
     #[error("bytes {bytes}: a message of RoCE with this mtu has {most} at most")]
     RoceBytes {
-        /// The longest flow.
+        /// Length of the longest flow, in bytes.
         bytes: u32,
-        /// The longest message.
+        /// Maximum length of a message, in bytes.
         most: u64,
     },
-    /// NICs of RoCE have one congestion control.
+    /// RoCE NICs do not support this congestion control.
     #[error(
         "policy {policies}: NICs of RoCE have cc=dcqcn, without parameters, or cc=fixed:BYTES, \
          which is a window and no rates"
@@ -297,10 +298,10 @@ pub enum SimulationError {
         /// The policies of the scenario, by name.
         policies: String,
     },
-    /// An emulated network carries frames of others, which it cannot trim.
+    /// An emulated network carries the caller's frames, which it cannot trim.
     #[error("overflow trim: hosts would not know a frame that was cut: take overflow drop")]
     TrimmedFrames,
-    /// A NIC does not have the room that the run needs.
+    /// A NIC lacks the resources that the run needs.
     #[error("the NIC of host {host} cannot be made: {error}: give the host less to do")]
     Nic {
         /// The host.
@@ -309,7 +310,7 @@ pub enum SimulationError {
         #[source]
         error: SetupError,
     },
-    /// A NIC has no room for the ranks of its host.
+    /// A NIC lacks the resources for the ranks of its host.
     #[error("host {host} has no room for its ranks: {error}: lower ranks-per-node")]
     Ranks {
         /// The host.
@@ -318,7 +319,7 @@ pub enum SimulationError {
         #[source]
         error: SetupError,
     },
-    /// A NIC has no room for the streams of its host.
+    /// A NIC lacks the resources for the streams of its host.
     #[error("host {host} has no room for its streams: {error}: give it fewer, or less depth")]
     Streams {
         /// The host.
@@ -330,24 +331,24 @@ pub enum SimulationError {
     /// A channel cannot be opened.
     #[error("hosts {host} and {peer} cannot be connected: {error}")]
     Channel {
-        /// The host that refused.
+        /// The host whose NIC refused.
         host: u32,
         /// Its peer.
         peer: u32,
-        /// The reason.
+        /// Why it refused.
         #[source]
         error: SetupError,
     },
     /// A queue pair cannot be connected.
     #[error("hosts {host} and {peer} cannot be connected: their queue pair to {state}: {error}")]
     QueuePair {
-        /// The host that refused.
+        /// The host whose NIC refused.
         host: u32,
         /// Its peer.
         peer: u32,
-        /// The state that the queue pair was to reach.
+        /// The state that the queue pair was to enter.
         state: &'static str,
-        /// The reason.
+        /// Why the NIC refused.
         #[source]
         error: ChangeError,
     },

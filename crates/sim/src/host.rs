@@ -1,4 +1,4 @@
-//! A host: a real engine NIC, the flows it sends, and where what it receives belongs.
+//! A host: a real engine NIC, the flows it sends, and the memory that it receives into.
 
 use super::control::{Control, Eager};
 use super::nic::HostNic;
@@ -22,31 +22,32 @@ use std::collections::{BinaryHeap, VecDeque};
 pub(crate) struct Host {
     pub(crate) nic: HostNic,
     pub(crate) queue: CompletionQueueId,
-    /// The port of its wire, or of the first of them.
+    /// The host's port, or the first of several.
     pub(crate) wire: u32,
-    /// When a host with several wires looks next whether it may send; 0 before it has sent.
+    /// Time at which a host with several wires next checks whether it may send; 0 before it has
+    /// sent.
     pub(crate) pull_at: u64,
-    /// The wakes of the engine's timers that are armed.
+    /// Armed wake-ups for the engine's timers.
     pub(crate) wakes: TimerSlots,
-    /// Flows whose turn has come and which the NIC has not taken yet.
+    /// Flows that are ready and that the NIC has not accepted yet.
     pub(crate) ready: VecDeque<u32>,
-    /// Flows that wait for nothing but their time, and when that has come.
+    /// Flows that wait only for their start time, with that time.
     pub(crate) later: BinaryHeap<Reverse<(u64, u32)>>,
-    /// How many of the plan's flows have been looked at.
+    /// Number of the plan's flows that have been considered.
     pub(crate) next_start: usize,
     jetty: JettyId,
     pub(crate) segment: SegmentId,
-    /// Channels by peer, sorted.
+    /// Channels by peer host, sorted.
     pub(crate) peers: Vec<(u32, ChannelId)>,
-    /// The ranks of a program.
+    /// The host's ranks of the program, if there is one.
     pub(crate) ranks: Option<Box<Ranks>>,
-    /// What it sends on and on.
+    /// The streams that the host posts or sends, if any.
     pub(crate) streams: Option<Box<Streams>>,
 }
 
-/// TimerSlots that are armed, the earliest first; `u64::MAX` is none. Several are known, so that a
-/// distant one is not armed again after each near one. Of more than there is room for, the last but
-/// one is forgotten: it comes for nothing.
+/// Armed timer wake-ups, the earliest first; `u64::MAX` is none. Four are remembered so that a
+/// distant one is not armed again after each near one. When all four slots are taken, the third
+/// entry is dropped; its event later fires as a no-op.
 pub(crate) struct TimerSlots([u64; 4]);
 
 impl Default for TimerSlots {
@@ -56,7 +57,8 @@ impl Default for TimerSlots {
 }
 
 impl TimerSlots {
-    /// Arms one at `due`. True if that is news: none that is armed comes as early.
+    /// Arms a wake-up at `due`. Returns true if it was new, and false if one is armed that is not
+    /// later.
     #[inline]
     pub(crate) fn arm(&mut self, due: u64) -> bool {
         let TimerSlots([first, second, third, last]) = self;
@@ -70,7 +72,7 @@ impl TimerSlots {
         true
     }
 
-    /// One comes at `now`. False if it has been forgotten.
+    /// Takes the wake-up that fires at `now`. Returns false if its entry was dropped.
     #[inline]
     pub(crate) fn take(&mut self, now: u64) -> bool {
         let TimerSlots([first, second, third, last]) = *self;
@@ -82,7 +84,8 @@ impl TimerSlots {
     }
 }
 
-/// What a NIC of this run needs, counted: thousands of them have to fit.
+/// Limits of a NIC, counted from what this run needs, because thousands of NICs have to fit into
+/// memory.
 fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let window = plan.scenario.window();
     let out = plan.outbound[host as usize].len() as u32;
@@ -104,7 +107,8 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .send_blocks(channels + (2 + channels.min(8)) * (window / 64 + 1))
         .bitmap_blocks(channels.min(64) * (window / 16 + 2) + 2 * channels)
         .message_slots(slots)
-        // As many packets may go without an acknowledgement: see `Profile::acknowledge_every`.
+        // Also the most packets that may go without an acknowledgement: see
+        // `Profile::acknowledge_every`.
         .read_slots(64)
         .paths(plan.scenario.paths)
         .withheld(8)
@@ -118,7 +122,7 @@ fn limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .flows(2 * channels)
 }
 
-/// What a NIC needs for the ranks of a program.
+/// Limits of a NIC with ranks of a program.
 fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let base = limits(plan, host, peers);
     let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
@@ -142,7 +146,7 @@ fn rank_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .put_streams(2 * links + 1)
 }
 
-/// What a NIC needs for the streams that it sends and receives.
+/// Limits of a NIC for the streams that its host posts, sends and receives.
 fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let base = limits(plan, host, peers);
     let stream = |number: &u32| &plan.scenario.streams[*number as usize];
@@ -151,8 +155,8 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
     let received = &plan.streams_in[host as usize];
     let slots = messages(sent).max(messages(received)).clamp(64, 256);
     let reads = posted.iter().chain(sent).any(|number| stream(number).verb == Verb::Read);
-    // A message is there until it is complete, where it is posted and, of answers, where it is
-    // sent.
+    // A message record exists until the message completes: at the host that posts it and, for READ
+    // responses, also at the host that sends them.
     let answers = sent.iter().filter(|number| stream(number).verb == Verb::Read);
     let answers = answers.map(|number| stream(number).depth).sum::<u32>();
     base.jetties(posted.len() as u32 + 2)
@@ -164,7 +168,7 @@ fn stream_limits(plan: &Plan, host: u32, peers: u32) -> Limits {
         .flows(2 * (posted.len().max(sent.len()) as u32 + base.channels))
 }
 
-/// A host with a Fairway NIC, without channels.
+/// Makes a host with a Fairway NIC and no channels.
 ///
 /// # Errors
 /// Names the engine's limit that does not fit the run.
@@ -192,7 +196,7 @@ pub(crate) fn make_host(
     let flows = flows.max(plan.streams_in[host as usize].len());
     let links = plan.scenario.program.zip(plan.neighbours.as_ref());
     let links = links.map_or(0, |(program, neighbours)| neighbours.links(&program, host));
-    // For programs, two pieces more: receives, and notes.
+    // For programs, two more pieces: receives, and notes.
     let length = (flows.max(links as usize + 1) as u64 + 1) << SLOT_BITS;
     let rights = Rights::READ_WRITE;
     let request = SegmentRequest { address: 0, length, rights, token_value: TOKEN };
@@ -202,7 +206,7 @@ pub(crate) fn make_host(
 }
 
 impl Host {
-    /// A host with this NIC, which nothing has been posted to.
+    /// Makes a host with this NIC and nothing posted.
     pub(crate) fn new(plan: &Plan, host: u32, nic: HostNic, queue: CompletionQueueId) -> Host {
         Host {
             nic,
@@ -221,8 +225,8 @@ impl Host {
         }
     }
 
-    /// Makes a Jetty for each stream that this host posts, and a processor for the scheduler of
-    /// those that it sends, if the scheduler does not run in line.
+    /// Creates a Jetty for each stream that this host posts, and a processor for the scheduler of
+    /// the streams that it sends, unless the scheduler runs inline.
     pub(crate) fn add_streams(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
         let posted = &plan.streams_posted[host as usize];
         let sent = plan.streams_out[host as usize].len();
@@ -259,7 +263,7 @@ impl Host {
         Ok(())
     }
 
-    /// Jetties, mailboxes and receives for the program's ranks of this host, and the ranks.
+    /// Creates the Jetties, mailboxes and receives of this host's ranks, and the ranks themselves.
     pub(crate) fn add_ranks(&mut self, plan: &Plan, host: u32) -> Result<(), SetupError> {
         let (Some(program), Some(neighbours)) = (plan.scenario.program, &plan.neighbours) else {
             return Ok(());
@@ -287,10 +291,11 @@ impl Host {
         Ok(())
     }
 
-    /// Hands a flow to the NIC.
+    /// Posts a flow to the NIC.
     ///
     /// # Panics
-    /// If the NIC refuses it for another reason: then the run was set up wrongly.
+    /// If the NIC refuses the flow for a reason other than a full queue or a dead peer, which means
+    /// that the run was set up wrongly.
     pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
         let nic = match &mut self.nic {
             HostNic::Fairway(driver) => driver.device_mut(),
@@ -300,7 +305,7 @@ impl Host {
         let peer = self.peers.binary_search_by_key(&flow.destination, |peer| peer.0);
         let channel = self.peers[peer.expect("a channel for every flow")].1;
         let slot = u64::from(plan.slot[index as usize]);
-        // All segments are alike: the first of their NIC, from address 0.
+        // All segments are alike: each is the first of its NIC and begins at address 0.
         let remote = RemoteRange {
             token_id: self.segment.token_id(),
             token_value: TOKEN,
@@ -328,7 +333,8 @@ impl Host {
 mod tests {
     use super::TimerSlots;
 
-    /// A distant wake outlasts near ones, and each that is known comes in its turn.
+    /// A distant wake-up stays armed while nearer ones are armed, and each remembered one fires in
+    /// order.
     #[test]
     fn distant_wakes_are_armed_once() {
         let mut wakes = TimerSlots::default();
@@ -341,7 +347,7 @@ mod tests {
         assert!(wakes.arm(3000));
     }
 
-    /// Of more than it knows it forgets the last but one.
+    /// When all slots are taken, the last but one is dropped.
     #[test]
     fn the_last_but_one_is_forgotten() {
         let mut wakes = TimerSlots::default();

@@ -1,24 +1,25 @@
 //! The fabric simulator: thousands of NICs on a network of links and switches.
 //!
 //! **What it is.** Every host is a [`fairway_engine::Nic`] or a [`fairway_roce::RoceDevice`], the
-//! very protocol code that runs live ([`Stack`]). Its packets are values; payload is only named,
-//! never copied. Between hosts are output-queued switches. [`Scenario`] says everything about a
-//! run; [`Simulation`] runs it; [`Report`] says what came of it. `docs/simulator.md` has the model
-//! in full.
+//! very protocol code that runs live ([`Stack`]). The packets are values; payload is only named,
+//! never copied. Between hosts are output-queued switches. A [`Scenario`] describes a run
+//! completely, [`Simulation`] runs it, and [`Report`] holds the results. `docs/simulator.md`
+//! describes the model in full.
 //!
 //! **May import:** `engine` and `roce` (and through them `wire` and `policy`), `device`; `sandbox`
-//! for policies that users bring.
+//! for user-supplied policies.
 //!
-//! **Invariants.** Integer picoseconds. The same scenario and seed give the same results, bit
-//! for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes on.
-//! A switch decides by what it sees of its own ports now, and by nothing else.
+//! **Invariants.** Times are integer picoseconds. The same scenario and seed give the same results,
+//! bit for bit, on any machine and any number of cores. Nothing is allocated while a warm run goes
+//! on. A switch decides only by the current state of its own ports.
 //!
-//! **Files.** `calendar` (what happens when), `packets`, `port` (queues and links), `partition`
-//! (what happens in one part of the network), `run` (windows), `workers` (parts on several cores),
-//! `setup`, `host`, `nic` (what a host's NIC is), `roce`, `plan`, `switch` (shared buffers,
-//! pauses), `topology`, `traffic`, `program` (what ranks of an application do), `ranks` (how they
-//! do it), `streams` (what tenants send on and on), `control` (a scheduler apart from the data
-//! path), `emulation` (a network for others' frames), `scenario`, `report`, `placement` (checks).
+//! **Files.** `calendar` (pending events), `packets`, `port` (queues and links), `partition`
+//! (events of one part of the network), `run` (windows), `workers` (partitions on several cores),
+//! `setup`, `host`, `nic` (the protocol of a host's NIC), `roce`, `plan`, `switch` (shared buffers,
+//! pauses), `topology`, `traffic`, `program` (operations of an application's ranks), `ranks` (their
+//! execution), `streams` (continuous traffic of tenants), `control` (a scheduler apart from the
+//! data path), `emulation` (a network for the caller's frames), `scenario`, `report`, `placement`
+//! (checks).
 //!
 //! **How to test:** `cargo test -p fairway-sim`.
 #![forbid(unsafe_code)]

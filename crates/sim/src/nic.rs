@@ -1,4 +1,4 @@
-//! What a host's NIC is: Fairway's engine, or the engine's RoCE side.
+//! A host's NIC: Fairway's UB engine, or RoCE.
 
 use super::packets::PacketHeaders;
 use super::roce::RoceNic;
@@ -8,8 +8,8 @@ use fairway_device::drive::{Access, AccessOf, Driven, Driver};
 use fairway_engine::wire::{Ecn, Instant, header_len};
 use fairway_engine::{CompletionQueueId, LocalRange, Nic, Received, Status, Transmit};
 
-/// Reports at once that an access was carried out, since payload has no bytes here. Returns the
-/// first range of the payload: WRITEs go to one region.
+/// Reports at once that an access was carried out, because payload has no bytes in the simulator.
+/// Returns the first range of the payload: a WRITE goes to one region.
 #[inline]
 fn place<D: Driven>(
     driver: &mut Driver<D, ()>,
@@ -37,15 +37,15 @@ pub(crate) enum HostNic {
     Roce(Box<RoceNic>),
 }
 
-/// A packet that a NIC hands out.
+/// A packet that a NIC sends.
 pub(crate) struct Outgoing {
     pub(crate) headers: PacketHeaders,
-    /// What its headers take, with all that belongs to no frame and to no payload.
+    /// Bytes on the wire, apart from the frame's own and the payload.
     pub(crate) header: u32,
     pub(crate) payload: u32,
-    /// The host it is for.
+    /// Destination host.
     pub(crate) destination: u32,
-    /// The path, among all of its pair of hosts.
+    /// Path number among all paths of the pair of hosts.
     pub(crate) path: u8,
 }
 
@@ -64,23 +64,23 @@ impl Outgoing {
     }
 }
 
-/// What NICs count, those of a kind added up.
+/// Counters that Fairway and RoCE NICs have in common.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NicCounts {
-    /// Data packets, sent for the first time or again.
+    /// Data packets sent, including retransmissions.
     pub(crate) data_sent: u64,
-    /// Those that were sent again.
+    /// Retransmitted data packets.
     pub(crate) resent: u64,
-    /// Of those, for nothing.
+    /// Retransmissions of packets that had already arrived.
     pub(crate) spurious: u64,
     pub(crate) acks_sent: u64,
     pub(crate) timeouts: u64,
-    /// Refusals for want of a receive.
+    /// Messages refused because no receive was posted.
     pub(crate) not_ready: u64,
 }
 
 impl HostNic {
-    /// Fairway's engine, of which there is one where ranks or streams are: `setup` sees to that.
+    /// Returns Fairway's engine. Hosts with ranks or streams always have it, as `setup` ensures.
     #[inline]
     pub(crate) fn fairway(&mut self) -> &mut Nic {
         match self {
@@ -89,7 +89,7 @@ impl HostNic {
         }
     }
 
-    /// Fairway's engine, if it is that.
+    /// Returns Fairway's engine, if the NIC has it.
     pub(crate) fn as_fairway(&self) -> Option<&Nic> {
         match self {
             HostNic::Fairway(driver) => Some(driver.device()),
@@ -97,7 +97,7 @@ impl HostNic {
         }
     }
 
-    /// Hands in a packet. Returns the place of its payload.
+    /// Passes a received packet to the NIC. Returns the place of its payload.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -121,8 +121,8 @@ impl HostNic {
         }
     }
 
-    /// Carries out an access that had to wait for the packet: a packet that came too early, or a
-    /// copy. Returns the place of its payload. To be called after every [`Self::receive`] until it
+    /// Carries out an access that was deferred: that of a packet that arrived too early, or a copy.
+    /// Returns the place of its payload. Must be called after every [`Self::receive`] until it
     /// returns `None`.
     #[inline]
     pub(crate) fn next_placed(&mut self, now: Instant) -> Option<LocalRange> {
@@ -132,7 +132,7 @@ impl HostNic {
         }
     }
 
-    /// What is left of a packet that was trimmed has come. RoCE knows nothing of such.
+    /// Passes the header of a trimmed packet to the NIC. RoCE ignores it.
     pub(crate) fn receive_trimmed(&mut self, now: Instant, headers: &PacketHeaders) {
         if let (HostNic::Fairway(driver), PacketHeaders::Fairway(received)) = (self, headers) {
             driver.device_mut().handle_trimmed(now, received);
@@ -155,7 +155,7 @@ impl HostNic {
         }
     }
 
-    /// A deadline has passed.
+    /// Handles a timer that is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         match self {
             HostNic::Fairway(driver) => {
@@ -167,7 +167,7 @@ impl HostNic {
         }
     }
 
-    /// The next operation that has ended: its number, and whether all went well.
+    /// Returns the next completed operation: its number, and whether it succeeded.
     #[inline]
     pub(crate) fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<(u64, bool)> {
         match self {

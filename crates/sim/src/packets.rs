@@ -1,41 +1,41 @@
-//! The packets on their way: what a switch looks at apart from what only NICs do.
+//! Packets in flight, with the fields that switches read apart from those that only NICs read.
 
 use fairway_engine::Received;
 use fairway_roce as roce;
 
-/// Names no packet.
+/// Packet index that stands for "no packet".
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What switches and links need of a packet: half a cache line.
+/// Fields of a packet that switches and links need: half a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketMeta {
-    /// The one behind it in its queue.
+    /// Index of the next packet in its queue.
     pub(crate) next: u32,
-    /// What it takes of a wire.
+    /// Bytes that the packet takes on a wire.
     pub(crate) bytes: u32,
-    /// The host it goes to.
+    /// Destination host.
     pub(crate) destination: u32,
-    /// Of its flow and its path: what ECMP decides by.
+    /// Hash of its flow and path, from which ECMP chooses.
     pub(crate) entropy: u32,
-    /// The switch it has to pass first, or [`NONE`].
+    /// Switch that the packet has to pass first, or [`NONE`].
     pub(crate) via: u32,
-    /// The port whose link it came by.
+    /// Port that sends onto the link by which the packet arrived.
     pub(crate) arrived: u32,
-    /// The path the sender chose.
+    /// Path that the sender chose.
     pub(crate) path: u8,
-    /// 0: control, which goes first; 1: data.
+    /// 0: control, which has priority; 1: data.
     pub(crate) class: u8,
-    /// It has been marked by a congested switch.
+    /// True if a congested switch has marked the packet.
     pub(crate) marked: bool,
-    /// Its payload has been cut off.
+    /// True if a switch has cut off the payload.
     pub(crate) trimmed: bool,
-    /// Links it has taken.
+    /// Number of links that the packet has taken.
     pub(crate) hops: u8,
 }
 
 const _: () = assert!(size_of::<PacketMeta>() <= 32);
 
-/// What only NICs need of a packet: what it says, and to which engine.
+/// Fields of a packet that only NICs need: its headers, for the engine of its stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PacketHeaders {
     Fairway(Received),
@@ -53,17 +53,17 @@ impl PacketHeaders {
     }
 }
 
-/// A packet on its way from one part of the network to another that runs on another core.
+/// A packet that crosses to a partition that runs on another core.
 #[derive(Clone, Copy)]
 pub(crate) struct CrossPartitionPacket {
     pub(crate) at: u64,
-    /// The port whose link it comes by.
+    /// Port that sends onto the link by which the packet arrives.
     pub(crate) port: u32,
     pub(crate) meta: PacketMeta,
     pub(crate) headers: PacketHeaders,
 }
 
-/// All packets on their way, by number.
+/// All packets in flight, by index.
 pub(crate) struct Packets {
     pub(crate) meta: Vec<PacketMeta>,
     pub(crate) headers: Vec<PacketHeaders>,
@@ -97,7 +97,7 @@ impl Packets {
         self.free = index;
     }
 
-    /// Packets on their way.
+    /// Number of packets in flight.
     pub(crate) fn live(&self) -> u32 {
         self.live
     }

@@ -1,4 +1,4 @@
-//! A part of the network and its events: the whole network, if a run takes one core.
+//! One part of the network and its events; the whole network if the run uses one core.
 
 use super::calendar::{Calendar, Kind};
 use super::capture::Captured;
@@ -12,8 +12,8 @@ use super::switch::Buffers;
 use crate::calendar::NEVER;
 use std::sync::Arc;
 
-/// What is known of a flow here: the source's part knows its beginning and its completion, the
-/// destination's part what was delivered.
+/// State of a flow in one partition. The source's partition records its start and completion, the
+/// destination's partition its delivery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowState {
     pub(crate) started: u64,
@@ -21,65 +21,68 @@ pub(crate) struct FlowState {
     pub(crate) delivered: u64,
     /// Bytes that are not in place yet.
     pub(crate) remaining: u32,
-    /// Flows that it still waits for.
+    /// Number of flows that it still waits for.
     pub(crate) waits: u32,
 }
 
-/// What has happened.
+/// Counts of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) events: u64,
     /// Packets that hosts have sent.
     pub(crate) sent: u64,
-    /// Packets that have come to their hosts whole, and as headers only.
+    /// Packets that arrived at their hosts whole, and those that arrived as headers only.
     pub(crate) delivered: u64,
     pub(crate) delivered_trimmed: u64,
-    /// Packets that found no room, and that were on a link that failed.
+    /// Packets dropped because a queue was full, and packets lost on links.
     pub(crate) dropped: u64,
     pub(crate) lost_on_links: u64,
     pub(crate) completed: u64,
     pub(crate) placed_bytes: u64,
-    /// Ranks that are done, messages they have taken, and when the last was done.
+    /// Ranks that have finished, messages they have received, and the time at which the last
+    /// finished.
     pub(crate) ranks_done: u64,
     pub(crate) messages: u64,
     pub(crate) ranks_end: u64,
-    /// Operations that failed: their peers were given up.
+    /// Operations that failed because the NIC had given up their peers.
     pub(crate) failed: u64,
 }
 
 /// A part of the network.
-#[repr(align(128))] // Its own cache lines: another core has the next one.
+#[repr(align(128))] // Its own cache lines, because another core uses the next one.
 pub(crate) struct Partition {
     pub(crate) plan: Arc<Plan>,
     part: u8,
-    /// The nodes of this part.
+    /// The nodes of this partition.
     nodes: Vec<u32>,
     pub(crate) calendar: Calendar,
     pub(crate) packets: Packets,
-    /// All ports, of which only those of this part's nodes are used; likewise below.
+    /// All ports of the network, of which only those of this partition's nodes are used; likewise
+    /// below.
     pub(crate) ports: Vec<Port>,
     pub(crate) tallies: Vec<PortTally>,
     pub(crate) hosts: Vec<Option<Box<Host>>>,
     pub(crate) flows: Vec<FlowState>,
-    /// What goes to other parts.
+    /// Packets for other partitions, by destination partition.
     pub(crate) outbox: Vec<Vec<CrossPartitionPacket>>,
-    /// What came from other parts, and when the first of it arrives.
+    /// Packets from other partitions, by source partition, and the arrival time of the first.
     pub(crate) inbox: Vec<Vec<CrossPartitionPacket>>,
     pub(crate) earliest_crossing: u64,
-    /// Ports of other parts that have to wait, or need not any more: when, which, and which of it.
+    /// PFC signals for ports of other partitions: time, port, and whether its data must pause.
     pub(crate) signals: Vec<(u64, u32, bool)>,
     pub(crate) buffers: Buffers,
-    /// What left by the port that is tapped.
+    /// Packets that left by the captured port.
     pub(crate) captured: Vec<Captured>,
-    /// Flows of other parts that wait for one flow less.
+    /// Flows of other partitions that have one flow less to wait for.
     pub(crate) remote_dependents: Vec<u32>,
     pub(crate) totals: Totals,
-    /// Choices that each switch has drawn.
+    /// Number of random choices that each switch has made.
     draws: Vec<u32>,
     placements: Option<Placements>,
-    /// By stream: bytes in place here, and those since measuring began.
+    /// For each stream, the bytes in place here in total and since measuring began.
     pub(crate) stream_bytes: Vec<(u64, u64)>,
-    /// If hosts are outside: packets that have arrived at them, and whether each was marked.
+    /// Packets that have arrived at hosts outside the simulator, and whether each was marked;
+    /// `None` if the hosts are simulated.
     pub(crate) handed: Option<Vec<(u32, u32, bool)>>,
 }
 
@@ -136,13 +139,13 @@ impl Partition {
         partition
     }
 
-    /// About how many events a window has, as far as they are known before it.
+    /// Returns an estimate of the events in a window, from those known before it begins.
     pub(crate) fn expected(&self, window: u64) -> u64 {
         let crossings: usize = self.inbox.iter().map(Vec::len).sum();
         crossings as u64 + self.calendar.count(window)
     }
 
-    /// Lets everything happen that happens in a window, node by node.
+    /// Executes all events of a window, node by node.
     pub(crate) fn run(&mut self, window: u64) {
         for from in 0..self.inbox.len() {
             let mut crossings = std::mem::take(&mut self.inbox[from]);
@@ -183,10 +186,9 @@ impl Partition {
         }
     }
 
-    /// Reads one word of every packet that comes to the node whose turn it is, and of the first
-    /// that
-    /// waits at each of its ports: none of these reads waits for another, while those of the events
-    /// themselves would wait in turn.
+    /// Reads one word of every packet that arrives at the node being executed, and of the first
+    /// packet queued at each of its ports. These reads do not depend on each other, so the CPU
+    /// overlaps them; the reads of the events themselves would wait one for another.
     #[inline]
     fn prefetch(&self, node: u32) {
         let (meta, headers) = (&self.packets.meta, &self.packets.headers);
@@ -208,14 +210,14 @@ impl Partition {
         std::hint::black_box(read);
     }
 
-    /// Takes in a packet from another part.
+    /// Receives a packet from another partition.
     fn accept(&mut self, crossing: &CrossPartitionPacket) {
         let index = self.packets.take(crossing.meta, &crossing.headers);
         let port = &self.ports[crossing.port as usize];
         self.calendar.push(crossing.at, port.to, Kind::Arrive, u32::from(port.entry), index);
     }
 
-    /// Takes in a frame from outside at a host's wire.
+    /// Puts a frame from outside onto a host's wire.
     pub(crate) fn take_in(
         &mut self,
         now: u64,
@@ -229,7 +231,7 @@ impl Partition {
         index
     }
 
-    /// A flow of this part waits for one less, from `now` on.
+    /// Reduces by one, at `now`, the flows that a flow of this partition waits for.
     pub(crate) fn dependency_done(&mut self, now: u64, flow: u32) {
         let source = self.plan.scenario.flows[flow as usize].source;
         if self.hosts[source as usize].is_some() {
@@ -249,7 +251,7 @@ impl Partition {
         }
     }
 
-    /// The port by which a packet leaves a switch.
+    /// Chooses the port by which a packet leaves a switch.
     #[inline]
     fn choose(&mut self, now: u64, node: u32, index: u32) -> u32 {
         let routing = self.plan.scenario.routing;
@@ -272,7 +274,7 @@ impl Partition {
             _ => scale(mix(meta.entropy ^ salt), count),
         };
         let each = (start..count).chain(0..start).map(|number| first + candidates.get(number));
-        // A switch knows which of its own links are gone.
+        // A switch detects failures of its own links only.
         let mut each = each.filter(|port| !self.ports[*port as usize].down);
         let chosen = match routing {
             Routing::Adaptive => each.min_by_key(|port| self.ports[*port as usize].backlog_ps(now)),
@@ -281,7 +283,8 @@ impl Partition {
         chosen.unwrap_or(first + candidates.get(start))
     }
 
-    /// Where a packet has to pass first: settled by the switch of its source, forgotten there.
+    /// Chooses the intermediate switch of a packet. The source's switch decides, and the packet
+    /// drops the choice on reaching the intermediate switch.
     fn choose_via(&mut self, now: u64, node: u32, index: u32, salt: u32) {
         let meta = self.packets.meta[index as usize];
         let via = if meta.hops > 1 {
@@ -306,7 +309,8 @@ impl Partition {
         self.packets.meta[index as usize].via = via;
     }
 
-    /// A number that the switch draws: it depends on nothing but the switch and how often it drew.
+    /// Draws a number for a switch. It depends only on `salt` and on how many numbers the switch
+    /// has drawn.
     #[inline]
     fn draw(&mut self, node: u32, salt: u32) -> u32 {
         let count = &mut self.draws[node as usize];
@@ -314,7 +318,7 @@ impl Partition {
         mix(salt ^ mix(*count))
     }
 
-    /// A packet is to leave by a port of a switch.
+    /// Sends or queues a packet at a port of a switch.
     #[inline]
     fn offer(&mut self, now: u64, node: u32, port: u32, index: u32) {
         let here = &mut self.ports[port as usize];
@@ -325,7 +329,7 @@ impl Partition {
         let spec = &self.plan.scenario.queue;
         let tally = &mut self.tallies[port as usize];
         let room = match class {
-            // A host outside looks after its own queue.
+            // A host outside the simulator limits its own queue.
             _ if node < self.plan.scenario.network.hosts => u32::MAX,
             0 => spec.control_bytes,
             _ => self.buffers.room(spec, node),
@@ -360,7 +364,7 @@ impl Partition {
         }
     }
 
-    /// A port is done with a packet, and others wait.
+    /// Sends the next packet of a port that has finished one.
     #[inline]
     fn serve(&mut self, now: u64, node: u32, port: u32) {
         let here = &mut self.ports[port as usize];
@@ -385,24 +389,24 @@ impl Partition {
         }
     }
 
-    /// A host whose wire has sent what had waited goes on when that has left.
+    /// Resumes a host whose wire has sent its paused data, as soon as that data has left.
     #[inline]
     fn resume_host(&mut self, now: u64, node: u32, wire: u32) {
         if node < self.plan.scenario.network.hosts && self.handed.is_none() {
-            // It may have been told to wait again, and have sent nothing.
+            // The port may have been paused again and have sent nothing.
             let free = self.ports[wire as usize].busy_until.max(now);
             self.calendar.push(free, node, Kind::Pull, 0, 0);
         }
     }
 
-    /// Has a port of a node served at `at`.
+    /// Schedules the service of a node's port at `at`.
     #[inline]
     fn arm(&mut self, at: u64, node: u32, port: u32) {
         let own = port - self.plan.scenario.network.first_port[node as usize];
         self.calendar.push(at, node, Kind::Serve, own, 0);
     }
 
-    /// Puts a packet onto the link: its arrival is known from now on.
+    /// Puts a packet onto the link, which determines its arrival time.
     #[inline]
     fn transmit(&mut self, now: u64, port: u32, index: u32) {
         let here = &mut self.ports[port as usize];
@@ -417,13 +421,13 @@ impl Partition {
             let headers = self.packets.headers[index as usize];
             self.captured.push(Captured { at: now, destination, path, headers });
         }
-        // A host's wire may still be busy with the packet before it, of the same burst.
+        // A host's wire may still be busy with the previous packet of the same burst.
         let begins = here.busy_until.max(now);
         here.busy_until = begins + here.time(meta.bytes);
         here.bytes += u64::from(meta.bytes);
         here.packets += 1;
         let scenario = &self.plan.scenario;
-        // Of a packet's links the first one is its host's.
+        // A packet's first link is its host's.
         let unlucky = scenario.loss > 0 && meta.hops == 1 && {
             let salt = port.wrapping_mul(0x9E37_79B9) ^ scenario.seed as u32;
             mix(mix(salt) ^ here.packets) < scenario.loss
@@ -433,8 +437,8 @@ impl Partition {
             self.packets.free(index);
             return;
         }
-        // A switch that cuts through has a packet as soon as it begins to come; a host, when it is
-        // whole.
+        // A cut-through switch handles a packet as soon as its first bit arrives; a host handles it
+        // when it has arrived whole.
         let cuts = scenario.cut_through && here.to >= scenario.network.hosts;
         let at = if cuts { begins } else { here.busy_until } + here.latency_ps();
         let part = match self.plan.part[here.to as usize] {
@@ -452,7 +456,7 @@ impl Partition {
     }
 }
 
-/// A number below `count`, from one that is spread over all 32 bits.
+/// Maps a number that is spread over all 32 bits to a number below `count`.
 #[inline]
 fn scale(number: u32, count: u32) -> u32 {
     ((u64::from(number) * u64::from(count)) >> 32) as u32

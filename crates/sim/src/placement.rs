@@ -2,7 +2,7 @@
 
 use super::plan::{Plan, SLOT_BITS};
 
-/// One bit for each packet-sized piece of each flow.
+/// One bit for each packet-sized piece of each flow, set when the piece is in place.
 pub(crate) struct Placements {
     placed: Vec<Vec<u64>>,
 }
@@ -16,10 +16,10 @@ impl Placements {
         }
     }
 
-    /// `length` bytes are placed at `offset` of the memory of a flow's destination.
+    /// Records that `length` bytes were placed at `offset` of the memory of a flow's destination.
     ///
     /// # Panics
-    /// If they do not belong there, or are there already.
+    /// If the bytes do not belong there, or were placed there before.
     pub(crate) fn place(&mut self, plan: &Plan, flow: u32, offset: u64, length: u32) {
         let mtu = plan.scenario.mtu;
         let bytes = plan.scenario.flows[flow as usize].bytes;
@@ -36,7 +36,7 @@ impl Placements {
         self.placed[flow as usize][word] = before | 1 << bit;
     }
 
-    /// Is every byte of a flow in its place?
+    /// True if every byte of a flow is in place.
     pub(crate) fn is_whole(&self, plan: &Plan, flow: u32) -> bool {
         let bytes = plan.scenario.flows[flow as usize].bytes;
         let pieces = u64::from(bytes.div_ceil(plan.scenario.mtu));

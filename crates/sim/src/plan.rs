@@ -1,5 +1,5 @@
-//! The part of a run that never changes: the part of each node, and the flows that begin when
-//! another one ends.
+//! The part of a run that never changes: the partition of each node, and the flows that wait for
+//! each other.
 
 use super::calendar::WINDOW_MAX;
 use super::ranks::Neighbours;
@@ -7,59 +7,60 @@ use super::scenario::{Routing, Scenario};
 use super::traffic::Flow;
 use crate::stream::{Stream, Verb};
 
-/// A flow's own piece of its destination's memory (and of its source's): as many bytes, so that the
-/// upper bits of an offset name the flow.
+/// Bits of an offset within one flow's piece of memory. Each flow has a piece of this size at its
+/// destination, so the upper bits of an offset name the flow.
 pub(crate) const SLOT_BITS: u32 = 36;
 
-/// A node that is in every part, each of which has the ports towards its own nodes: what comes to
-/// it belongs to the part of the host it goes to.
+/// Stands for a node that is in every partition. Each partition has the ports towards its own
+/// nodes, so a packet that arrives at such a node belongs to the partition of its destination host.
 pub(crate) const BETWEEN: u8 = u8::MAX;
 
-/// Packets that may wait for one of a host's wires while another one is free: two chunks, since
-/// those of one chunk take the same wire.
+/// Packets that may wait for one of a host's wires while another one is free. It is two chunks,
+/// because the packets of one chunk take the same wire.
 const WIRE_PACKETS: u32 = 16;
 
-/// A run, prepared.
+/// A scenario prepared for running.
 pub(crate) struct Plan {
     pub(crate) scenario: Scenario,
-    /// In how many parts the network is cut.
+    /// Number of partitions.
     pub(crate) parts: u32,
-    /// Which part a node belongs to, or [`BETWEEN`].
+    /// Partition of each node, or [`BETWEEN`].
     pub(crate) part: Vec<u8>,
-    /// Which part a port belongs to: its node's, or if that is between parts, its neighbour's.
+    /// Partition of each port: its node's, or its neighbour's if the node is [`BETWEEN`].
     pub(crate) port_part: Vec<u8>,
-    /// Wires of a host, and what may wait for one of several while another one is free, in bytes.
+    /// Wires of a host, and the bytes that may wait for one of several while another one is free.
     pub(crate) wires: u32,
     pub(crate) wire_backlog: u32,
     /// The flows of each source, in the order in which they begin.
     pub(crate) outbound: Vec<Vec<u32>>,
-    /// The flows of each destination; a flow's place here names its memory.
+    /// The flows of each destination; a flow's position here names its memory.
     pub(crate) inbound: Vec<Vec<u32>>,
-    /// A flow's place in `inbound`.
+    /// A flow's position in `inbound`.
     pub(crate) slot: Vec<u32>,
-    /// Flows that wait for this one, and for what of it.
+    /// For each flow, the flows that wait for it, and whether each waits for its delivery (true) or
+    /// its completion.
     pub(crate) dependents: Vec<Vec<(u32, bool)>>,
-    /// How far parts may run ahead of each other, in picoseconds.
+    /// How far partitions may run ahead of each other, in picoseconds.
     pub(crate) window_ps: u64,
-    /// Both ways of a flow's pair of hosts, each pair once: lower host first.
+    /// Pairs of hosts that exchange messages, each pair once, with the lower host first.
     pub(crate) pairs: Vec<(u32, u32)>,
-    /// The streams of each source, and of each destination, where a stream's place names its
-    /// memory.
+    /// The streams of each source, and those of each destination, where a stream's position names
+    /// its memory.
     pub(crate) streams_out: Vec<Vec<u32>>,
     pub(crate) streams_in: Vec<Vec<u32>>,
-    /// A stream's place in `streams_in`.
+    /// A stream's position in `streams_in`.
     pub(crate) stream_slot: Vec<u32>,
-    /// The streams whose messages a host posts; a stream's place here names its Jetty.
+    /// The streams whose messages a host posts; a stream's position here names its Jetty.
     pub(crate) streams_posted: Vec<Vec<u32>>,
-    /// A stream's place in `streams_posted`.
+    /// A stream's position in `streams_posted`.
     pub(crate) stream_place: Vec<u32>,
-    /// Some streams read: then what completes them is data.
+    /// True if some streams READ, in which case data packets complete them.
     pub(crate) reads: bool,
-    /// Of the program's ranks.
+    /// Neighbours of the program's ranks, if there is a program.
     pub(crate) neighbours: Option<Neighbours>,
 }
 
-/// Flows by host: the fields of [`Plan`] of the same names.
+/// Flows by host: the fields of [`Plan`] with the same names.
 struct FlowIndex {
     outbound: Vec<Vec<u32>>,
     inbound: Vec<Vec<u32>>,
@@ -176,13 +177,14 @@ impl Plan {
         }
     }
 
-    /// Bytes that are to be sent.
+    /// Bytes that flows and the program send.
     pub(crate) fn bytes(&self) -> u64 {
         let flows = self.scenario.flows.iter().map(|flow| u64::from(flow.bytes));
         flows.sum::<u64>() + self.neighbours.as_ref().map_or(0, |neighbours| neighbours.bytes)
     }
 
-    /// Is the news of a flow's end known at once at the source of the one that waits for it?
+    /// True if the source of a waiting flow learns of the other flow's end at once, because that
+    /// end is at the same host.
     pub(crate) fn is_local(&self, ended: u32, delivered: bool, waiting: u32) -> bool {
         let flow = &self.scenario.flows[ended as usize];
         let place = if delivered { flow.destination } else { flow.source };
@@ -190,8 +192,9 @@ impl Plan {
     }
 }
 
-/// The part of each node. A switch between parts is in all of them, if its ports have nothing in
-/// common: half of the packets that would go from part to part, and back, then stay where they are.
+/// Returns the partition of each node. A switch between partitions is in all of them if its ports
+/// are independent of each other. Half of the packets that would cross to another partition and
+/// back then stay where they are.
 fn parts_of(scenario: &Scenario, parts: u32) -> Vec<u8> {
     let network = &scenario.network;
     let queue = &scenario.queue;

@@ -1,18 +1,18 @@
-//! An output port and its link: two queues, control first, marking, dropping and trimming.
+//! An output port and its link: two queues (control has priority), marking, dropping and trimming.
 
 use super::packets::{NONE, PacketMeta};
 use crate::scenario::{LATENCY_MAX_PS, Marking, Overflow, QueueSpec};
 
-/// Where packets are trimmed, a data packet that waits goes after so many control packets in a row,
-/// as in NDP (Handley et al., SIGCOMM 2017, §3.1): the headers of what was trimmed, which are
-/// answered by retransmissions, would take the whole link otherwise.
+/// Where packets are trimmed, a waiting data packet is sent after this many control packets in a
+/// row, as in NDP (Handley et al., SIGCOMM 2017, §3.1). Otherwise the headers of trimmed packets,
+/// which cause retransmissions, would take the whole link.
 const CONTROL_RUN_MAX: u8 = 10;
-/// Bits of a picosecond in the pace of a link of at least 123 Mb/s.
+/// Fraction bits of the pace of a link of at least 123 Mb/s, in picoseconds per byte.
 const FRACTION: u8 = 16;
-/// Bits of a picosecond in the pace of a slower link. Down to 1 Mb/s such a pace fits.
+/// Fraction bits of the pace of a slower link. With them, the pace of links down to 1 Mb/s fits.
 const FRACTION_SLOW: u8 = 8;
 
-/// A first-in-first-out queue through the packets themselves.
+/// A first-in-first-out queue, linked through the packets themselves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     pub(crate) head: u32,
@@ -45,7 +45,7 @@ impl Queue {
         let meta = &packets[index as usize];
         self.bytes -= meta.bytes;
         self.head = meta.next;
-        // Its turn comes soon: by then it is here.
+        // Prefetches the next packet, which will be sent soon.
         std::hint::black_box(packets.get(meta.next as usize).map_or(0, |next| next.bytes));
         Some(index)
     }
@@ -55,58 +55,58 @@ impl Queue {
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Port {
-    /// When the packet on the wire has left.
+    /// Time at which the packet on the wire has left.
     pub(crate) busy_until: u64,
-    /// Control, which goes first, and data.
+    /// Queue of control packets, which have priority, and queue of data.
     pub(crate) queues: [Queue; 2],
-    /// The node at the other end, and which of its ports leads back.
+    /// Node at the other end, and the number of its port that leads back.
     pub(crate) to: u32,
     pub(crate) entry: u16,
     /// Picoseconds per byte, in units of 2^-[`Port::fraction`].
     pace: u32,
     fraction: u8,
     latency: Latency,
-    /// Bytes and packets that were sent.
+    /// Bytes and packets sent.
     pub(crate) bytes: u64,
     pub(crate) packets: u32,
-    /// The link is gone: what is sent is lost.
+    /// True if the link has failed, so that all packets sent are lost.
     pub(crate) down: bool,
-    /// The peer has said that data has to wait.
+    /// True if the peer has paused data (PFC).
     pub(crate) paused: bool,
-    /// A [`super::calendar::Kind::Serve`] is due at `busy_until`.
+    /// True if a [`super::calendar::Kind::Serve`] is due at `busy_until`.
     pub(crate) armed: bool,
-    /// Control packets that have left in a row while data waited.
+    /// Control packets sent in a row while data waited.
     control_run: u8,
 }
 
 const _: () = assert!(size_of::<Port>() == 64);
 
-/// What became of a packet that was to be queued.
+/// Result of queueing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Queued,
-    /// Its header goes on, at the head of the other queue.
+    /// The packet's header goes on, in the control queue.
     Trimmed,
     Dropped,
 }
 
-/// What a port has counted that is seldom needed.
+/// Counters of a port that are rarely accessed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortTally {
     pub(crate) drops: u64,
     pub(crate) trims: u64,
     pub(crate) marks: u64,
-    /// The longest that both queues together have been, in bytes.
+    /// Maximum of the bytes in both queues together.
     pub(crate) longest: u32,
-    /// How often, and for how many picoseconds, it had to wait for the peer.
+    /// Number of pauses by the peer, and their total length in picoseconds.
     pub(crate) pauses: u64,
     pub(crate) paused_ps: u64,
-    /// Since when it does.
+    /// Time at which the current pause began.
     pub(crate) paused_since: u64,
 }
 
-/// The latency of a link in picoseconds, below 2^40 (1.1 s), in five bytes: a port with eight would
-/// not fit its cache line.
+/// Latency of a link in picoseconds, below 2^40 (1.1 s), in five bytes: with eight, a port would
+/// not fit into its cache line.
 #[derive(Clone, Copy, Debug)]
 struct Latency([u8; 5]);
 
@@ -124,8 +124,8 @@ impl Latency {
     }
 }
 
-/// The rate of a link as ports keep it: picoseconds per byte, rounded to the nearest, and how many
-/// bits of it are a fraction. The slowest link carries 1 Mb/s.
+/// Converts a rate to a port's pace: picoseconds per byte, rounded to the nearest, and how many of
+/// its bits are a fraction. The slowest link carries 1 Mb/s.
 pub(crate) fn pace_of(megabits: u64) -> (u32, u8) {
     let pace = |fraction| ((8_000_000u64 << fraction) + megabits / 2) / megabits;
     match u32::try_from(pace(FRACTION)) {
@@ -134,7 +134,7 @@ pub(crate) fn pace_of(megabits: u64) -> (u32, u8) {
     }
 }
 
-/// How long `bytes` take at a pace, rounded up to picoseconds.
+/// Time in picoseconds that `bytes` take at a pace, rounded up.
 #[inline]
 pub(crate) fn time_of((pace, fraction): (u32, u8), bytes: u32) -> u64 {
     (u64::from(pace) * u64::from(bytes) + (1 << fraction) - 1) >> fraction
@@ -160,13 +160,13 @@ impl Port {
         }
     }
 
-    /// How long `bytes` take to leave.
+    /// Time in picoseconds that `bytes` take to be sent.
     #[inline]
     pub(crate) fn time(&self, bytes: u32) -> u64 {
         time_of((self.pace, self.fraction), bytes)
     }
 
-    /// From now on it sends so much slower or faster, or what it sends is lost.
+    /// Sets the rate from now on. At a rate of 0 the link has failed, and packets sent are lost.
     pub(crate) fn set_rate(&mut self, megabits: u64) {
         self.down = megabits == 0;
         if megabits > 0 {
@@ -180,36 +180,37 @@ impl Port {
         self.latency.ps()
     }
 
-    /// From now on the wire takes so long.
+    /// Sets the latency of the wire from now on.
     pub(crate) fn set_latency(&mut self, ps: u64) {
         self.latency = Latency::new(ps);
     }
 
-    /// Keeps a data packet until the peer lets it go on.
+    /// Queues a data packet until the peer ends its pause.
     pub(crate) fn hold(&mut self, packets: &mut [PacketMeta], index: u32) {
         self.queues[1].push(packets, index);
     }
 
-    /// Bytes that wait.
+    /// Bytes in both queues.
     #[inline]
     pub(crate) fn waiting(&self) -> u32 {
         self.queues[0].bytes + self.queues[1].bytes
     }
 
-    /// What an adaptive choice looks at: bytes that wait, and those of a closed form, at `now`.
+    /// Picoseconds from `now` until the port has sent all queued bytes: the value that adaptive
+    /// routing compares.
     #[inline]
     pub(crate) fn backlog_ps(&self, now: u64) -> u64 {
         self.busy_until.saturating_sub(now) + self.time(self.waiting())
     }
 
-    /// Does anything wait that may go?
+    /// True if a packet is queued that may be sent now.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.queues[0].head != NONE || (self.queues[1].head != NONE && !self.paused)
     }
 
-    /// Queues a packet, or finds no room. Of a trimmed one the caller has to shorten the packet
-    /// and to queue it again, as control.
+    /// Queues a packet, or reports that there is no room. If the result is [`Admission::Trimmed`],
+    /// the caller has to shorten the packet and queue it again as control.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -234,7 +235,8 @@ impl Port {
         Admission::Queued
     }
 
-    /// The packet that may leave now, marked if what it leaves behind is too much.
+    /// Takes the packet that may leave now, and marks it if the queue, this packet included, is too
+    /// long.
     #[inline]
     pub(crate) fn next(
         &mut self,
@@ -264,7 +266,7 @@ impl Port {
     }
 }
 
-/// Is a packet to be marked when the queue, itself included, holds `length` bytes?
+/// True if a packet is to be marked when the queue, including the packet, holds `length` bytes.
 #[inline]
 pub(crate) fn is_marked(marking: &Marking, length: u32, random: u32) -> bool {
     match *marking {

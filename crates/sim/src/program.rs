@@ -1,8 +1,8 @@
-//! Programs: what the ranks of a parallel application do, one operation after the other.
+//! Programs: the operations of each rank of a parallel application, in order.
 //!
-//! A rank's operations are found by their number, when their turn comes: nothing of them is stored,
-//! and 262,144 ranks take no more memory than what each of them waits for. Messages between two
-//! ranks match in the order in which they were sent and expected.
+//! A rank's operations are computed from their number when they are due, and none is stored. So
+//! 262,144 ranks take no more memory than the state that each of them waits for. Messages between
+//! two ranks match in the order in which they were sent and expected.
 
 mod halo;
 mod reduce;
@@ -10,85 +10,86 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-/// What a rank does next.
+/// The next operation of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Nothing: there is no neighbour on this side.
+    /// No operation, because there is no neighbour on this side.
     Nothing,
-    /// The rank has a buffer for the next message from another, and does not wait for it.
+    /// Provides a buffer for the next message from another rank, without waiting for it.
     Expect {
-        /// The rank that sends it.
+        /// The sending rank.
         from: u32,
-        /// Its length.
+        /// Length of the message, in bytes.
         bytes: u32,
     },
-    /// It waits for the oldest message it expects from another.
+    /// Waits for the oldest expected message from another rank.
     Await {
-        /// The rank that sends it.
+        /// The sending rank.
         from: u32,
     },
-    /// It sends a message, and waits until it may use the memory again.
+    /// Sends a message, and waits until its memory may be reused.
     Send {
-        /// The rank that receives it.
+        /// The receiving rank.
         to: u32,
-        /// Its length.
+        /// Length of the message, in bytes.
         bytes: u32,
     },
-    /// It sends a message and goes on.
+    /// Sends a message without waiting.
     Start {
-        /// The rank that receives it.
+        /// The receiving rank.
         to: u32,
-        /// Its length.
+        /// Length of the message, in bytes.
         bytes: u32,
     },
-    /// It waits until the memory of all it sends may be used again.
+    /// Waits until the memory of all sent messages may be reused.
     Flush,
-    /// It computes for so many picoseconds.
+    /// Computes.
     Compute {
-        /// How long.
+        /// Time that it takes, in picoseconds.
         ps: u64,
     },
 }
 
-/// A communication pattern, as SST's ember has them.
+/// A communication pattern from SST's ember motifs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// A wave from each corner of a plane of ranks to the opposite one, again and again.
+    /// Waves from each corner of a plane of ranks to the opposite one, repeated.
     Sweep3d {
         /// Layers of cells that are computed and sent at once; divides `cells[2]`.
         layers: u32,
     },
-    /// Faces to the six neighbours, one dimension after the other, and a sum over all ranks.
+    /// Faces to the six neighbours, one dimension after the other, then a sum over all ranks.
     Halo3d,
     /// Faces, edges and corners to 26 neighbours at once.
     Halo3d26,
 }
 
-/// A pattern with its sizes.
+/// A pattern and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Motif {
-    /// Which.
+    /// The pattern.
     pub pattern: Pattern,
     /// Ranks in each dimension; Sweep3D has two. Neighbours do not wrap around.
     pub grid: [u32; 3],
     /// Cells of a rank in each dimension.
     pub cells: [u32; 3],
-    /// How often.
+    /// Number of iterations.
     pub iterations: u32,
-    /// Picoseconds to compute: of Sweep3D for one layer and field, otherwise for an iteration.
+    /// Computing time in picoseconds: for Sweep3D of one layer and field, otherwise of an
+    /// iteration.
     pub compute_ps: u64,
 }
 
-/// Bytes of a cell's field.
+/// Bytes of one field of a cell.
 const WORD: u32 = 8;
 
 impl Motif {
-    /// All ranks.
+    /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.grid.iter().product()
     }
 
-    /// What a rank does, by its number from 0; `None` behind the last.
+    /// Returns a rank's operation by its number, from 0; `None` after the last.
     pub fn operation(&self, rank: u32, number: u32) -> Option<Operation> {
         let per_iteration = self.per_iteration();
         if number >= self.iterations * per_iteration {
@@ -110,12 +111,12 @@ impl Motif {
         }
     }
 
-    /// What a rank does in one iteration.
+    /// Returns a rank's operations of one iteration.
     pub fn iteration(&self, rank: u32) -> impl Iterator<Item = Operation> + '_ {
         (0..self.per_iteration()).filter_map(move |number| self.operation(rank, number))
     }
 
-    /// The rank `step` away from another in each dimension, if there is one.
+    /// Returns the rank `step` away in each dimension, if there is one.
     fn neighbour(&self, rank: u32, step: [i32; 3]) -> Option<u32> {
         let [x, y, _] = self.grid;
         let place = [rank % x, rank / x % y, rank / (x * y)];
@@ -129,14 +130,14 @@ impl Motif {
         Some((there[2] * y + there[1]) * x + there[0])
     }
 
-    /// Bytes of what a rank shares with the neighbour `step` away: a face, an edge or a corner.
+    /// Bytes that a rank shares with the neighbour `step` away: a face, an edge or a corner.
     fn bytes(&self, step: [i32; 3]) -> u32 {
         let cells = self.cells.iter().zip(step).filter(|(_, step)| *step == 0);
         cells.map(|(cells, _)| *cells).product::<u32>() * WORD
     }
 }
 
-/// Numbers of ranks in three dimensions that are as equal as can be; the larger first.
+/// Divides `ranks` into up to three dimensions that are as equal as possible, the larger first.
 pub fn grid_of(ranks: u32, dimensions: u32) -> [u32; 3] {
     let divides = |number: u32| (1..=number).filter(move |part| number.is_multiple_of(*part));
     let mut best = [ranks, 1, 1];
@@ -151,62 +152,63 @@ pub fn grid_of(ranks: u32, dimensions: u32) -> [u32; 3] {
     best
 }
 
-/// How messages between ranks of different hosts travel.
+/// Protocol of messages between ranks of different hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// A put into a mailbox that the receiver has for this sender: each message is an epoch.
+    /// A put into a mailbox that the receiver has for this sender; each message fills an epoch.
     Mailbox,
-    /// The receiver sends the address of its buffer, the sender writes there. If the network keeps
-    /// no order, a message follows that says so; otherwise the receiver watches the last byte.
+    /// The receiver sends the address of its buffer, and the sender WRITEs there. If the network
+    /// does not keep packets in order, a message follows that reports the end of the WRITE;
+    /// otherwise the receiver polls the last byte.
     Write {
-        /// The network keeps order: no message follows.
+        /// True if the network keeps order, so that no message follows.
         ordered: bool,
     },
-    /// Short ones are copied into a receive and out of it. Of long ones the sender announces
-    /// itself, the receiver reads, and says that it has.
+    /// Short messages are copied into a receive and out of it. The sender announces a long message,
+    /// and the receiver READs it and then acknowledges it.
     Rendezvous,
 }
 
-/// A program, and the hosts it runs on.
+/// A program, and its placement on hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What its ranks do.
+    /// The operations of its ranks.
     pub motif: Motif,
-    /// Ranks of a host, neighbours in their numbers.
+    /// Ranks of each host; ranks of consecutive numbers share a host.
     pub ranks_per_host: u32,
-    /// How their messages travel.
+    /// Protocol of messages between hosts.
     pub protocol: Protocol,
-    /// From a rank to its NIC, and from the NIC to the rank, in picoseconds.
+    /// Delay from a rank to its NIC, and from the NIC to the rank, in picoseconds.
     pub host_ps: u64,
-    /// How fast a rank copies, in megabits per second.
+    /// Rate at which a rank copies memory, in megabits per second.
     pub copy_megabits: u64,
-    /// The longest message that [`Protocol::Rendezvous`] copies.
+    /// Maximum length of a message that [`Protocol::Rendezvous`] copies, in bytes.
     pub eager_bytes: u32,
     /// Buffers of a mailbox, and receives for each neighbour.
     pub buffers: u32,
-    /// Messages to one neighbour that may be under way before the sender waits: 1 or 2. With 2 it
-    /// has two buffers that take turns.
+    /// Messages to one neighbour that may be in flight before the sender waits: 1 or 2. With 2, two
+    /// buffers are used alternately.
     pub depth: u32,
 }
 
 impl Program {
-    /// The host of a rank.
+    /// Returns the host of a rank.
     pub fn host(&self, rank: u32) -> u32 {
         rank / self.ranks_per_host
     }
 
-    /// Hosts that have ranks.
+    /// Number of hosts that have ranks.
     pub fn hosts(&self) -> u32 {
         self.motif.ranks().div_ceil(self.ranks_per_host)
     }
 
-    /// The ranks of a host.
+    /// Returns the ranks of a host.
     pub(crate) fn ranks_of(&self, host: u32) -> std::ops::Range<u32> {
         let end = self.motif.ranks();
         (host * self.ranks_per_host).min(end)..((host + 1) * self.ranks_per_host).min(end)
     }
 
-    /// Receives that a host's ranks post, of `links` links.
+    /// Number of receives that a host's ranks post for `links` links.
     pub(crate) fn receives(&self, links: u32) -> u32 {
         if self.protocol == Protocol::Mailbox { 1 } else { links * self.buffers + 1 }
     }

@@ -1,20 +1,20 @@
 //! Quantiles of many values.
 
-/// A few numbers of many.
+/// Median, high percentiles and maximum of a set of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     /// The median.
     pub p50: u64,
-    /// Of 100, 1 is larger.
+    /// 99th percentile: one value of 100 is larger.
     pub p99: u64,
-    /// Of 1,000, 1 is larger.
+    /// 99.9th percentile: one value of 1,000 is larger.
     pub p999: u64,
     /// The largest.
     pub max: u64,
 }
 
 impl Quantiles {
-    /// Of `values`, by the nearest rank.
+    /// Computes the quantiles of `values`, by the nearest rank.
     pub fn of(mut values: Vec<u64>) -> Quantiles {
         values.sort_unstable();
         let rank = |permille: usize| {

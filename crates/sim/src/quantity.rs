@@ -1,8 +1,8 @@
-//! Numbers as people write them.
+//! Parsers and formatters of quantities with units.
 
 use crate::scenario::LINK_MEGABITS;
 
-/// Bytes, with `K`, `M` or `G` (powers of 1024).
+/// Parses bytes, with `K`, `M` or `G` (powers of 1024).
 pub(crate) fn bytes(text: &str) -> Option<u32> {
     let (digits, shift) = match text.strip_suffix(['K', 'k']) {
         Some(digits) => (digits, 10),
@@ -14,13 +14,13 @@ pub(crate) fn bytes(text: &str) -> Option<u32> {
     u32::try_from(digits.parse::<u64>().ok()?.checked_mul(1 << shift)?).ok()
 }
 
-/// A number within bounds.
+/// Parses a number within bounds.
 pub(crate) fn count(text: &str, least: u32, most: u32) -> Option<u32> {
     text.parse().ok().filter(|number| (least..=most).contains(number))
 }
 
-/// Whole megabits per second, from `400G`, `0.5G`, `2T` or `1M` (powers of 1000), with `bps` or
-/// without.
+/// Parses a rate such as `400G`, `0.5G`, `2T` or `1M` (powers of 1000), with `bps` or without, into
+/// whole megabits per second.
 pub(crate) fn rate(text: &str) -> Option<u64> {
     let text = text.strip_suffix("bps").unwrap_or(text);
     let units = [('M', 1), ('G', 1000), ('T', 1_000_000)];
@@ -29,7 +29,8 @@ pub(crate) fn rate(text: &str) -> Option<u64> {
     LINK_MEGABITS.contains(&megabits).then_some(megabits)
 }
 
-/// A decimal number times `factor`; `None` unless the product is a whole number.
+/// Parses a decimal number and multiplies it by `factor`; `None` unless the product is a whole
+/// number.
 fn scaled(text: &str, factor: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let all = whole.bytes().chain(part.bytes()).all(|digit| digit.is_ascii_digit());
@@ -42,16 +43,16 @@ fn scaled(text: &str, factor: u64) -> Option<u64> {
     product.is_multiple_of(parts).then(|| u64::try_from(product / parts).ok()).flatten()
 }
 
-/// The longest time that a clock is told to add to what it shows, and the latest end of a run, in
-/// picoseconds: 1,000 s.
+/// Maximum of a time that is added to others, and of the end of a run, in picoseconds: 1,000 s.
 const SPAN_MAX: u64 = 1_000_000_000_000_000;
 
-/// A time that is added to others, of at most [`SPAN_MAX`].
+/// Parses a time that is added to others, of at most [`SPAN_MAX`].
 pub(crate) fn span(text: &str) -> Option<u64> {
     time(text).filter(|ps| *ps <= SPAN_MAX)
 }
 
-/// Picoseconds, from `1us`, `0.5ms`, `500ns`, `1s` or `250ps`; `0` needs no unit.
+/// Parses a time such as `1us`, `0.5ms`, `500ns`, `1s` or `250ps` into picoseconds; `0` needs no
+/// unit.
 pub(crate) fn time(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
@@ -69,7 +70,7 @@ pub(crate) fn time(text: &str) -> Option<u64> {
     scaled(digits, factor)
 }
 
-/// A chance, as `0.0001` or `0.01%`, times 2^32: at most a half.
+/// Parses a probability of at most a half, as `0.0001` or `0.01%`, and multiplies it by 2^32.
 pub(crate) fn chance(text: &str) -> Option<u32> {
     let (digits, percent) = match text.strip_suffix('%') {
         Some(digits) => (digits, 2),
@@ -86,7 +87,7 @@ pub(crate) fn chance(text: &str) -> Option<u32> {
     u32::try_from(chance).ok().filter(|chance| *chance <= 1 << 31)
 }
 
-/// A rate as [`rate`] reads it.
+/// Formats a rate so that [`rate`] can parse it.
 pub(crate) fn show_rate(megabits: u64) -> String {
     match megabits {
         1000.. if megabits.is_multiple_of(1000) => format!("{}G", megabits / 1000),
@@ -94,7 +95,7 @@ pub(crate) fn show_rate(megabits: u64) -> String {
     }
 }
 
-/// A time as [`time`] reads it.
+/// Formats a time so that [`time`] can parse it.
 pub(crate) fn show_time(ps: u64) -> String {
     let units = [(1_000_000_000, "ms"), (1_000_000, "us"), (1000, "ns")];
     let unit = units.iter().find(|(factor, _)| ps >= *factor && ps.is_multiple_of(*factor));

@@ -1,8 +1,9 @@
-//! The ranks of a program on one host: what they wait for, and what they have the NIC do.
+//! The ranks of a program on one host: the events they wait for, and their commands to the NIC.
 //!
-//! A command takes [`Program::host_ps`] to the NIC, and news as long to the rank. All that travels
-//! is the engine's: puts into mailboxes, or address exchange, WRITE and completion message, or
-//! match, READ and acknowledgement. A message between ranks of one host is copied.
+//! A command takes [`Program::host_ps`] to reach the NIC, and an event takes as long to reach the
+//! rank. All messages between hosts use the engine: puts into mailboxes; or address exchange, WRITE
+//! and completion message; or match, READ and acknowledgement. A message between ranks of one host
+//! is copied.
 
 pub(crate) use neighbours::Neighbours;
 
@@ -18,27 +19,27 @@ use fairway_engine::{
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Bytes of an address, an announcement or an acknowledgement.
+/// Bytes of an address message, an announcement or an acknowledgement.
 const NOTE_BYTES: u32 = 64;
-/// [`Program::depth`] at most.
+/// Maximum of [`Program::depth`].
 const DEPTH: u32 = 2;
 
-/// What a rank has its NIC do for one neighbour. Its number travels as immediate data.
+/// A rank's command to its NIC for one neighbour. Its discriminant travels as immediate data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Order {
     Put,
     Write,
-    /// All of a write is there.
+    /// Reports that a WRITE is complete.
     Written,
-    /// Write here.
+    /// Grants the peer a buffer to write into.
     Grant,
-    /// The message itself, short.
+    /// Sends a short message itself.
     Eager,
-    /// A message is to be read.
+    /// Announces a message that the peer is to READ.
     Match,
     Read,
-    /// It has been read.
+    /// Acknowledges that an announced message has been read.
     Taken,
 }
 
@@ -53,51 +54,51 @@ const ORDERS: [Order; 8] = [
     Order::Taken,
 ];
 
-/// What happens on a host when its time has come. The number is a link's, or a rank's.
+/// Action scheduled on a host. The first number is a link's, or for `Go` a rank's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
-    /// A rank goes on.
+    /// A rank continues.
     Go(u32),
-    /// A command reaches the NIC, about the message of this number.
+    /// A command reaches the NIC; it concerns the message with the last number.
     Command(u32, Order, u32),
-    /// A message has come.
+    /// A message has arrived.
     Came(u32),
     /// A message's memory may be used again.
     Freed(u32),
-    /// The peer has a buffer.
+    /// The peer has granted a buffer.
     Granted(u32),
-    /// The peer has a message to be read.
+    /// The peer has announced a message to be read.
     Matched(u32),
 }
 
 /// What a rank waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// Its time.
+    /// The end of a delay.
     Time,
     /// A message from the neighbour at a link.
     Message(u32),
-    /// Memory of a link, until no more than so many messages take some.
+    /// Memory of a link, until at most the given number of messages occupy it.
     Memory(u32, u32),
-    /// All memory.
+    /// The memory of all sent messages.
     AllMemory,
-    /// It is done.
+    /// Nothing, because the rank has finished.
     Done,
 }
 
 struct Rank {
-    /// Its next operation.
+    /// Number of its next operation.
     next: u32,
     waits: Waits,
-    /// Messages whose memory is not free.
+    /// Sent messages whose memory may not be reused yet.
     flying: u32,
     links: std::ops::Range<u32>,
 }
 
-/// A rank and one of its neighbours. All counts are of messages.
+/// A rank and one of its neighbours. All counts are numbers of messages.
 struct Link {
     peer: u32,
-    /// Without: the neighbour is on this host, at this link.
+    /// `None` if the neighbour is on this host, at link `there`.
     channel: Option<ChannelId>,
     /// The neighbour's own number of this link.
     there: u32,
@@ -108,13 +109,13 @@ struct Link {
     sent: u32,
     freed: u32,
     granted: u32,
-    /// Written, or read by us.
+    /// Messages for which this side has issued a WRITE or READ.
     moved: u32,
     matched: u32,
-    /// Lengths of the last messages sent and expected.
+    /// Lengths of the last messages sent, and of the last expected.
     out: [u32; DEPTH as usize],
     length: u32,
-    /// Bytes that were expected, and that are in place.
+    /// Bytes expected, and bytes in place.
     due: u64,
     placed: u64,
 }
@@ -128,19 +129,19 @@ pub(crate) struct Ranks {
     links: Vec<Link>,
     due: BinaryHeap<Reverse<(u64, u32, Act)>>,
     sequence: u32,
-    /// Commands that the NIC has no room for yet.
+    /// Commands that wait for space in the NIC's queues.
     blocked: VecDeque<(u32, Order, u32)>,
-    /// When the host is to be woken.
+    /// Time at which the host's wake-up is armed.
     pub(crate) wake_at: u64,
-    /// Ranks that are done, and messages that were awaited.
+    /// Ranks that have finished, and messages that were awaited.
     pub(crate) done: u32,
     pub(crate) messages: u64,
-    /// Operations that failed, or could not be posted because their channel was gone: a rank that
+    /// Operations that failed, or could not be posted because their channel was gone. A rank that
     /// waits for one of them waits for ever.
     pub(crate) failed: u64,
 }
 
-/// The Jetty of a rank.
+/// Returns the Jetty of a rank.
 pub(crate) fn jetty_of(program: &Program, rank: u32) -> JettyId {
     JettyId::new(1 + rank % program.ranks_per_host)
 }
@@ -150,10 +151,10 @@ fn mailbox_address(to: u32, from: u32) -> u64 {
 }
 
 impl Ranks {
-    /// The ranks of a host; its NIC has their mailboxes and receives from now on.
+    /// Makes the ranks of a host, and creates their mailboxes and receives in its NIC.
     ///
     /// # Panics
-    /// If its limits are too small.
+    /// If the NIC's limits are too small.
     pub(crate) fn new(
         (program, neighbours): (Program, &Neighbours),
         host: u32,
@@ -196,7 +197,7 @@ impl Ranks {
         new
     }
 
-    /// Mailboxes with their buffers, or receives.
+    /// Creates the mailboxes with their buffers, or posts the receives.
     fn prepare(&mut self, nic: &mut Nic) -> Result<(), PostError> {
         for at in 0..self.ranks.len() {
             let rank = self.first + at as u32;
@@ -222,24 +223,24 @@ impl Ranks {
 
     fn post_receive(&self, nic: &mut Nic, rank: u32) -> Result<(), PostError> {
         let length = NOTE_BYTES.max(self.program.eager_bytes);
-        // Behind the memory of all links.
+        // The receives lie behind the memory of all links.
         let local = LocalRange { length, ..self.at(self.links.len() as u32, 0) };
         let request = ReceiveRequest { id: 0, local };
         nic.post_receive(jetty_of(&self.program, rank), &request)
     }
 
-    /// Memory for a message at a link; which of the buffers that take turns, `turn` says.
+    /// Returns the memory of a message at a link; `turn` selects one of the alternating buffers.
     fn at(&self, link: u32, turn: u32) -> LocalRange {
         let offset = u64::from(link) << SLOT_BITS | u64::from(turn % DEPTH) << (SLOT_BITS - 1);
         LocalRange { segment: self.segment, offset, length: 1 << 30 }
     }
 
-    /// When something is to happen, if anything is.
+    /// Returns when the next action is due, if there is one.
     pub(crate) fn next_due(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Lets happen what is due.
+    /// Executes the actions that are due.
     pub(crate) fn act(&mut self, nic: &mut Nic, now: u64) {
         while let Some(&Reverse((at, _, act))) = self.due.peek() {
             if at > now {
@@ -268,7 +269,7 @@ impl Ranks {
 
     // ---- what ranks do ----
 
-    /// A rank does one operation after the other until it has to wait.
+    /// Executes a rank's operations one after the other until it has to wait.
     fn go_on(&mut self, nic: &mut Nic, now: u64, rank: u32) {
         let number = self.first + rank;
         loop {
@@ -295,7 +296,8 @@ impl Ranks {
                 Operation::Send { to, bytes } => self.send(now, rank, to, bytes, true),
                 Operation::Start { to, bytes } => self.send(now, rank, to, bytes, false),
                 Operation::Flush => {
-                    // Elsewhere two buffers take turns, and sending waits for the older one.
+                    // With the other protocols two buffers are used alternately, and a send waits
+                    // for the older one.
                     let waits = self.program.protocol == Protocol::Rendezvous;
                     (self.ranks[rank as usize].flying > 0 && waits).then_some(Waits::AllMemory)
                 }
@@ -313,7 +315,7 @@ impl Ranks {
         }
     }
 
-    /// The rank at a link goes on if it waits for a message there.
+    /// Resumes the rank of a link if it waits for a message there.
     fn wake(&mut self, nic: &mut Nic, now: u64, link: u32) {
         let rank = self.rank_of(link);
         if self.ranks[rank as usize].waits == Waits::Message(link) {
@@ -321,7 +323,8 @@ impl Ranks {
         }
     }
 
-    /// All that a rank expected has come, and nothing else.
+    /// Counts a rank as finished, and checks that it has received all expected messages and no
+    /// others.
     fn end(&mut self, rank: u32) {
         self.done += 1;
         for link in self.ranks[rank as usize].links.clone() {
@@ -332,7 +335,7 @@ impl Ranks {
         }
     }
 
-    /// Whose link it is.
+    /// Returns the rank of a link.
     fn rank_of(&self, link: u32) -> u32 {
         self.ranks.partition_point(|rank| rank.links.end <= link) as u32
     }
@@ -357,12 +360,12 @@ impl Ranks {
             Protocol::Write { .. } => {
                 self.schedule(now + self.program.host_ps, Act::Command(link, Order::Grant, 0));
             }
-            // The memory is made known to the NIC first: a command and its answer.
+            // The memory is first registered with the NIC, which takes a command and its response.
             Protocol::Rendezvous => self.read(now + 2 * self.program.host_ps, link),
         }
     }
 
-    /// Takes the next message from a neighbour, if it has come.
+    /// Takes the next message from a neighbour. Returns false if it has not arrived.
     fn take(&mut self, nic: &mut Nic, link: u32) -> bool {
         let here = &mut self.links[link as usize];
         if here.came == here.awaited {
@@ -377,7 +380,7 @@ impl Ranks {
         true
     }
 
-    /// Sends; says what the rank has to wait for first, if it has to.
+    /// Sends a message. Returns what the rank has to wait for first, if anything.
     fn send(&mut self, now: u64, rank: u32, to: u32, bytes: u32, blocks: bool) -> Option<Waits> {
         let link = self.link(rank, to);
         let here = &mut self.links[link as usize];
@@ -413,7 +416,7 @@ impl Ranks {
         None
     }
 
-    /// A sender that blocks goes on when the memory is free: the operation itself is over.
+    /// Makes a blocking sender wait until the memory is free, and counts its operation as done.
     fn hold(&mut self, rank: u32, link: u32, blocks: bool) -> Option<Waits> {
         if !blocks {
             return None;
@@ -422,7 +425,7 @@ impl Ranks {
         Some(Waits::Memory(link, 0))
     }
 
-    /// Writes, if there is something to write and a buffer for it.
+    /// Issues a WRITE if there is a message to write and a buffer for it.
     fn write(&mut self, now: u64, link: u32) {
         let here = &mut self.links[link as usize];
         if here.moved < here.sent.min(here.granted) {
@@ -432,7 +435,7 @@ impl Ranks {
         }
     }
 
-    /// Reads, if a message is expected and announced.
+    /// Issues a READ if a message is expected and announced.
     fn read(&mut self, now: u64, link: u32) {
         let here = &mut self.links[link as usize];
         if here.length > self.program.eager_bytes && here.moved < here.expected.min(here.matched) {

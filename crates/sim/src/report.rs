@@ -1,4 +1,4 @@
-//! What came of a run, in numbers.
+//! The results of a run, in numbers.
 
 use super::control::ControlResult;
 use super::run::Simulation;
@@ -8,144 +8,146 @@ use crate::quantiles::Quantiles;
 use crate::stream::Verb;
 use fairway_engine::Nic;
 
-/// How one flow went. Times are in picoseconds; `None` if it did not come to that.
+/// Result of one flow. Times are in picoseconds; `None` if the event did not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowResult {
-    /// The host that sent.
+    /// Sending host.
     pub source: u32,
-    /// The host that received.
+    /// Receiving host.
     pub destination: u32,
-    /// How much.
+    /// Length, in bytes.
     pub bytes: u32,
-    /// When the NIC took it.
+    /// Time at which the NIC accepted the flow.
     pub started_ps: Option<u64>,
-    /// When its last byte was in place.
+    /// Time at which its last byte was in place.
     pub delivered_ps: Option<u64>,
-    /// When its sender knew that.
+    /// Time at which it completed at its source.
     pub completed_ps: Option<u64>,
 }
 
 impl FlowResult {
-    /// From beginning to completion.
+    /// Time from start to completion.
     pub fn completion_time_ps(&self) -> Option<u64> {
         Some(self.completed_ps? - self.started_ps?)
     }
 }
 
-/// How one stream went, from [`super::Scenario::measure_ps`] to the end.
+/// Result of one stream, from [`super::Scenario::measure_ps`] to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamResult {
-    /// The host that the bytes came from.
+    /// Host that the bytes come from.
     pub source: u32,
-    /// The host that they went to.
+    /// Host that the bytes go to.
     pub destination: u32,
-    /// How.
+    /// Operation that moves the bytes.
     pub verb: Verb,
     /// Bytes of a message.
     pub bytes: u32,
     /// Bytes that were placed.
     pub placed_bytes: u64,
-    /// How long it could send, in picoseconds.
+    /// Time for which the stream could send, in picoseconds.
     pub span_ps: u64,
-    /// Of its messages, from posting to completion, in picoseconds; those posted since.
+    /// Time from posting to completion of the messages posted since measuring began, in
+    /// picoseconds.
     pub latency: Quantiles,
 }
 
 impl StreamResult {
-    /// What was placed, in megabits per second of the time in which it could send.
+    /// Throughput: the placed bytes in megabits per second, over the time in which the stream could
+    /// send.
     pub fn megabits(&self) -> u64 {
         let bits = u128::from(self.placed_bytes) * 8_000_000;
         (bits / u128::from(self.span_ps.max(1))) as u64
     }
 }
 
-/// How one operation of a trace went. Times are in picoseconds; `None` if it did not come to that.
+/// Result of one operation of a trace. Times are in picoseconds; `None` if the event did not occur.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationResult {
-    /// As the trace calls it.
+    /// Name of the operation in the trace.
     pub name: String,
-    /// How many ranks took part.
+    /// Number of ranks that take part.
     pub ranks: u32,
-    /// Its buffer; 0 if it only computed.
+    /// Bytes of its buffer; 0 if it only computes.
     pub bytes: u32,
-    /// When the first rank began.
+    /// Time at which the first rank began.
     pub started_ps: Option<u64>,
-    /// When the last rank was done.
+    /// Time at which the last rank was done.
     pub completed_ps: Option<u64>,
 }
 
-/// How one port went.
+/// Result of one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortResult {
-    /// Packets that left by it.
+    /// Packets sent by the port.
     pub packets: u64,
-    /// Bytes that left by it.
+    /// Bytes sent by the port.
     pub bytes: u64,
-    /// Packets that found no room.
+    /// Packets dropped because its queue was full.
     pub drops: u64,
     /// Packets that were trimmed.
     pub trims: u64,
     /// Packets that were marked.
     pub marks: u64,
-    /// Most bytes that have waited at once.
+    /// Maximum number of bytes queued at once.
     pub longest_bytes: u32,
-    /// How often its data had to wait for the peer.
+    /// Number of pauses by the peer.
     pub pauses: u64,
-    /// How long, in picoseconds.
+    /// Total length of the pauses, in picoseconds.
     pub paused_ps: u64,
 }
 
-/// A run.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// By flow.
+    /// Results by flow.
     pub flows: Vec<FlowResult>,
-    /// By operation of a trace, in its order.
+    /// Results by operation of a trace, in the trace's order.
     pub operations: Vec<OperationResult>,
-    /// By stream.
+    /// Results by stream.
     pub streams: Vec<StreamResult>,
-    /// What schedulers have done, all hosts together.
+    /// Counts of the control processors of all hosts together.
     pub control: ControlResult,
-    /// By port: the network's link of the same number.
+    /// Results by port: each is that of the network's link of the same number.
     pub ports: Vec<PortResult>,
-    /// The simulated time that was looked at.
+    /// Simulated time that was run, in picoseconds.
     pub end_ps: u64,
-    /// Events that happened.
+    /// Events executed.
     pub events: u64,
     /// Packets that hosts have sent.
     pub sent: u64,
-    /// Packets that came to their hosts.
+    /// Packets that arrived at their hosts whole.
     pub delivered: u64,
-    /// Headers of trimmed packets that came to their hosts.
+    /// Headers of trimmed packets that arrived at their hosts.
     pub delivered_trimmed: u64,
-    /// Packets that found no room.
+    /// Packets dropped because a queue was full.
     pub dropped: u64,
-    /// Packets that were on a link that failed.
+    /// Packets that were on a link that failed, or were lost at random.
     pub lost_on_links: u64,
-    /// Packets that are still on their way.
+    /// Packets still in flight at the end.
     pub in_flight: u64,
-    /// Packets that left a port: each packet once for every link it took.
+    /// Packets sent by ports; each packet counts once for every link it took.
     pub packet_hops: u64,
-    /// Data packets that NICs sent for the first time, and again.
+    /// Data packets that NICs sent, including retransmissions.
     pub data_sent: u64,
-    /// Data packets that were sent again.
+    /// Retransmitted data packets.
     pub resent: u64,
-    /// Of those, for nothing.
+    /// Retransmissions of packets that had already arrived.
     pub spurious: u64,
     /// Acknowledgements that NICs sent.
     pub acks_sent: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Messages that found no receive or buffer, and had to be tried again.
+    /// Messages refused because no receive or buffer was posted, and retried later.
     pub not_ready: u64,
-    /// Flows, or operations of ranks, that failed: a link was gone for longer than NICs wait for a
-    /// peer ([`fairway_engine::Profile::peer_dead`]).
+    /// Flows, or operations of ranks, that failed because a link was down for longer than NICs wait
+    /// for a peer ([`fairway_engine::Profile::peer_dead`]).
     pub failed: u64,
-    /// Messages that the ranks of a program have taken.
+    /// Messages that the ranks of a program have received.
     pub messages: u64,
-    /// When the last rank was done; `None` if not all are, or there are none.
+    /// Time at which the last rank finished; `None` if not all did, or there are none.
     pub ranks_done_ps: Option<u64>,
 }
 
@@ -208,7 +210,7 @@ impl Report {
         report
     }
 
-    /// Did every flow complete, or every rank?
+    /// True if every flow completed, or every rank finished.
     pub fn is_complete(&self) -> bool {
         if !self.streams.is_empty() {
             return self.failed == 0;
@@ -219,7 +221,7 @@ impl Report {
         self.flows.iter().all(|flow| flow.completed_ps.is_some() && flow.delivered_ps.is_some())
     }
 
-    /// When the last flow was completed, or the last rank was done; 0 if none was.
+    /// Time at which the last flow completed, or the last rank finished; 0 if none did.
     pub fn completion_ps(&self) -> u64 {
         if let Some(end) = self.ranks_done_ps {
             return end;
@@ -227,18 +229,19 @@ impl Report {
         self.flows.iter().filter_map(|flow| flow.completed_ps).max().unwrap_or(0)
     }
 
-    /// The times that flows took, in picoseconds.
+    /// Completion times of the flows, in picoseconds.
     pub fn completion_times(&self) -> Quantiles {
         self.completion_times_of(|_| true)
     }
 
-    /// The times that some of the flows took, in picoseconds. Steps are none: they send nothing.
+    /// Completion times of some of the flows, in picoseconds. Steps are left out because they send
+    /// nothing.
     pub fn completion_times_of(&self, wanted: impl Fn(&FlowResult) -> bool) -> Quantiles {
         let flows = self.flows.iter().filter(|flow| flow.bytes > 0 && wanted(flow));
         Quantiles::of(flows.filter_map(FlowResult::completion_time_ps).collect())
     }
 
-    /// The host that most bytes go to: the first of equals; `None` without flows.
+    /// Host that most bytes go to, and the first of several equal ones; `None` without flows.
     pub fn busiest(&self) -> Option<u32> {
         let mut bytes = std::collections::BTreeMap::new();
         for flow in &self.flows {
@@ -247,7 +250,7 @@ impl Report {
         bytes.into_iter().rev().max_by_key(|(_, bytes)| *bytes).map(|(host, _)| host)
     }
 
-    /// What was delivered, per second of the time until the last flow was completed, in megabits.
+    /// Goodput: bytes delivered until the last flow completed, in megabits per second.
     pub fn goodput_mbps(&self) -> u64 {
         let done = self.flows.iter().filter(|flow| flow.delivered_ps.is_some());
         let bytes: u128 = done.map(|flow| u128::from(flow.bytes)).sum();
@@ -259,7 +262,7 @@ impl Report {
         self.ports.iter().map(|port| port.trims).sum()
     }
 
-    /// How often data had to wait for a peer's queue.
+    /// Number of times that PFC paused a port.
     pub fn pauses(&self) -> u64 {
         self.ports.iter().map(|port| port.pauses).sum()
     }
@@ -269,7 +272,7 @@ impl Report {
         self.ports.iter().map(|port| port.marks).sum()
     }
 
-    /// One number that stands for all of it: two runs that differ in anything differ in it.
+    /// Hash of all results: two runs that differ in any result have different digests.
     pub fn digest(&self) -> u64 {
         let mut hash = 0xCBF2_9CE4_8422_2325u64;
         let mut stir = |numbers: &[u64]| {
@@ -297,7 +300,7 @@ impl Report {
     }
 }
 
-/// What each port has done.
+/// Returns the results of all ports.
 fn ports(run: &Simulation) -> Vec<PortResult> {
     let ports = run.plan.port_part.iter().enumerate().map(|(port, part)| {
         let partition = &run.partitions[usize::from(*part)];

@@ -1,7 +1,7 @@
-//! Hosts that speak RoCEv2: the queue pairs of [`roce::RoceDevice`], which runs live beneath verbs.
+//! Hosts with RoCEv2: the queue pairs of [`roce::RoceDevice`], which also runs live beneath verbs.
 //!
-//! Every pair of hosts that talks has `split` queue pairs, each with one path, its own. Flows are
-//! WRITEs and take them in turn. Programs and streams there are none.
+//! Each pair of hosts with traffic has `split` queue pairs, each with a single path of its own.
+//! Flows are WRITEs and use the queue pairs in turn. Programs and streams are not supported.
 
 use super::nic::{NicCounts, Outgoing};
 use super::packets::PacketHeaders;
@@ -21,43 +21,43 @@ use fairway_roce::{
     Transport, Work, WorkRequest,
 };
 
-/// The protection domain of everything.
+/// Protection domain of all queue pairs and memory.
 const DOMAIN: u32 = 1;
-/// The longest message of RC, and the most packets it may have.
+/// Maximum length of an RC message in bytes, and in packets.
 const BYTES_MAX: u32 = 1 << 31;
 const PACKETS_MAX: u32 = 1 << 22;
-/// What comes too early and has no place yet is kept up to so many packets; more is lost.
+/// Maximum number of early packets that the responder keeps; further ones are dropped.
 const KEPT_MAX: u32 = 4096;
 
-/// The RoCE side of a host's NIC, and what it is connected to.
+/// The RoCE NIC of a host, and its connections.
 pub(crate) struct RoceNic {
     pub(crate) driver: Driver<RoceDevice, ()>,
-    /// Its number in the network.
+    /// The host's number in the network.
     own: u32,
     queue: CompletionQueueId,
     region: MemoryRegion,
     /// Its queue pairs, in the order of its pairs of hosts.
     pairs: Vec<Qpn>,
     split: u32,
-    /// By number, sorted: which of the queue pairs between two hosts one is.
+    /// For each queue pair number, sorted: its index among the queue pairs between the two hosts.
     members: Vec<(Qpn, u8)>,
-    /// By host, sorted: the place of its first queue pair, and the key to its memory.
+    /// For each peer host, sorted: the index of its first queue pair, and the key to its memory.
     peers: Vec<(u32, u32, u32)>,
-    /// Packets with payload that it has handed out.
+    /// Packets with payload that the NIC has sent.
     data_sent: u64,
 }
 
-/// What the other ends of a host's queue pairs have to know.
+/// Queue pairs and memory key of a host, which its peers need to connect.
 #[derive(Clone, Debug)]
 pub(crate) struct Offer {
     pairs: Vec<Qpn>,
     key: u32,
 }
 
-/// Says what of a scenario is not for RoCE.
+/// Checks that RoCE supports a scenario.
 ///
 /// # Errors
-/// Names it, and what to do instead.
+/// Names the unsupported setting and what to do instead.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     if scenario.program.is_some() || !scenario.streams.is_empty() {
         return Err(SimulationError::RoceFlowsOnly);
@@ -73,13 +73,14 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), SimulationError> {
     rates(scenario).map(drop)
 }
 
-/// Parameters of the rate control, if there is one, and the window that takes its place.
+/// Parameters of the rate control, if there is one, and the fixed window that replaces it
+/// otherwise.
 type RateControl = (Option<DcqcnRateParameters>, Option<u64>);
 
-/// The rate control that the policy asks for, or the window that takes its place.
+/// Returns the rate control that the policy selects, or the fixed window that replaces it.
 fn rates(scenario: &Scenario) -> Result<RateControl, SimulationError> {
     let line = scenario.network.links[0].megabits * 1_000_000;
-    // The increases that were published are those of a link of 40 Gb/s.
+    // The published increases are for a link of 40 Gb/s.
     let dcqcn = DcqcnRateParameters {
         increase_bits: line / 1000,
         hyper_bits: line / 100,
@@ -100,11 +101,11 @@ fn profile(scenario: &Scenario) -> Result<Profile, SimulationError> {
     let packets = |bytes: u64| (bytes / u64::from(scenario.mtu)).clamp(8, 1 << 16) as u32;
     let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
     let selective = scenario.stack == Stack::RoceIrn;
-    // Go-back-N has no window but the message; IRN has one bandwidth-delay product.
+    // Go-back-N has no window except the message; IRN has one bandwidth-delay product.
     let usual = if selective { packets(scenario.bdp_bytes()) } else { 1 << 16 };
     let window_packets = fixed.map(packets).or(scenario.window_packets).unwrap_or(usual);
     let window_packets = window_packets.clamp(8, 1 << 16);
-    // Where all packets of a path take the same way, none that is late comes at all.
+    // Where all packets of a path take the same way, a packet overtaken by a later one is lost.
     let late = match scenario.routing {
         Routing::Ecmp | Routing::Source | Routing::Dimension => 1,
         Routing::Spray | Routing::Adaptive | Routing::Valiant | Routing::Ugal => {
@@ -122,8 +123,8 @@ fn profile(scenario: &Scenario) -> Result<Profile, SimulationError> {
     })
 }
 
-/// The shortest time-out that verbs can name and that is not shorter than the profile's least:
-/// 4.096 us times a power of two.
+/// Returns the shortest time-out that verbs can express, 4.096 us times a power of two, that is not
+/// shorter than the profile's minimum.
 fn reliability(scenario: &Scenario) -> Reliability {
     let timing = scenario.profile.unwrap_or_else(|| scenario.timing());
     let codes = (0..31).map(|code| Duration::from_ns(4_096 << code));
@@ -133,10 +134,10 @@ fn reliability(scenario: &Scenario) -> Reliability {
 }
 
 impl RoceNic {
-    /// A NIC with queue pairs for so many peers, and what those have to know.
+    /// Makes a NIC with queue pairs for its peers. Returns it with the offer that the peers need.
     ///
     /// # Errors
-    /// Names the limit that does not fit.
+    /// Names the limit that is too small for the run.
     pub(crate) fn new(
         plan: &Plan,
         host: u32,
@@ -204,9 +205,9 @@ impl RoceNic {
         Ok((nic, offer))
     }
 
-    /// Connects the queue pairs of a pair of hosts: that at `place` among those of this host, and
-    /// at `there` among those of `peer`. `psns` draws the first PSNs of a queue pair, here and
-    /// there.
+    /// Connects the queue pairs of a pair of hosts, from index `place` among those of this host and
+    /// `there` among those of `peer`. `psns` draws the first PSNs of a queue pair, on this side and
+    /// on the peer's.
     ///
     /// # Errors
     /// Names the step that was refused.
@@ -221,7 +222,7 @@ impl RoceNic {
             let own = self.pairs[(place * self.split + member) as usize];
             let theirs = offer.pairs[(there * self.split + member) as usize];
             let [first, expected] = psns();
-            // Packets are placed as they come, as adapters do that place out of order.
+            // Packets are placed as they arrive, as by adapters with out-of-order placement.
             let rights = Rights::READ_WRITE.with(Rights::RELAXED);
             let steps = [
                 Change::Init { rights, p_key: 0xFFFF, q_key: 0 },
@@ -249,17 +250,17 @@ impl RoceNic {
         Ok(())
     }
 
-    /// Where its sends complete.
+    /// Completion queue of its sends.
     pub(crate) fn queue(&self) -> CompletionQueueId {
         self.queue
     }
 
-    /// All peers are known.
+    /// Sorts the peers after the last one has been added.
     pub(crate) fn sort_peers(&mut self) {
         self.peers.sort_unstable();
     }
 
-    /// The next packet.
+    /// Returns the next packet to send.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outgoing> {
         let transmit = self.driver.device_mut().poll_transmit(now)?;
         let (packet, payload) = (transmit.packet, transmit.gather.length());
@@ -276,19 +277,19 @@ impl RoceNic {
         })
     }
 
-    /// The next operation that has ended: its number, and whether all went well.
+    /// Returns the next completed operation: its number, and whether it succeeded.
     pub(crate) fn poll_completion(&mut self) -> Option<(u64, bool)> {
-        // What has happened to queue pairs their completions tell.
+        // Events of queue pairs are ignored, because completions report the same.
         while self.driver.device_mut().poll_event().is_some() {}
         let done = self.driver.device_mut().poll_completion(self.queue)?;
         Some((done.id, done.status == Status::Success))
     }
 
-    /// Hands a flow to the NIC.
+    /// Posts a flow to the NIC.
     ///
     /// # Panics
-    /// If the NIC refuses it for another reason than that it has to wait or cannot be: then the run
-    /// was set up wrongly.
+    /// If the NIC refuses the flow for a reason other than a full queue or a dead peer, which means
+    /// that the run was set up wrongly.
     pub(crate) fn post(&mut self, now: u64, plan: &Plan, index: u32) -> Posted {
         let flow = &plan.scenario.flows[index as usize];
         let slot = plan.slot[index as usize];
@@ -296,7 +297,7 @@ impl RoceNic {
         let (_, first, r_key) = self.peers[at.expect("queue pairs for every flow")];
         let pair = self.pairs[(first + slot % self.split) as usize];
         if self.driver.device().state(pair) != Some(QueuePairState::ReadyToSend) {
-            // Its peer was given up.
+            // The NIC has given up the peer.
             return Posted::Never;
         }
         let local = LocalRange { segment: self.region.segment, offset: 0, length: flow.bytes };

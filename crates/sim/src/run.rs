@@ -1,9 +1,9 @@
 //! Runs a scenario, window by window.
 //!
-//! A window is as long as the shortest link: what a part of the network does within one cannot
-//! touch another part before it is over, so parts may run on different cores and meet in between.
-//! A run on one core keeps the same windows, and ends with the same one, so that its results are
-//! the same to the last count.
+//! A window is as long as the latency of the shortest link. Within a window, one partition of the
+//! network cannot affect another before the window ends, so partitions may run on different cores
+//! and exchange packets in between. A run on one core uses the same windows and ends with the same
+//! one, so that all its counts are the same.
 
 use super::capture::Captured;
 use super::nic::HostNic;
@@ -24,22 +24,22 @@ use fairway_engine::policy::Share;
 use fairway_engine::wire::Instant;
 use std::sync::Arc;
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Simulated time, in picoseconds.
     pub now_ps: u64,
-    /// Bytes that are in place, and all that are to be.
+    /// Bytes in place.
     pub placed_bytes: u64,
-    /// All there are.
+    /// Bytes that the run has to place.
     pub bytes: u64,
     /// Flows that have completed.
     pub completed: u64,
-    /// Events so far.
+    /// Events executed so far.
     pub events: u64,
 }
 
-/// What waits in the network at a moment.
+/// State of the network at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Simulated time, in picoseconds.
@@ -50,52 +50,53 @@ pub struct Sample {
     pub in_flight: u64,
     /// Bytes in all queues.
     pub waiting_bytes: u64,
-    /// Bytes in the longest queue, and whose it is.
+    /// Bytes in the longest queue; [`Self::longest_port`] names its port.
     pub longest_bytes: u64,
     /// The port of the longest queue.
     pub longest_port: u32,
-    /// Ports whose data has to wait for the peer.
+    /// Ports whose data is paused by the peer.
     pub paused_ports: u32,
-    /// Packets that found no room so far.
+    /// Packets dropped so far because a queue was full.
     pub dropped: u64,
     /// Flows that have completed.
     pub completed: u64,
 }
 
-/// A stream at a moment.
+/// State of a stream at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamSample {
     /// Bytes in place so far.
     pub placed_bytes: u64,
-    /// Its dequeue rate in bytes per second; `None` if there is none.
+    /// Dequeue rate of the stream in bytes per second; `None` if the scheduler sets none.
     pub dequeue_rate: Option<u64>,
-    /// Bytes that its channel may have in flight, and has.
+    /// Congestion window of its channel, and bytes in flight.
     pub window_bytes: (u64, u64),
-    /// Smoothed round trip of its channel in picoseconds; 0 before the first.
+    /// Smoothed round trip of its channel in picoseconds; 0 before the first measurement.
     pub round_trip_ps: u64,
-    /// Likewise of each path, and if it is believed to work.
+    /// Smoothed round trip of each path in picoseconds, and whether the path is considered usable.
     pub paths: Vec<(u64, bool)>,
 }
 
-/// Fewer events of a window are done sooner than they are handed to several threads.
+/// A window with fewer events runs on one thread, because handing it to several takes longer.
 const EVENTS_MIN: u64 = 64;
 
-/// A run under way.
+/// A run in progress.
 pub struct Simulation {
     pub(crate) plan: Arc<Plan>,
     pub(crate) partitions: Vec<Partition>,
-    /// For the parts but the first, if there are several.
+    /// Threads for all partitions but the first, if there are several.
     workers: Option<Workers>,
-    /// Everything before this has happened.
+    /// All events before this time have been executed.
     pub(crate) now: u64,
     pub(super) watch: Watch,
 }
 
 impl Simulation {
-    /// Makes the network and its NICs, cut into `parts` that may run on as many cores.
+    /// Makes the network and its NICs, divided into `parts` partitions that may run on as many
+    /// cores.
     ///
     /// # Errors
-    /// Says what of the scenario cannot be.
+    /// Names what is wrong with the scenario.
     pub fn new(scenario: Scenario, parts: u32) -> Result<Simulation, SimulationError> {
         check(&scenario)?;
         let plan = Arc::new(Plan::new(scenario, parts));
@@ -105,7 +106,7 @@ impl Simulation {
         Ok(Simulation { plan, partitions, workers, now: 0, watch })
     }
 
-    /// How far it has come.
+    /// Returns the run's progress.
     pub fn progress(&self) -> Progress {
         let totals = self.totals();
         Progress {
@@ -117,10 +118,9 @@ impl Simulation {
         }
     }
 
-    /// Lets one window pass, or more if nothing happens in them; false if the run is over, or
-    /// was stopped because nothing is delivered any more ([`Self::shortfall`] says what is
-    /// missing). The parts of the network run on as many cores, unless there is hardly anything to
-    /// do.
+    /// Runs one window, or more if they have no events. Returns false if the run is over, or was
+    /// stopped because nothing was delivered any more ([`Self::shortfall`] reports what is
+    /// missing). The partitions run on as many cores, unless the window has very few events.
     pub fn step(&mut self) -> bool {
         let totals = self.totals();
         if !self.watch.goes_on(self.now, &totals) {
@@ -136,7 +136,7 @@ impl Simulation {
         true
     }
 
-    /// Runs to the end, and says every `windows` windows how far it has come.
+    /// Runs to the end, and reports progress to `each` every `windows` windows.
     pub fn run(&mut self, windows: u32, mut each: impl FnMut(&Progress)) -> Report {
         let mut left = windows;
         while self.step() {
@@ -149,7 +149,7 @@ impl Simulation {
         self.report()
     }
 
-    /// What waits in the network now.
+    /// Samples the current state of the network.
     pub fn sample(&self) -> Sample {
         let mut sample = Sample { now_ps: self.now, ..Sample::default() };
         for (port, part) in self.plan.port_part.iter().enumerate() {
@@ -167,7 +167,7 @@ impl Simulation {
         sample
     }
 
-    /// How the streams are now, by number.
+    /// Samples the current state of the streams, by number.
     pub fn streams(&self) -> Vec<StreamSample> {
         let mut samples = vec![StreamSample::default(); self.plan.scenario.streams.len()];
         for partition in &self.partitions {
@@ -176,7 +176,8 @@ impl Simulation {
             }
             for host in partition.hosts.iter().flatten() {
                 let Some(streams) = host.streams.as_deref() else { continue };
-                // A Jetty's answers go by one channel, and peers may have Jetties of one number.
+                // The responses of a Jetty use one channel, but Jetties of different peers may have
+                // the same number.
                 let key = |jetty, channel, answers: bool| (jetty, answers.then_some(channel));
                 let Some(nic) = host.nic.as_fairway() else { continue };
                 let rates: std::collections::BTreeMap<_, _> = nic
@@ -206,13 +207,13 @@ impl Simulation {
         &self.plan.scenario
     }
 
-    /// What left by the port that is tapped: when, and what.
+    /// Packets that left by the captured port.
     pub fn captured(&self) -> impl Iterator<Item = &Captured> {
         self.partitions.iter().flat_map(|partition| &partition.captured)
     }
 
-    /// Has every NIC write down what control laws are told and decide (those of Fairway), with room
-    /// for `records` of it between two calls of [`Self::take_trace`].
+    /// Makes every Fairway NIC record the inputs and decisions of its congestion controllers, with
+    /// room for `records` of them between two calls of [`Self::take_trace`].
     pub fn set_trace(&mut self, records: u32) {
         let now = Instant::from_ps(self.now);
         for host in
@@ -225,8 +226,8 @@ impl Simulation {
         }
     }
 
-    /// Hands out what was written down since it was last asked, host by host; gives how many
-    /// records found no room so far. To be asked after every [`Self::step`].
+    /// Passes the records since the last call to `out`, host by host. Returns how many records have
+    /// been lost so far for lack of room. Must be called after every [`Self::step`].
     pub fn take_trace(&mut self, mut out: impl FnMut(u32, &TraceRecord)) -> u64 {
         let now = Instant::from_ps(self.now);
         let (mut records, mut dropped) = (Vec::new(), 0);
@@ -241,12 +242,12 @@ impl Simulation {
         dropped
     }
 
-    /// What has come of it so far.
+    /// Returns the results so far.
     pub fn report(&self) -> Report {
         Report::of(self)
     }
 
-    /// The next window in which anything happens; `None` if the run is over.
+    /// Returns the next window with an event; `None` if the run is over.
     fn next_window(&self) -> Option<u64> {
         let completed: u64 =
             self.partitions.iter().map(|partition| partition.totals.completed).sum();
@@ -267,7 +268,7 @@ impl Simulation {
         (next * self.plan.window_ps < self.plan.scenario.end_ps).then_some(next)
     }
 
-    /// Hands over what goes from part to part.
+    /// Hands packets and signals from partition to partition.
     fn exchange(&mut self, until: u64) {
         self.now = until;
         for from in 0..self.partitions.len() {
@@ -319,7 +320,7 @@ impl Simulation {
         sum
     }
 
-    /// Packets on their way.
+    /// Number of packets in flight.
     pub(crate) fn in_flight(&self) -> u64 {
         let waiting =
             |partition: &Partition| partition.inbox.iter().map(Vec::len).sum::<usize>() as u64;
@@ -329,7 +330,7 @@ impl Simulation {
             .sum()
     }
 
-    /// When a flow began, was delivered and was completed; [`NEVER`] if it did not.
+    /// Returns when a flow began, was delivered and completed; [`NEVER`] for what has not occurred.
     pub(crate) fn times(&self, flow: usize) -> (u64, u64, u64) {
         let mut times = (NEVER, NEVER, NEVER);
         for partition in &self.partitions {
@@ -342,7 +343,8 @@ impl Simulation {
     }
 }
 
-/// Can events name every port, and can ports be as slow and as far as their links are?
+/// Checks that events can number every port, and that ports can represent the rate and latency of
+/// their links.
 pub(super) fn check_network(network: &Network) -> Result<(), TopologyError> {
     let wrong = network
         .links

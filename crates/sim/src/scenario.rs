@@ -1,4 +1,4 @@
-//! Everything that a run is made from, as plain values.
+//! The complete description of a run, as plain values.
 
 use super::control::ControlSpec;
 use super::topology::Network;
@@ -10,7 +10,7 @@ use fairway_engine::policy::{CongestionSpec, PolicySpec, SwiftParameters};
 use fairway_engine::wire::{Duration, Route};
 use fairway_sandbox::Policies;
 
-/// How a switch chooses among ports that lead on equally well.
+/// How a switch chooses among ports that lead to the destination equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
     /// By a hash of the flow, its path and the switch. The engine's path is the entropy.
@@ -18,21 +18,22 @@ pub enum Routing {
     Ecmp,
     /// The path is a source route: its digits choose the port at each switch on the way up.
     Source,
-    /// Every packet at random, drawn by the switch.
+    /// Each packet takes a random port, drawn by the switch.
     Spray,
-    /// Every packet to the port with the shortest queue, as this switch sees its own ports now.
+    /// Each packet takes the port with the shortest queue, as this switch sees its own ports now.
     Adaptive,
-    /// Dimension by dimension; between groups of a dragonfly by the link that the path names.
+    /// Dimension by dimension; between groups of a dragonfly, by the link that the path selects.
     Dimension,
-    /// As `Dimension`, but first to a switch that is drawn for every packet (Valiant).
+    /// As `Dimension`, but by way of a switch that is drawn for every packet (Valiant).
     Valiant,
     /// The packet's first switch compares its own queues toward a drawn switch and toward the
-    /// destination, each times the links of that way, and takes the better way (UGAL-L).
+    /// destination, each multiplied by the number of links of that way, and takes the better way
+    /// (UGAL-L).
     Ugal,
 }
 
 impl Routing {
-    /// All of them, with the names by which they are chosen.
+    /// All variants, with their names in settings.
     pub const NAMES: [(&'static str, Routing); 7] = [
         ("ecmp", Routing::Ecmp),
         ("source", Routing::Source),
@@ -44,190 +45,193 @@ impl Routing {
     ];
 }
 
-/// When a switch marks.
+/// When a switch marks packets (ECN).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marking {
     /// Never.
     #[default]
     Off,
-    /// When the queue a packet leaves holds more than this, the packet included.
+    /// When the queue from which the packet leaves, this packet included, holds more than this.
     Threshold {
         /// In bytes.
         bytes: u32,
     },
-    /// With a probability that rises from nothing at `low` to `permille` at `high`, and always from
-    /// there on.
+    /// With a probability that rises from 0 at `low` to `permille` at `high`; always from `high`
+    /// on.
     Random {
-        /// In bytes.
+        /// Queue length, in bytes.
         low: u32,
-        /// In bytes; above `low`.
+        /// Queue length, in bytes; above `low`.
         high: u32,
-        /// In thousandths.
+        /// Probability, in thousandths.
         permille: u32,
     },
 }
 
-/// What NICs speak.
+/// Transport protocol of all NICs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stack {
-    /// Fairway, in any order over many paths.
+    /// Fairway: any order, over many paths.
     #[default]
     Fairway,
-    /// RoCEv2, one path for a queue pair; whatever comes behind a missing packet is sent again.
+    /// RoCEv2 with one path for each queue pair; go-back-N retransmits everything from a missing
+    /// packet on.
     Roce,
-    /// RoCEv2, where only what is missing is sent again, and never more is under way than a
-    /// bandwidth-delay product (IRN).
+    /// RoCEv2 that retransmits missing packets only, with at most one bandwidth-delay product in
+    /// flight (IRN).
     RoceIrn,
 }
 
 impl Stack {
-    /// All of them, with the names by which they are chosen.
+    /// All variants, with their names in settings.
     pub const NAMES: [(&'static str, Stack); 3] =
         [("fairway", Stack::Fairway), ("roce", Stack::Roce), ("roce-irn", Stack::RoceIrn)];
 }
 
-/// What becomes of data for which a queue has no room.
+/// Treatment of a data packet for which a queue has no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
-    /// It is lost.
+    /// The packet is dropped.
     #[default]
     Drop,
-    /// Its payload is cut off, and the header goes first.
+    /// Its payload is cut off, and its header continues with priority.
     Trim,
 }
 
-/// Priority flow control: data waits at the sender when too much of what came by a link waits here.
+/// Priority flow control: a switch pauses the sender of a link when too many bytes from that link
+/// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pfc {
-    /// The sender is told to wait when more bytes than this wait,
+    /// Bytes above which the sender is paused.
     pub pause_bytes: u32,
-    /// and to go on when fewer than this do.
+    /// Bytes below which the sender is resumed.
     pub resume_bytes: u32,
 }
 
-/// A buffer that all ports of a switch share: a queue may take a share of what is free.
+/// A buffer shared by all ports of a switch; each queue may hold a fraction of the free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedBuffer {
-    /// Of the whole switch, for data.
+    /// Bytes of the buffer for data, for the whole switch.
     pub bytes: u32,
-    /// What a queue may hold, in thousandths of what is free (alpha).
+    /// Fraction of the free space that a queue may hold (alpha), in thousandths.
     pub permille: u32,
 }
 
-/// Megabits per second that a link may have.
+/// Rates that a link may have, in megabits per second.
 pub const LINK_MEGABITS: std::ops::RangeInclusive<u64> = 1..=100_000_000;
-/// The longest that a link may take, in picoseconds: a second.
+/// Maximum latency of a link, in picoseconds: one second.
 pub const LATENCY_MAX_PS: u64 = 1_000_000_000_000;
 
-/// A link changes.
+/// A change of a link's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// When, in picoseconds.
+    /// Time of the change, in picoseconds.
     pub at_ps: u64,
-    /// Which: the port that sends onto it. The other direction is another link.
+    /// Port that sends onto the link. The other direction is another link.
     pub link: u32,
-    /// Its new rate in megabits per second; 0: what is sent is lost.
+    /// New rate in megabits per second; at 0, packets sent are lost.
     pub megabits: u64,
 }
 
-/// A link takes longer from then on.
+/// An increase of a link's latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// When, in picoseconds.
+    /// Time of the change, in picoseconds.
     pub at_ps: u64,
-    /// Which, as in [`Change`].
+    /// Port that sends onto the link, as in [`Change`].
     pub link: u32,
-    /// Its latency in picoseconds: not less than it had at first.
+    /// New latency in picoseconds; not less than the initial one.
     pub latency_ps: u64,
 }
 
-/// What all switch ports are like.
+/// Properties that all switch ports have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSpec {
     /// Room for data at a port, in bytes.
     pub bytes: u32,
     /// Room for control at a port, in bytes.
     pub control_bytes: u32,
-    /// What becomes of what does not fit.
+    /// Treatment of a data packet that does not fit.
     pub overflow: Overflow,
     /// When data is marked.
     pub marking: Marking,
     /// Room for data that ports share, instead of `bytes` each.
     pub shared: Option<SharedBuffer>,
-    /// Pauses.
+    /// Priority flow control, if switches use it.
     pub pfc: Option<Pfc>,
 }
 
-/// A run.
+/// A scenario: the network, its traffic and its transport.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The network.
     pub network: Network,
-    /// What all NICs speak.
+    /// Transport of all NICs.
     pub stack: Stack,
-    /// What is sent.
+    /// Flows to be sent.
     pub flows: Vec<Flow>,
-    /// Of a trace: which flows its operations are.
+    /// For a trace: the flows of each operation.
     pub spans: Vec<Span>,
-    /// How switches choose.
+    /// How switches choose ports.
     pub routing: Routing,
-    /// What switches are like.
+    /// Properties of switch ports.
     pub queue: QueueSpec,
-    /// A switch sends a packet on as soon as it begins to come, if the port is free, and not when
-    /// it has come whole. For links of one rate.
+    /// True if a switch forwards a packet as soon as its first bit arrives and the port is free,
+    /// instead of when it has arrived whole. Requires links of one rate.
     pub cut_through: bool,
     /// Payload bytes of a packet.
     pub mtu: u32,
-    /// Bytes on the wire around our headers: Ethernet with preamble and gap, IP and UDP.
+    /// Bytes on the wire around the transport's headers: Ethernet with preamble and gap, IP and
+    /// UDP.
     pub frame_bytes: u32,
-    /// Bytes of a chunk, if not the policy's own choice.
+    /// Bytes of a chunk; `None` for the policy's own choice.
     pub chunk: Option<u32>,
-    /// Paths of every channel.
+    /// Number of paths of every channel.
     pub paths: u32,
-    /// The policies of every channel; without, Swift for this network: see [`Self::swift`].
+    /// Policies of every channel; `None` for Swift adapted to this network: see [`Self::swift`].
     pub policy: Option<Policies>,
-    /// Timing of every NIC; without, one for this network: see [`Self::timing`].
+    /// Timing of every NIC; `None` for one adapted to this network: see [`Self::timing`].
     pub profile: Option<Profile>,
-    /// Packets that a NIC takes from its engine at once when its wire is free: 1 decides for each
-    /// packet when it leaves; more is faster to simulate, and is what a NIC does that is handed a
+    /// Packets that a NIC takes from its engine at once when its wire is free. With 1, every packet
+    /// is decided when it leaves. More is faster to simulate, and matches a NIC that receives a
     /// chunk at a time.
     pub burst: u32,
-    /// Packets in flight per channel; without, four bandwidth-delay products.
+    /// Maximum packets in flight per channel; `None` for four bandwidth-delay products.
     pub window_packets: Option<u32>,
-    /// Chance that a packet is lost on its host's link, times 2^32.
+    /// Probability that a packet is lost on its host's link, times 2^32.
     pub loss: u32,
-    /// Channels of every pair of hosts, which share [`Self::paths`]: a message goes by the one that
-    /// has the least to do.
+    /// Channels of every pair of hosts, which share [`Self::paths`]. A message uses the channel
+    /// with the least queued work.
     pub split: u32,
-    /// Links that fail, come back, or get slower.
+    /// Links that fail, recover, or change their rate.
     pub changes: Vec<Change>,
-    /// Links that take longer.
+    /// Links whose latency increases.
     pub delays: Vec<Delay>,
-    /// A port whose packets are kept, as many as the number says: for a capture.
+    /// Port whose packets are captured, and the maximum number of them.
     pub tap: Option<(u32, usize)>,
-    /// Everything that is drawn at random is drawn from it.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Check that every byte of every message is placed exactly once, and where it belongs.
+    /// Whether to check that every byte of every message is placed exactly once, at its place.
     pub check: bool,
-    /// Give up at this simulated time, in picoseconds.
+    /// Simulated time at which the run ends even if it is incomplete, in picoseconds.
     pub end_ps: u64,
-    /// What ranks on the hosts do, instead of flows.
+    /// Program of the hosts' ranks, instead of flows.
     pub program: Option<Program>,
-    /// What hosts send on and on, instead of flows: then a run ends at [`Self::end_ps`].
+    /// Continuous traffic, instead of flows; the run then ends at [`Self::end_ps`].
     pub streams: Vec<Stream>,
-    /// From when on streams and control are measured, in picoseconds.
+    /// Time from which streams and control are measured, in picoseconds.
     pub measure_ps: u64,
-    /// What schedulers run on; without, they run in line with the data path and take no time.
+    /// Processor of the schedulers; `None` if they run inline with the data path and take no time.
     pub control: Option<ControlSpec>,
 }
 
-/// Ethernet's preamble, header, check and gap (38), IPv4 (20) and UDP (8).
+/// Bytes of Ethernet's preamble, header, check and gap (38), IPv4 (20) and UDP (8).
 pub const FRAME_BYTES: u32 = 66;
 
 impl Scenario {
-    /// `flows` over `network`, everything else as usual: ECMP, packets of 4 KiB in chunks of
-    /// 32 KiB on 256 paths, drop-tail queues of one bandwidth-delay product, random marking from a
-    /// fifth to four fifths of them, no checks.
+    /// Makes a scenario of `flows` over `network` with defaults: ECMP, packets of 4 KiB in chunks
+    /// of 32 KiB on 256 paths, drop-tail queues of one bandwidth-delay product, random marking from
+    /// a fifth to four fifths of them, no checks.
     pub fn new(network: Network, flows: Vec<Flow>) -> Scenario {
         let queue = QueueSpec {
             bytes: 0,
@@ -270,14 +274,14 @@ impl Scenario {
         scenario
     }
 
-    /// Sets the queues to one bandwidth-delay product, with the marking that goes with it.
+    /// Sets the queues to one bandwidth-delay product, with marking in proportion.
     pub fn size_queues(&mut self) {
         let bytes = self.bdp_bytes().clamp(8 * u64::from(self.mtu), 1 << 30) as u32;
         let marking = Marking::Random { low: bytes / 5, high: bytes / 5 * 4, permille: 1000 };
         self.queue = QueueSpec { bytes, control_bytes: bytes, marking, ..self.queue };
     }
 
-    /// The round trip of a full packet and a small one over the longest way, without queues.
+    /// Round trip of a full packet and a small one over the longest way, without queueing.
     pub fn base_rtt_ps(&self) -> u64 {
         let link = &self.network.links[0];
         let hops = u64::from(self.network.diameter());
@@ -285,20 +289,20 @@ impl Scenario {
         hops * (2 * link.latency_ps + bytes * 8_000_000 / link.megabits)
     }
 
-    /// What a link carries in [`Self::base_rtt_ps`].
+    /// Bytes that a link carries in [`Self::base_rtt_ps`].
     pub fn bdp_bytes(&self) -> u64 {
         let megabits = self.network.links[0].megabits;
         (u128::from(self.base_rtt_ps()) * u128::from(megabits) / 8_000_000) as u64
     }
 
-    /// What all wires of a host carry in [`Self::base_rtt_ps`].
+    /// Bytes that all wires of a host carry in [`Self::base_rtt_ps`].
     fn host_bdp_bytes(&self) -> u64 {
         self.bdp_bytes() * u64::from(self.network.wires())
     }
 
-    /// Swift, for this network: it aims at a queue of three quarters of the round trip, from a
-    /// window of one and a half bandwidth-delay products, which it never passes, for all channels
-    /// of a pair together.
+    /// Returns Swift adapted to this network. Its target is a queueing delay of three quarters of
+    /// the round trip. The initial window, which is also the maximum, is one and a half
+    /// bandwidth-delay products for all channels of a pair together.
     pub fn swift(&self) -> PolicySpec {
         let (rtt, bdp) = (self.base_rtt_ps(), self.host_bdp_bytes());
         let packet = u64::from(self.mtu + 80);
@@ -316,9 +320,9 @@ impl Scenario {
         PolicySpec { congestion, ..PolicySpec::default() }
     }
 
-    /// The timing of NICs on this network: hosts are hardware and answer at once, so time-outs are
-    /// some round trips, and not the milliseconds that processes need. Those of RoCE do not follow
-    /// what they see of round trips, and so are a millisecond at least.
+    /// Returns the timing of NICs on this network. Hosts are hardware and answer at once, so
+    /// time-outs are a few round trips and not the milliseconds that processes need. RoCE's
+    /// time-outs do not adapt to measured round trips and are therefore at least a millisecond.
     pub fn timing(&self) -> Profile {
         let rtt = Duration::from_ps(self.base_rtt_ps());
         let us = Duration::from_us;
@@ -334,12 +338,12 @@ impl Scenario {
             .path_probe(us(500))
     }
 
-    /// Paths of one of a pair's channels.
+    /// Number of paths of one of a pair's channels.
     pub(crate) fn paths_each(&self) -> u32 {
         (self.paths / self.split).max(1)
     }
 
-    /// The path of a packet, among all of its pair of hosts.
+    /// Returns the path of a packet, among all paths of its pair of hosts.
     pub(crate) fn path_of(&self, route: &Route) -> u8 {
         // A host's channels are numbered pair by pair.
         let member = route.source_tpn.value() % (1 << 16) % self.split;

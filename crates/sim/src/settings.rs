@@ -1,4 +1,5 @@
-//! Scenarios as text: a setting a line, `name value`. The tool's flags are the same settings.
+//! Scenarios as text, with one setting a line: `name value`. The tool's flags are the same
+//! settings.
 
 use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
 use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wiring};
@@ -23,14 +24,14 @@ use program::ProgramSettings;
 use streams::StreamSettings;
 use values::{marking, one_of, set, three};
 
-/// What a scenario is made from, as people write it. `Default` is the permutation of 1,024 hosts.
+/// The settings of a scenario. `Default` is the permutation of 1,024 hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     workload: String,
     topology: String,
-    /// What each plane of dual-plane is.
+    /// Topology of each plane of dual-plane.
     plane: String,
-    /// Without: what is usual for the workload, or as many as a matrix or trace has.
+    /// `None` for the workload's default, or for the number in a matrix or trace.
     nodes: Option<u32>,
     hosts_per_leaf: Option<u32>,
     oversubscription: u32,
@@ -49,18 +50,18 @@ pub struct Settings {
     links: LinkSettings,
     link_megabits: u64,
     latency_ps: u64,
-    /// Without: what is usual for the workload.
+    /// `None` for the workload's default.
     bytes: Option<u32>,
     messages: u32,
     senders: Option<u32>,
     mtu: u32,
     chunk: Option<u32>,
     paths: u32,
-    /// Another choice of path than the policy's.
+    /// Path choice that replaces the policy's, if given.
     path: Option<PolicySpec>,
     policy: Option<Policies>,
     stack: Stack,
-    /// When a module takes the place of another, and which.
+    /// Times at which a module replaces another, and the new module.
     policy_swaps: Vec<(u64, String)>,
     routing: Routing,
     queue_bytes: Option<u32>,
@@ -74,15 +75,15 @@ pub struct Settings {
     reorder_tolerance: Option<u32>,
     end_ps: u64,
     check: bool,
-    /// The text of a connection matrix.
+    /// Text of a connection matrix.
     matrix: Option<String>,
-    /// A trace, for the workload of that name.
+    /// Trace, for the workload of that name.
     trace: Option<Trace>,
-    /// The distribution of sizes of Poisson flows.
+    /// Distribution of the sizes of Poisson flows.
     distribution: Option<Sizes>,
     program: ProgramSettings,
     streams: StreamSettings,
-    /// The settings that were given, as they were written.
+    /// The settings that were given, in their original text.
     given: Vec<(&'static str, String)>,
 }
 
@@ -146,7 +147,7 @@ impl Settings {
     /// Reads a scenario file. A `#` begins a comment.
     ///
     /// # Errors
-    /// Names the line, and what is wrong with it.
+    /// Names the line and what is wrong with it.
     pub fn read(&mut self, text: &str) -> Result<(), SettingsError> {
         for (at, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or("").trim();
@@ -166,14 +167,14 @@ impl Settings {
     /// Sets one of [`SETTINGS`].
     ///
     /// # Errors
-    /// Says what it takes.
+    /// Names the values that the setting takes.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingsError> {
         let known = SETTINGS.iter().find(|setting| setting.0 == name);
         let Some(known) = known else {
             return Err(SettingsError::Unknown { name: name.to_owned() });
         };
         if name == "policy" {
-            // Of a module only it can say what it takes.
+            // Only a module can report which values it takes.
             let policies = value.parse::<Policies>().map_err(SettingsError::Policy)?;
             self.policy = Some(policies);
             self.remember(known, value);
@@ -197,7 +198,7 @@ impl Settings {
         }
     }
 
-    /// Keeps what was given, for [`Self::configuration`].
+    /// Records a given setting for [`Self::configuration`].
     fn remember(&mut self, (name, _, meaning): &(&'static str, &str, &str), value: &str) {
         if !meaning.contains("may be repeated") {
             self.given.retain(|given| given.0 != *name);
@@ -205,14 +206,14 @@ impl Settings {
         self.given.push((*name, value.to_owned()));
     }
 
-    /// The bytes of a message, or of a token.
+    /// Bytes of a message, or of a token.
     fn message_bytes(&self) -> u32 {
         self.bytes.unwrap_or(usual_bytes(&self.workload))
     }
 
-    /// What `scenario`, which was built from this, runs: the settings that say most, whether they
-    /// were given or are defaults, and all others that were given, in the order of [`SETTINGS`].
-    /// The same settings make the same scenario.
+    /// Returns the settings of `scenario`, which was built from these: the most important ones,
+    /// given or default, and all others that were given, in the order of [`SETTINGS`]. The same
+    /// settings make the same scenario.
     pub fn configuration(&self, scenario: &Scenario) -> Vec<(&'static str, String)> {
         let is_roce = scenario.stack != Stack::Fairway;
         let usual = |name: &str| match name {
@@ -235,7 +236,7 @@ impl Settings {
                 let named = Routing::NAMES.iter().find(|(_, routing)| *routing == self.routing);
                 named.map(|(name, _)| String::from(*name))
             }
-            // With pauses, the marks of a given length would be others.
+            // With PFC, stating the queue length would change the marking.
             "queue" if self.pfc.is_none() => Some(scenario.queue.bytes.to_string()),
             _ => None,
         };
@@ -243,8 +244,7 @@ impl Settings {
         for (name, ..) in SETTINGS {
             let before = all.len();
             let given = self.given.iter().filter(|(given, _)| given == name);
-            // Matrices and traces have their own numbers of hosts, and switches of some networks
-            // too.
+            // Matrices, traces and some topologies determine the number of hosts themselves.
             all.extend(given.filter(|_| *name != "workload" && *name != "nodes").cloned());
             if all.len() == before {
                 all.extend(usual(name).map(|value| (*name, value)));
@@ -253,45 +253,44 @@ impl Settings {
         all
     }
 
-    /// Do messages have the length of the setting?
+    /// True if the messages have the length of the setting.
     fn has_messages(&self) -> bool {
         let others = ["websearch", "hadoop", "sizes", "matrix", "trace", "streams"];
         !others.contains(&self.workload.as_str())
             && !["sweep3d", "halo3d", "halo3d26"].contains(&self.workload.as_str())
     }
 
-    /// The name of the workload.
+    /// Name of the workload.
     pub fn workload(&self) -> &str {
         &self.workload
     }
 
-    /// Takes the text of a connection matrix as workload and number of nodes.
+    /// Sets a connection matrix as workload; its text also gives the number of nodes.
     pub fn set_matrix(&mut self, text: String) {
         self.workload = String::from("matrix");
         self.matrix = Some(text);
     }
 
-    /// Takes the text of a trace as workload; without the setting, there are as many nodes as
-    /// ranks.
+    /// Sets a trace as workload. Without the setting `nodes`, there are as many nodes as ranks.
     ///
     /// # Errors
-    /// Names the line, and what is wrong with it.
+    /// Names the line and what is wrong with it.
     pub fn set_trace(&mut self, text: &str) -> Result<(), TraceError> {
         self.trace = Some(traffic::parse_trace(text)?);
         self.workload = String::from("trace");
         Ok(())
     }
 
-    /// Takes the text of a distribution of sizes, for the workload `sizes`.
+    /// Sets a distribution of sizes, for the workload `sizes`.
     ///
     /// # Errors
-    /// Names the line, and what is wrong with it.
+    /// Names the line and what is wrong with it.
     pub fn set_sizes(&mut self, text: &str) -> Result<(), SizesError> {
         self.distribution = Some(Sizes::parse(text)?);
         Ok(())
     }
 
-    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    /// Returns `None` if the setting is of another kind, and `Some(None)` if the value is invalid.
     fn set_network(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         let done = match name {
             "workload" => set(&mut self.workload, one_of(value, &WORKLOADS.map(|known| known.0))),
@@ -385,7 +384,8 @@ impl Settings {
             "split" => set(&mut self.split, count(value, 1, 16)),
             "paths" => set(&mut self.paths, count(value, 1, 256)),
             "path" => {
-                // One choice, and nothing beside it: the rest would go unheard.
+                // One path choice and nothing else, because other policies in the value would be
+                // ignored.
                 let alone = !value.contains(',');
                 let path = alone.then(|| format!("path={value}").parse().ok()).flatten();
                 set(&mut self.path, path.map(Some))
@@ -416,10 +416,10 @@ impl Settings {
         Some(done)
     }
 
-    /// The scenario, with everything that is drawn at random drawn from `seed`.
+    /// Builds the scenario, with all random draws from `seed`.
     ///
     /// # Errors
-    /// Says which settings do not go together.
+    /// Names settings that cannot be combined.
     pub fn build(&self, seed: u64) -> Result<Scenario, SettingsError> {
         self.check_stack()?;
         let matrix = match (&self.matrix, self.workload.as_str()) {
@@ -481,7 +481,7 @@ impl Settings {
         }
     }
 
-    /// Sets the queues of a scenario's switches, and how its switches forward.
+    /// Applies the settings of switches to a scenario: queues and forwarding.
     fn apply_switches(&self, scenario: &mut Scenario) {
         (scenario.mtu, scenario.loss) = (self.mtu, self.loss);
         scenario.queue.overflow = self.overflow;
@@ -493,13 +493,13 @@ impl Settings {
         scenario.queue.marking = self.marking.unwrap_or(scenario.queue.marking);
         (scenario.queue.shared, scenario.queue.pfc) = (self.shared, self.pfc);
         if self.pfc.is_some() && self.queue_bytes.is_none() {
-            // Pauses are to keep queues short, and not their ends.
+            // PFC is to keep queues short, so the limit of their length must not.
             scenario.queue.bytes = 1 << 30;
         }
         (scenario.cut_through, scenario.routing) = (self.cut_through, self.routing);
     }
 
-    /// Sets the stack of a scenario's hosts, their policies and their timing.
+    /// Applies the settings of hosts to a scenario: stack, policies and timing.
     fn apply_transport(&self, scenario: &mut Scenario) -> Result<(), SettingsError> {
         (scenario.stack, scenario.split) = (self.stack, self.split);
         (scenario.chunk, scenario.paths) = (self.chunk, self.paths);
@@ -516,7 +516,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The policies of a run, with counts of their own.
+    /// Returns the policies of a run, with counters of their own.
     fn policies(&self) -> Result<Option<Policies>, SettingsError> {
         let mut policies = self.policy.as_ref().map(Policies::fresh).unwrap_or_default();
         for (at, item) in &self.policy_swaps {

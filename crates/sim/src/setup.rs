@@ -1,8 +1,10 @@
-//! Sets a run up, every part on a core of its own: hosts, and a channel for every pair that talks.
+//! Sets up a run, each partition on its own core: the hosts, and a channel for every pair of hosts
+//! with traffic.
 //!
-//! The ends of a channel have to know each other's number before they open it. So each part makes
-//! its hosts and reserves their channels first, and opens them when all have. A host does both in
-//! the order of its pairs, and so comes out the same however many parts there are.
+//! Each end of a channel needs the other's number to open it. So each partition first makes its
+//! hosts and reserves their channels, and opens the channels when all partitions have done so. A
+//! host does both in the order of its pairs, so the result is the same for any number of
+//! partitions.
 
 use super::chunked::Chunked;
 use super::host::{Host, make_host};
@@ -21,29 +23,29 @@ use fairway_engine::{ChannelConfig, ChannelId, Limits, Profile};
 use fairway_sandbox::Policies;
 use std::sync::Arc;
 
-/// A host's end of a pair that talks.
+/// One end of a pair of hosts with traffic.
 #[derive(Clone, Copy)]
 struct End {
     peer: u32,
-    /// The pair's place among those of the peer.
+    /// The pair's index among those of the peer.
     there: u32,
 }
 
-/// What a host has that its peers have to know of.
+/// Resources of a host that its peers need in order to connect.
 enum Reserved {
-    /// Channels, and what the NIC can take by each.
+    /// Channels, and the limits of the host's NIC.
     Channels(Vec<ChannelId>, Box<Limits>),
     QueuePairs(Offer),
 }
 
-/// The hosts of a part, and by host what they have reserved.
+/// The hosts of a partition, and what each has reserved.
 type Made = (Vec<Option<Box<Host>>>, Vec<Reserved>);
 
-/// Makes the parts of a network, with every host that takes part, and opens a channel for every
-/// pair that talks.
+/// Makes the partitions of a network with every host that has traffic, and opens a channel for
+/// every pair.
 ///
 /// # Errors
-/// Says which of the engine's limits does not fit the run.
+/// Names the limit of the engine that is too small for the run.
 pub(crate) fn make_partitions(plan: &Arc<Plan>) -> Result<Vec<Partition>, SimulationError> {
     let ends = ends(plan);
     let scenario = &plan.scenario;
@@ -65,7 +67,7 @@ pub(crate) fn make_partitions(plan: &Arc<Plan>) -> Result<Vec<Partition>, Simula
     partitions.into_iter().collect()
 }
 
-/// By host, the pairs it is one of.
+/// Returns, for each host, its pairs.
 fn ends(plan: &Plan) -> Vec<Vec<End>> {
     let mut ends = vec![Vec::new(); plan.scenario.network.hosts as usize];
     for &(a, b) in &plan.pairs {
@@ -76,7 +78,7 @@ fn ends(plan: &Plan) -> Vec<Vec<End>> {
     ends
 }
 
-/// The hosts of a part, which have reserved their channels.
+/// Makes the hosts of a partition and reserves their channels.
 fn make_part(
     plan: &Plan,
     part: u8,
@@ -114,17 +116,17 @@ fn make_part(
     Ok((hosts, reserved))
 }
 
-/// What is known when channels are opened.
+/// Data needed to open channels.
 struct Wiring<'a> {
     plan: &'a Plan,
     ends: &'a [Vec<End>],
-    /// By part and host: what hosts have reserved.
+    /// By partition and host: the reserved resources.
     reserved: &'a [Vec<Reserved>],
     spec: &'a Policies,
 }
 
 impl Wiring<'_> {
-    /// Opens the channels of hosts, and adds what goes by them.
+    /// Opens the channels of hosts, and adds their ranks and streams.
     fn connect(&self, hosts: &mut [Option<Box<Host>>]) -> Result<(), SimulationError> {
         for (number, host) in hosts.iter_mut().enumerate() {
             let Some(host) = host else { continue };
@@ -145,8 +147,8 @@ impl Wiring<'_> {
         Ok(())
     }
 
-    /// The channel of a host, by the place of the pair among its own, of this number; and the
-    /// limits of its NIC.
+    /// Returns a channel of a host, given by the index of the pair among the host's own and the
+    /// channel's number within the pair, and the limits of the host's NIC.
     fn channel(&self, host: u32, place: u32, member: u32) -> (ChannelId, &Limits) {
         let part = usize::from(self.plan.part[host as usize]);
         let at = place * self.plan.scenario.split + member;
@@ -156,7 +158,8 @@ impl Wiring<'_> {
         }
     }
 
-    /// A channel to this one of a peer, whose NIC has these limits; the first PSN here, and there.
+    /// Returns the configuration of a channel to the given one of a peer, whose NIC has these
+    /// limits; the PSNs are the first here and the first there.
     fn config(
         &self,
         peer: u32,
@@ -183,13 +186,13 @@ impl Wiring<'_> {
         }
     }
 
-    /// Opens a host's channels of one of its pairs.
+    /// Opens a host's channels to the peer of one of its pairs.
     fn open(&self, host: &mut Host, number: u32, place: usize) -> Result<(), SimulationError> {
         let (plan, scenario) = (self.plan, &self.plan.scenario);
         let End { peer, there } = self.ends[number as usize][place];
         let ends = [number.min(peer), number.max(peer)];
         let mut random = Random::fork(scenario.seed, u64::from(ends[0]) << 32 | u64::from(ends[1]));
-        // Both ends draw the same, and each takes its own first.
+        // Both ends draw the same numbers, and each end takes its own PSN first.
         let mut psns = || {
             let drawn = [0, 1].map(|_| Psn::new(random.number() as u32 & 0xFF_FFFF));
             let own = usize::from(number == ends[1]);
@@ -243,7 +246,8 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    /// A host may use no more of a peer than the peer has, which may be less than it has itself.
+    /// A host may use no more of a peer's resources than the peer has, which may be less than its
+    /// own.
     #[test]
     fn channels_know_the_limits_of_the_peer() {
         let mut settings = Settings::default();

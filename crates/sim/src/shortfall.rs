@@ -1,5 +1,5 @@
-//! What is missing when a run stops before everything has been delivered, and the watch that stops
-//! a run in which switches refuse packets for ever and hosts retransmit them for ever.
+//! Reports what is missing when a run stops before everything has been delivered, and stops runs in
+//! which switches drop packets and hosts retransmit them without end.
 
 use super::partition::Totals;
 use super::run::Simulation;
@@ -7,26 +7,26 @@ use super::scenario::Scenario;
 use crate::calendar::NEVER;
 use std::fmt;
 
-/// Round trips without a byte placed after which a run in which queues overflow is stopped.
+/// Round trips without a placed byte after which a run with overflowing queues is stopped.
 const ROUND_TRIPS: u64 = 100;
-/// Packets that queues must have refused meanwhile: fewer may be what a failed link has left
-/// behind.
+/// Packets that queues must have dropped meanwhile. Fewer drops may be the aftermath of a failed
+/// link.
 const REFUSED: u64 = 1000;
-/// Incomplete flows that are described one by one.
+/// Maximum number of incomplete flows that are described one by one.
 const DESCRIBED: usize = 3;
 
-/// Stops a run in which queues overflow and nothing is delivered.
+/// Detects a run in which queues overflow and nothing is delivered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
     bound_ps: u64,
-    /// When something was last delivered or completed, and what the counters were then.
+    /// Time at which something was last delivered or completed, and the counters at that time.
     since_ps: u64,
     before: Totals,
-    /// The run has been stopped.
+    /// True if the run has been stopped.
     is_stopped: bool,
 }
 
-/// What the run has achieved: as long as any of this grows, it goes on.
+/// Counters of progress: a run goes on as long as any of them grows.
 fn achieved(totals: &Totals) -> [u64; 5] {
     let Totals { placed_bytes, completed, ranks_done, messages, failed, .. } = *totals;
     [placed_bytes, completed, ranks_done, messages, failed]
@@ -37,8 +37,8 @@ fn refused(totals: &Totals) -> u64 {
 }
 
 impl Watch {
-    /// For a scenario. Where links fail, hosts may retransmit for long to one that is cut off, and
-    /// overflow queues, until they give it up: such a run is not stopped.
+    /// Makes the watch of a scenario. Where links fail, hosts may retransmit for long to a host
+    /// that is cut off, and overflow queues, until they give it up; such a run is not stopped.
     pub(super) fn new(scenario: &Scenario) -> Watch {
         let fails = scenario.changes.iter().any(|change| change.megabits == 0);
         let bound_ps = match fails {
@@ -48,7 +48,7 @@ impl Watch {
         Watch { bound_ps, since_ps: 0, before: Totals::default(), is_stopped: false }
     }
 
-    /// Looks at the counters at `now`; false if the run is to stop.
+    /// Checks the counters at `now`. Returns false if the run is to stop.
     pub(super) fn goes_on(&mut self, now: u64, totals: &Totals) -> bool {
         if achieved(totals) != achieved(&self.before) {
             (self.since_ps, self.before) = (now, *totals);
@@ -59,35 +59,35 @@ impl Watch {
     }
 }
 
-/// What a run that has stopped has not delivered, and what was last seen to happen. Its text says
-/// what flows wait for.
+/// What a stopped run has not delivered, and its last progress. The `Display` text names what flows
+/// wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
-    /// The run was stopped because switches refused packets and no byte was placed for 100 round
-    /// trips; otherwise it has come to the end of its time.
+    /// True if the run was stopped because switches dropped packets and no byte was placed for 100
+    /// round trips; false if it reached its end time.
     pub is_livelock: bool,
-    /// When the run stopped, and when something was last delivered or completed, in picoseconds.
+    /// Time at which the run stopped, in picoseconds.
     pub stopped_ps: u64,
-    /// When something was last delivered or completed, in picoseconds.
+    /// Time at which something was last delivered or completed, in picoseconds.
     pub progress_ps: u64,
-    /// Packets that hosts have sent since.
+    /// Packets that hosts have sent since then.
     pub sent: u64,
-    /// Headers of trimmed packets that have arrived since.
+    /// Headers of trimmed packets that have arrived since then.
     pub trimmed: u64,
-    /// Packets that have found a queue full since.
+    /// Packets dropped by full queues since then.
     pub dropped: u64,
-    /// Packets that were lost on links since.
+    /// Packets lost on links since then.
     pub lost: u64,
-    /// Flows, or ranks, that are incomplete, and all there are.
+    /// Number of incomplete flows or ranks, and their total number.
     pub incomplete: (u64, u64),
-    /// Ranks and not flows are counted.
+    /// True if ranks are counted, and not flows.
     pub are_ranks: bool,
-    /// Of the first incomplete flows: number, source, destination, bytes placed, and all bytes.
+    /// For the first incomplete flows: number, source, destination, bytes placed, and total bytes.
     pub flows: Vec<(usize, u32, u32, u32, u32)>,
 }
 
 impl Simulation {
-    /// What has not been delivered; `None` if the run is complete.
+    /// Returns what has not been delivered; `None` if the run is complete.
     pub fn shortfall(&self) -> Option<Shortfall> {
         let scenario = &self.plan.scenario;
         let totals = self.totals();

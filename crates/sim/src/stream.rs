@@ -1,66 +1,67 @@
-//! What tenants send on and on, as a scenario says it.
+//! Continuous traffic of tenants, as described in a scenario.
 
 use fairway_engine::policy::Share;
 use fairway_sandbox::Policies;
 
-/// How the bytes of a stream come to their destination.
+/// Operation by which the bytes of a stream move to their destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verb {
-    /// The source writes them there.
+    /// The source WRITEs the bytes to the destination.
     #[default]
     Write,
-    /// The destination reads them.
+    /// The destination READs the bytes from the source.
     Read,
 }
 
 impl Verb {
-    /// Both, with the names by which they are chosen.
+    /// All variants, with their names in settings.
     pub const NAMES: [(&'static str, Verb); 2] = [("write", Verb::Write), ("read", Verb::Read)];
 
-    /// Its name.
+    /// Name of the operation in settings.
     pub fn name(self) -> &'static str {
         Verb::NAMES[self as usize].0
     }
 }
 
-/// A stream. Times are in picoseconds.
+/// A sequence of equal messages. Times are in picoseconds.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// The host that the bytes come from.
+    /// Host that the bytes come from.
     pub source: u32,
-    /// The host that they go to.
+    /// Host that the bytes go to.
     pub destination: u32,
-    /// How.
+    /// Operation that moves the bytes.
     pub verb: Verb,
     /// Bytes of each message.
     pub bytes: u32,
-    /// Messages under way at a time, at most.
+    /// Maximum number of messages in flight.
     pub depth: u32,
-    /// When the first may be posted.
+    /// Time from which messages may be posted.
     pub start_ps: u64,
-    /// From when on none is posted any more.
+    /// Time from which no message is posted any more.
     pub end_ps: u64,
-    /// Megabits per second at which messages are posted, as far as `depth` lets; without, another
-    /// is posted as soon as one is complete.
+    /// Rate in megabits per second at which messages are posted, within the limit of `depth`;
+    /// `None` to post the next message as soon as one completes.
     pub megabits: Option<u64>,
-    /// Its tenant and its weights; the default if it reads, because answers do not name streams.
+    /// Tenant and weights; the default for READs, because READ responses do not name streams.
     pub share: Share,
-    /// When its application asks the scheduler for something, and for what.
+    /// Time at which its application sends a hint to the scheduler, and the hint.
     pub hint: Option<(u64, u64)>,
-    /// Paths of its pair of hosts, if not [`super::Scenario::paths`]: the first stream of a pair
-    /// that says so decides.
+    /// Paths of its pair of hosts, if not [`super::Scenario::paths`]. The first stream of a pair
+    /// that sets a value decides.
     pub paths: Option<u32>,
-    /// Policies of its pair of hosts, if not [`super::Scenario::policy`]; likewise.
+    /// Policies of its pair of hosts, if not [`super::Scenario::policy`]. The first stream of a
+    /// pair that sets a value decides.
     pub policy: Option<Policies>,
 }
 
 impl Stream {
-    /// The host that posts its messages.
+    /// The host that posts the stream's messages.
     pub(crate) fn poster(&self) -> u32 {
         if self.verb == Verb::Read { self.destination } else { self.source }
     }
 
-    /// The host that does not.
+    /// The other host.
     pub(crate) fn peer(&self) -> u32 {
         if self.verb == Verb::Read { self.source } else { self.destination }
     }

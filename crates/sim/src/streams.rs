@@ -1,6 +1,7 @@
-//! Streams: WRITEs or READs of one length that bring bytes from one host to another, so many under
-//! way at a time, each stream by a Jetty of its own. What schedulers and congestion controls share
-//! out among tenants, at the host whose bytes they are: a WRITE's requester, a READ's responder.
+//! Streams: WRITEs or READs of one length that move bytes from one host to another, with a limited
+//! number in flight; each stream has its own Jetty. Schedulers and congestion controls divide the
+//! bandwidth among tenants at the host that sends the bytes: the requester of a WRITE, the
+//! responder of a READ.
 
 use super::control::Control;
 use super::plan::{Plan, SLOT_BITS};
@@ -17,28 +18,28 @@ use std::collections::BinaryHeap;
 
 mod latencies;
 
-/// What a host sends of a stream, as its scheduler knows it.
+/// A flow of a stream at the sending host, as its scheduler identifies it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     /// The stream's number in the scenario.
     pub(crate) number: u32,
-    /// Of the host that posts.
+    /// The Jetty of the host that posts.
     pub(crate) jetty: JettyId,
     pub(crate) channel: ChannelId,
-    /// It consists of answers.
+    /// True if the flow consists of READ responses.
     pub(crate) answers: bool,
 }
 
-/// A stream at the host that posts.
+/// A stream at the posting host.
 struct Running {
-    /// Its number in the scenario.
+    /// The stream's number in the scenario.
     number: u32,
     jetty: JettyId,
     channel: ChannelId,
-    /// By message under way: when it was posted.
+    /// Posting time of each message in flight, by message.
     posted: Box<[u64]>,
     free: Vec<u32>,
-    /// When the next may be posted.
+    /// Time at which the next message may be posted.
     due: u64,
     latencies: Latencies,
     failed: bool,
@@ -48,25 +49,25 @@ struct Running {
 pub(crate) struct Streams {
     running: Vec<Running>,
     sending: Vec<Sending>,
-    /// When which stream posts, or, with [`HINT`], asks for something.
+    /// Time of the next post of each stream or, with [`HINT`], of its hint.
     due: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) control: Option<Control>,
-    /// When the host is to be woken.
+    /// Time at which the host's wake-up is armed.
     pub(crate) wake_at: u64,
     /// Operations that failed.
     pub(crate) failed: u64,
 }
 
-/// Among what is due: a hint of the stream.
+/// Bit that marks an entry of `due` as a hint of the stream.
 const HINT: u32 = 1 << 31;
 
-/// The Jetty of a host's stream, by its place among them.
+/// Returns the Jetty of a host's stream, by the stream's position among those that the host posts.
 pub(crate) fn jetty_of(place: usize) -> JettyId {
     JettyId::new(2 + place as u32)
 }
 
 impl Streams {
-    /// Those of a host; `channel` tells that to a host.
+    /// Makes the streams of a host; `channel` returns the channel to a host.
     pub(crate) fn new(
         plan: &Plan,
         host: u32,
@@ -111,14 +112,14 @@ impl Streams {
         streams
     }
 
-    /// When something is to happen, if anything is.
+    /// Returns when the next action is due, if there is one.
     pub(crate) fn next_due(&self, now: u64) -> Option<u64> {
         let own = self.due.peek().map(|Reverse((at, _))| *at);
         let control = self.control.as_ref().and_then(|control| control.next_due(now));
         own.into_iter().chain(control).min()
     }
 
-    /// Posts what is due.
+    /// Posts the messages that are due, and sends due hints.
     pub(crate) fn act(&mut self, nic: &mut Nic, segment: SegmentId, plan: &Plan, now: u64) {
         while let Some(&Reverse((at, place))) = self.due.peek() {
             if at > now {
@@ -135,16 +136,15 @@ impl Streams {
         }
     }
 
-    /// Posts of a stream what may be posted now, and plans what may be later.
+    /// Posts the messages of a stream that may be posted now, and schedules the next post.
     fn post(&mut self, nic: &mut Nic, segment: SegmentId, plan: &Plan, (now, place): (u64, u32)) {
         let here = &mut self.running[place as usize];
         let stream = &plan.scenario.streams[here.number as usize];
         let slot = u64::from(plan.stream_slot[here.number as usize]) << SLOT_BITS;
         while now >= here.due && now < stream.end_ps && !here.failed {
-            // If all are under way, the next completion brings it here again.
+            // If all messages are in flight, the next completion calls this again.
             let Some(message) = here.free.pop() else { return };
-            // The source's memory is that of all its streams, the destination's is the stream's
-            // own.
+            // All streams of a source share its memory; at the destination each stream has its own.
             let (offset, address) = if stream.verb == Verb::Read { (slot, 0) } else { (0, slot) };
             let remote = RemoteRange { token_id: segment.token_id(), token_value: TOKEN, address };
             let work = match stream.verb {
@@ -176,7 +176,7 @@ impl Streams {
         }
     }
 
-    /// A message is complete: another one may follow.
+    /// Handles a completed message and posts the next one.
     pub(crate) fn completed(
         &mut self,
         nic: &mut Nic,
@@ -207,7 +207,7 @@ impl Streams {
         self.running.iter().map(|stream| (stream.number, stream.latencies.quantiles()))
     }
 
-    /// What it sends.
+    /// The flows that the host sends.
     pub(crate) fn sending(&self) -> &[Sending] {
         &self.sending
     }

@@ -1,15 +1,15 @@
-//! What a switch counts beyond its queues: a buffer that its ports share, and what came by which
-//! link, for pauses.
+//! Counts of a switch beyond its queues: the use of its shared buffer and, for PFC, the bytes
+//! waiting from each link.
 
 use super::packets::PacketMeta;
 use super::scenario::{QueueSpec, Scenario};
 
-/// Bytes of data that wait, by switch, and by the link they came by.
+/// Bytes of data that wait, by switch and by the link on which they arrived.
 pub(crate) struct Buffers {
-    /// By node; empty without a shared buffer and without pauses.
+    /// By node; empty if there is neither a shared buffer nor PFC.
     used: Vec<u32>,
     came: Vec<u32>,
-    /// The sender of the link has been told to wait.
+    /// By link: true if its sender has been paused.
     pausing: Vec<bool>,
 }
 
@@ -27,7 +27,7 @@ impl Buffers {
         !self.used.is_empty()
     }
 
-    /// What a queue of data at a switch may hold now.
+    /// Bytes that a data queue of a switch may hold now.
     #[inline]
     pub(crate) fn room(&self, spec: &QueueSpec, node: u32) -> u32 {
         let Some(shared) = spec.shared else { return spec.bytes };
@@ -35,7 +35,7 @@ impl Buffers {
         (free * u64::from(shared.permille) / 1000).min(u64::from(u32::MAX)) as u32
     }
 
-    /// A packet waits; true if the sender of its link is to wait, and has not been told.
+    /// Counts a queued packet. Returns true if the sender of its link must now be paused.
     pub(crate) fn add(&mut self, spec: &QueueSpec, node: u32, meta: &PacketMeta) -> bool {
         self.used[node as usize] += meta.bytes;
         let link = meta.arrived as usize;
@@ -46,8 +46,8 @@ impl Buffers {
         tell
     }
 
-    /// A packet waits no more; true if the sender of its link need not either, and has been told
-    /// to.
+    /// Removes a packet from the counts. Returns true if the paused sender of its link may now
+    /// resume.
     pub(crate) fn remove(&mut self, spec: &QueueSpec, node: u32, meta: &PacketMeta) -> bool {
         self.used[node as usize] -= meta.bytes;
         let link = meta.arrived as usize;

@@ -1,8 +1,8 @@
 //! The links between nodes, and the ports of each that lead closer to a host.
 //!
-//! Nodes are hosts, from 0 on, and behind them switches. The ports of a node are numbered in a row,
-//! so that the ports that lead to a place equally well are a range, found by arithmetic: there are
-//! no forwarding tables, and routing 8,192 hosts takes no more memory than routing 16.
+//! Nodes are hosts, from 0 on, and behind them switches. The ports of a node have consecutive
+//! numbers, so the ports that lead to a destination equally well are a range that is computed.
+//! There are no forwarding tables, and routing 8,192 hosts takes no more memory than routing 16.
 
 mod clos;
 mod direct;
@@ -16,33 +16,33 @@ pub use planes::Planes;
 
 use super::packets::NONE;
 
-/// A link in one direction, and the port that sends onto it. It has the port's number.
+/// A link in one direction. It has the number of the port that sends onto it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The node that sends.
+    /// Sending node.
     pub from: u32,
-    /// The node that receives.
+    /// Receiving node.
     pub to: u32,
     /// The port of the other direction.
     pub reverse: u32,
-    /// In megabits per second.
+    /// Rate, in megabits per second.
     pub megabits: u64,
-    /// Of the wire, in picoseconds.
+    /// Latency of the wire, in picoseconds.
     pub latency_ps: u64,
 }
 
-/// Ports that lead to a place equally well, by their number among the node's own, from 0: a range,
-/// or up to three anywhere.
+/// Ports that lead to a destination equally well, by their number among the node's own, from 0: a
+/// range, or up to three arbitrary ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates {
     count: u32,
     first: u32,
-    /// The others, if they are not a range.
+    /// The second and third port, if the ports are not a range.
     others: Option<[u32; 2]>,
 }
 
 impl Candidates {
-    /// Only this one.
+    /// A single port.
     pub const fn one(port: u32) -> Candidates {
         Candidates { first: port, count: 1, others: None }
     }
@@ -55,7 +55,7 @@ impl Candidates {
         Candidates { first: 0, count: 0, others: Some([0; 2]) }
     }
 
-    /// Adds one to fewer than three.
+    /// Adds a port to fewer than three.
     pub(crate) fn add(&mut self, port: u32) {
         match (self.count, &mut self.others) {
             (0, _) => self.first = port,
@@ -65,13 +65,13 @@ impl Candidates {
         self.count += 1;
     }
 
-    /// How many; at least 1.
+    /// Number of ports; at least 1.
     #[inline]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The one of this number, from 0.
+    /// Returns the port with this index, from 0.
     #[inline]
     pub fn get(&self, index: u32) -> u32 {
         match self.others {
@@ -82,7 +82,7 @@ impl Candidates {
     }
 }
 
-/// The shape of a network, by which packets find their way.
+/// Shape of a network, which determines the routes of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A fat tree of two or three tiers.
@@ -93,20 +93,20 @@ pub enum Shape {
     Planes(Planes),
 }
 
-/// A network: nodes, links, and the shape.
+/// A network: its nodes, links and shape.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Hosts: the nodes below this number.
+    /// Number of hosts; the nodes below this number.
     pub hosts: u32,
     /// The shape.
     pub shape: Shape,
     /// The first port of each node, and behind the last node the number of ports.
     pub first_port: Vec<u32>,
-    /// By port.
+    /// Links by port number.
     pub links: Vec<Link>,
 }
 
-/// Links as they are laid, in the order of each node's ports.
+/// Links while the network is built, in the order of each node's ports.
 pub(crate) struct Builder {
     ports: Vec<Vec<(u32, u64, u64)>>,
 }
@@ -116,12 +116,13 @@ impl Builder {
         Builder { ports: vec![Vec::new(); nodes as usize] }
     }
 
-    /// The next port of `from` leads to `to`. The link back is laid separately.
+    /// Adds a port to `from` that leads to `to`. The link back is added separately.
     pub(crate) fn link(&mut self, from: u32, to: u32, megabits: u64, latency_ps: u64) {
         self.ports[from as usize].push((to, megabits, latency_ps));
     }
 
-    /// The network. The k-th link from one node to another has the k-th one back as its reverse.
+    /// Returns the network. The k-th link from one node to another has the k-th one back as its
+    /// reverse.
     pub(crate) fn finish(self, hosts: u32, shape: Shape) -> Network {
         let mut first_port = Vec::with_capacity(self.ports.len() + 1);
         let mut links = Vec::new();
@@ -146,7 +147,7 @@ impl Builder {
 }
 
 impl Network {
-    /// Nodes: hosts and switches.
+    /// Number of nodes: hosts and switches.
     pub fn nodes(&self) -> u32 {
         self.first_port.len() as u32 - 1
     }
@@ -167,20 +168,21 @@ impl Network {
         kinds
     }
 
-    /// The ports of a node.
+    /// Returns the ports of a node.
     pub fn ports_of(&self, node: u32) -> std::ops::Range<u32> {
         self.first_port[node as usize]..self.first_port[node as usize + 1]
     }
 
-    /// The ports of a switch that lead to a host on a shortest way: all of them, or with `any`
-    /// false
-    /// those of the first dimension only. `entropy` names one of the ways through a dragonfly.
+    /// Returns the ports of a switch that lead to a host on a shortest way: all of them, or with
+    /// `any` false those of the first dimension only. `entropy` selects one of the ways through a
+    /// dragonfly.
     #[inline]
     pub fn toward(&self, switch: u32, host: u32, entropy: u32, any: bool) -> Candidates {
         self.by_way_of(NONE, switch, host, entropy, any)
     }
 
-    /// As [`Self::toward`], but first to the switch `via`, unless this is it or there is none.
+    /// As [`Self::toward`], but by way of the switch `via`, unless the packet is there or `via` is
+    /// [`NONE`].
     #[inline]
     pub(crate) fn by_way_of(
         &self,
@@ -203,8 +205,8 @@ impl Network {
         direct.toward(switch, target, entropy, any)
     }
 
-    /// A switch that is drawn, to go by way of, and how many links from switch to switch the short
-    /// way and the long one have. `None` if there is no other way worth the name.
+    /// Returns a drawn switch for a detour, and the number of links between switches on the short
+    /// way and on the detour. `None` if the drawn switch makes no detour or the network has none.
     pub(crate) fn detour(
         &self,
         switch: u32,
@@ -221,19 +223,19 @@ impl Network {
         Some((via, distance(switch, home), distance(switch, via) + distance(via, home)))
     }
 
-    /// By how much to divide the path for the choice made at this switch, when paths are source
-    /// routes: see [`super::Routing::Source`].
+    /// Divisor of the path number for the choice at this switch, if paths are source routes: see
+    /// [`super::Routing::Source`].
     #[inline]
     pub(crate) fn stride(&self, switch: u32) -> u32 {
         match &self.shape {
             Shape::Clos(clos) => clos.stride(switch),
-            // The lowest digit has chosen the plane.
+            // The lowest digit of the path has selected the plane.
             Shape::Planes(planes) => planes.count * planes.plane.stride(planes.within(switch)),
             Shape::Direct(_) => 1,
         }
     }
 
-    /// Wires of each host, each into a plane of its own: 1 but for [`Planes`].
+    /// Wires of each host, each into a plane of its own: 1 except for [`Planes`].
     pub fn wires(&self) -> u32 {
         match &self.shape {
             Shape::Planes(planes) => planes.count,
@@ -241,7 +243,7 @@ impl Network {
         }
     }
 
-    /// The plane that a link is in: 0 if there is only one.
+    /// Returns the plane of a link: 0 if there is only one.
     pub fn plane_of(&self, link: &Link) -> u32 {
         match &self.shape {
             Shape::Planes(planes) => planes.of(link.from.max(link.to)).unwrap_or(0),
@@ -249,7 +251,7 @@ impl Network {
         }
     }
 
-    /// Links of the longest shortest way between two hosts.
+    /// Number of links of the longest shortest way between two hosts.
     pub fn diameter(&self) -> u32 {
         match &self.shape {
             Shape::Clos(clos) => clos.diameter(),
@@ -258,13 +260,15 @@ impl Network {
         }
     }
 
-    /// The shortest latency of any link: what happens at one node cannot touch another one sooner.
+    /// The shortest latency of any link: within this time, an event at one node cannot affect
+    /// another.
     pub fn lookahead_ps(&self) -> u64 {
         self.links.iter().map(|link| link.latency_ps).min().unwrap_or(1).max(1)
     }
 
-    /// Is this a switch on the way from part to part, whose every port is of one of them? Then what
-    /// comes to it leaves, whatever else there is, by the port towards the part of its destination.
+    /// True if this is a switch between partitions, each of whose ports belongs to one of them. A
+    /// packet that reaches it leaves by the port towards its destination's partition, independently
+    /// of other packets.
     pub(crate) fn is_between(&self, node: u32) -> bool {
         match &self.shape {
             Shape::Clos(clos) => clos.is_top(node),
@@ -273,7 +277,7 @@ impl Network {
         }
     }
 
-    /// The part of the network, of `parts`, that a node belongs to: what is near stays together.
+    /// Returns the partition of a node, of `parts`; nearby nodes share a partition.
     pub fn part_of(&self, node: u32, parts: u32) -> u32 {
         let (group, groups) = match &self.shape {
             Shape::Clos(clos) => clos.group(node),

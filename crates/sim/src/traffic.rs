@@ -1,4 +1,4 @@
-//! What is sent: flows, when each begins, and what it waits for.
+//! Traffic: flows, when each begins, and which others it waits for.
 
 mod collectives;
 mod error;
@@ -19,50 +19,51 @@ use fairway_device::random::Random;
 /// One message from one host to another: a WRITE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// The host that sends.
+    /// Sending host.
     pub source: u32,
-    /// The host that receives; another one.
+    /// Receiving host; a different one.
     pub destination: u32,
-    /// At least 1, but for a step: see [`Self::is_step`].
+    /// Length, at least 1 except for a step: see [`Self::is_step`].
     pub bytes: u32,
-    /// When it begins, in picoseconds, unless it waits for others.
+    /// Start time in picoseconds, unless the flow waits for others.
     pub start_ps: u64,
-    /// Flows that have to be over before: by their index.
+    /// Flows that must end first, by index.
     pub after: Vec<After>,
-    /// How long after that it begins, in picoseconds: if it waits for others, what its source
-    /// computes in between.
+    /// Delay from the end of those flows to its start, in picoseconds: the time for which its
+    /// source computes in between.
     pub delay_ps: u64,
 }
 
-/// What a flow waits for.
+/// A flow to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
-    /// The other flow.
+    /// Index of the other flow.
     pub flow: u32,
-    /// What of it: the last byte in place at its destination, or its completion at its source.
-    /// ReadyQueue from another host takes until the end of the shortest link's latency.
+    /// True to wait until the last byte is in place at the destination, false to wait for
+    /// completion at the source. If that happens at another host, the notification takes until the
+    /// end of the shortest link's latency.
     pub delivered: bool,
 }
 
 impl Flow {
-    /// From `source` to `destination`, from the beginning.
+    /// A flow from `source` to `destination` that begins at time 0.
     pub fn new(source: u32, destination: u32, bytes: u32) -> Flow {
         Flow { source, destination, bytes, ..Flow::default() }
     }
 
-    /// Nothing is sent: a step of its host alone, which is over when it begins, for others to wait
-    /// for.
+    /// True for a step, which sends nothing. It concerns its host alone and ends when it begins, so
+    /// that others can wait for it.
     pub fn is_step(&self) -> bool {
         self.bytes == 0 && self.source == self.destination
     }
 
-    /// How long its source computes before it begins, in picoseconds.
+    /// Time for which its source computes before it begins, in picoseconds.
     pub(crate) fn compute_ps(&self) -> u64 {
         if self.after.is_empty() { self.start_ps } else { self.delay_ps }
     }
 }
 
-/// Every host sends to one other and receives from one other, drawn at random.
+/// Every host sends to one other host and receives from one other, drawn at random.
 pub fn permutation(hosts: u32, bytes: u32, seed: u64) -> Vec<Flow> {
     let mut random = Random::fork(seed, 0x7065_726D);
     let order = shuffled(hosts, &mut random);
@@ -95,7 +96,7 @@ pub fn all_to_all(hosts: u32, bytes: u32) -> Vec<Flow> {
     (0..hosts).flat_map(pair).collect()
 }
 
-/// [`incast`] of `count` messages per sender beside a [`permutation`] of as many per host.
+/// Combines [`incast`] of `count` messages per sender with a [`permutation`] of as many per host.
 pub fn incast_and_permutation(
     hosts: u32,
     senders: u32,
@@ -108,7 +109,7 @@ pub fn incast_and_permutation(
     each.flat_map(|flow| std::iter::repeat_n(flow, count as usize)).collect()
 }
 
-/// Each flow as `pieces` of nearly the same length, which begin together.
+/// Divides each flow into `pieces` of nearly the same length, which begin together.
 pub fn in_pieces(flows: &[Flow], pieces: u32) -> Vec<Flow> {
     let cut = |flow: &Flow| {
         let (count, flow) = (pieces.min(flow.bytes), flow.clone());

@@ -1,35 +1,35 @@
-//! Threads for the parts of a network, kept from window to window.
+//! Threads for the partitions of a network, kept from window to window.
 //!
-//! A part is handed over for a window and comes back after it, so nothing is shared. Part 0 stays
-//! with the caller. A thread that has nothing to do looks for work a little longer than handing
-//! over takes, and then sleeps: no thread waits busily while another one needs the core.
+//! A partition is sent to its thread for a window and comes back after it, so nothing is shared.
+//! Partition 0 stays with the caller. An idle thread polls for work a little longer than a handover
+//! takes, and then sleeps, so that it does not keep a core from another thread.
 
 use super::partition::Partition;
 use std::hint::spin_loop;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
-/// How often work is looked for before sleeping: some microseconds.
+/// Polls for work before a thread sleeps: some microseconds.
 const LOOKS: u32 = 200;
 
-/// A thread, what goes to it, and what comes back.
+/// A thread, and the channels to and from it.
 struct Worker {
-    /// `None` tells it to end.
+    /// `None` makes the thread end.
     jobs: SyncSender<Option<(Partition, u64)>>,
     done: Receiver<Partition>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A thread for each part but the first.
+/// A thread for each partition except the first.
 pub(crate) struct Workers {
     workers: Vec<Worker>,
     looks: u32,
 }
 
 impl Workers {
-    /// For a network in `parts`.
+    /// Starts the threads for a network in `parts` partitions.
     pub(crate) fn new(parts: usize) -> Workers {
-        // Where there are fewer cores than parts, a thread that looks keeps another from working.
+        // With fewer cores than partitions, a polling thread would keep another from working.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let looks = if parts <= cores { LOOKS } else { 0 };
         let worker = |_| {
@@ -41,10 +41,10 @@ impl Workers {
         Workers { workers: (1..parts).map(worker).collect(), looks }
     }
 
-    /// Lets a window pass in all parts.
+    /// Runs one window in all partitions.
     ///
     /// # Panics
-    /// As whatever went wrong in one of them.
+    /// If one of the partitions panics, with the same panic.
     pub(crate) fn run(&mut self, partitions: &mut Vec<Partition>, window: u64) {
         let mut gone = None;
         for (number, partition) in partitions.drain(1..).enumerate() {
@@ -69,7 +69,7 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            // It may have ended before, by a panic that was passed on.
+            // The thread may have ended before, by a panic that was passed on.
             let _ = worker.jobs.send(None);
             let _ = worker.thread.take().map(JoinHandle::join);
         }
@@ -85,7 +85,8 @@ fn serve(jobs: &Receiver<Option<(Partition, u64)>>, done: &SyncSender<Partition>
     }
 }
 
-/// Receives the next value; `None` if no sender is left.
+/// Receives the next value after at most `looks` polls and then a sleep; `None` if no sender is
+/// left.
 fn next<T>(receiver: &Receiver<T>, looks: u32) -> Option<T> {
     for _ in 0..looks {
         match receiver.try_recv() {
@@ -97,11 +98,11 @@ fn next<T>(receiver: &Receiver<T>, looks: u32) -> Option<T> {
     receiver.recv().ok()
 }
 
-/// Does something for each part: for the first on this thread, for the others each on one of its
-/// own.
+/// Calls a function for each part: for the first on this thread, for each other one on a thread of
+/// its own.
 ///
 /// # Panics
-/// As whatever went wrong in one of them.
+/// If one of the calls panics, with the same panic.
 pub(crate) fn each<I: Send, T: Send>(
     parts: impl IntoIterator<Item = I>,
     work: impl Fn(I) -> T + Sync,

@@ -1,6 +1,7 @@
 //! A warm simulation allocates nothing.
 //!
-//! A test program of its own: its allocator counts, and no other test may run beside it.
+//! This is a separate test program because its allocator counts, and no other test may run beside
+//! it.
 
 use fairway_sim::{Clos, Overflow, Routing, Scenario, Simulation, Stack, traffic};
 use std::alloc::{GlobalAlloc, Layout, System};

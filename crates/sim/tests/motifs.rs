@@ -1,10 +1,10 @@
-//! Programs of ranks on simulated hosts: every message comes whole, whatever carries it.
+//! Programs of ranks on simulated hosts: every message arrives whole, by every protocol.
 
 use fairway_sim::{Report, Settings, Simulation};
 
 fn run_in(lines: &str, parts: u32) -> Report {
     let mut settings = Settings::default();
-    // A dragonfly has as many hosts as it has.
+    // The sizes of a dragonfly determine its number of hosts.
     let nodes = if lines.contains("dragonfly") { "" } else { "nodes 16" };
     settings.read(nodes).expect("settings");
     settings.read("latency 140ns\npaths 4\ncells 30x30x30\nmtu 2K").expect("settings");
@@ -21,8 +21,8 @@ fn run(lines: &str) -> Report {
 
 const PROTOCOLS: [&str; 4] = ["rvma", "rdma", "rdma-ordered", "rendezvous"];
 
-/// As many messages as the pattern has, over every protocol, with one rank on a host and several.
-/// (That each is as long as it is expected to be, the ranks check themselves.)
+/// The number of messages is that of the pattern, over every protocol, with one rank per host and
+/// with several. The ranks themselves check that each message has the expected length.
 #[test]
 fn every_message_comes_by_every_protocol() {
     for protocol in PROTOCOLS {
@@ -32,7 +32,7 @@ fn every_message_comes_by_every_protocol() {
                 format!("{paths}workload {workload}|protocol {protocol}|ranks-per-node {ranks}")
             };
             let sweep = run(&(lines("sweep3d") + "|grid 4x4"));
-            // 24 neighbouring pairs, each way three steps of four sweeps.
+            // 24 pairs of neighbours, with three steps of four sweeps in each direction.
             assert_eq!(sweep.messages, 2 * 24 * 12, "{protocol}, {ranks} on a host");
             let halo = run(&(lines("halo3d") + "|grid 4x2x2|cells 60x60x60|iterations 2"));
             assert_eq!(halo.messages, 2 * (2 * (12 + 8 + 8) + 2 * 15));
@@ -46,7 +46,7 @@ fn every_message_comes_by_every_protocol() {
     }
 }
 
-/// One message, alone on the network: the time is that of its parts.
+/// One message alone on the network takes the sum of its parts' times.
 #[test]
 fn a_mailbox_spares_the_trips_that_an_address_takes() {
     let time = |protocol: &str| {
@@ -55,10 +55,10 @@ fn a_mailbox_spares_the_trips_that_an_address_takes() {
         run(&format!("{lines}{protocol}")).completion_ps()
     };
     let (rvma, ordered, rdma) = (time("rvma"), time("rdma-ordered"), time("rdma"));
-    // Command, two links, news; a packet of 128 bytes takes less than 6 ns on each.
+    // Command, two links, event; a packet of 128 bytes takes less than 6 ns on each link.
     let trip = 150_000 + 2 * 140_000 + 150_000;
     assert!((trip..trip + 12_000).contains(&rvma), "{rvma}");
-    // The address takes a trip of its own first.
+    // The address first takes a trip of its own.
     assert!((2 * trip..2 * trip + 24_000).contains(&ordered), "{ordered}");
     assert!((ordered..ordered + 12_000).contains(&rdma), "{rdma} beside {ordered}");
 }
@@ -105,8 +105,8 @@ fn conflicting_settings_are_refused() {
     }
 }
 
-/// A link that is gone for longer than NICs wait for a peer: the run ends and says so, by every
-/// protocol, and so it does if hosts send flows.
+/// If a link is down for longer than NICs wait for a peer, the run ends and reports that, by every
+/// protocol and with flows.
 #[test]
 fn a_peer_that_is_given_up_ends_the_run_and_is_reported() {
     let lines = "fail 0-16@10us|end 20s|nodes 16|bytes 4M|grid 4x2x2|cells 60x60x60|iterations 5";

@@ -1,9 +1,9 @@
-//! One stream over one slow link, with the timing and limits that hosts have live: does a control
-//! law fill the link whatever its rate, its round trip, its queue and the loss on it?
+//! One stream over one slow link, with the timing and limits of live hosts: does a congestion
+//! controller fill the link whatever its rate, round trip, queue and loss?
 //!
-//! `cargo test --release -p fairway-sim --test networks -- --ignored --nocapture` prints the
-//! whole matrix, with `POLICIES="cc=eqds:line=RATE"` of other policies than `cc=cubic`, and with
-//! `SEED=2` with other losses.
+//! `cargo test --release -p fairway-sim --test networks -- --ignored --nocapture` prints the whole
+//! matrix; `POLICIES="cc=eqds:line=RATE"` selects other policies than `cc=cubic`, and `SEED=2`
+//! other losses.
 
 use fairway_engine::policy::{CongestionSpec, CubicParameters, PolicySpec, Share};
 use fairway_engine::{Limits, Profile};
@@ -11,17 +11,17 @@ use fairway_sim::{Clos, Marking, QueueSpec, Report, Scenario, Simulation, Stream
 
 const RATES_MBPS: [u64; 3] = [50, 200, 1000];
 const ROUND_TRIPS_US: [u64; 3] = [200, 4000, 40_000];
-/// Losses, of 10,000 packets.
+/// Losses per 10,000 packets.
 const LOSSES: [u64; 3] = [0, 10, 100];
 /// Queues, in hundredths of a bandwidth-delay product.
 const QUEUES: [u64; 3] = [25, 100, 400];
-/// No queue is shorter: eight packets.
+/// Minimum length of a queue: eight packets.
 const QUEUE_MIN_BYTES: u64 = 32 * 1024;
 const PICOSECONDS: u64 = 1_000_000_000_000;
 /// The host at the slow link.
 const RECEIVER: u32 = 7;
 
-/// A link and what is on it.
+/// A link and its properties.
 #[derive(Clone, Copy, Debug)]
 struct Cell {
     megabits: u64,
@@ -30,9 +30,9 @@ struct Cell {
     queue_percent: u64,
 }
 
-/// What a stream got of its link.
+/// Result of a stream over the link.
 struct Got {
-    /// Of the link's rate, in thousandths; headers take 28.
+    /// Throughput as a share of the link's rate, in thousandths; headers take 28.
     permille: u64,
     report: Report,
 }
@@ -40,7 +40,7 @@ struct Got {
 impl Cell {
     fn scenario(self, policy: &str) -> Scenario {
         let clos = Clos::three_tiers(8, 1).expect("a fat tree");
-        // Six links each way.
+        // Six links in each direction.
         let latency_ps = self.round_trip_us * 1_000_000 / 12;
         let mut network = clos.build(10 * self.megabits, latency_ps);
         for link in network.links.iter_mut().filter(|link| link.to == RECEIVER) {
@@ -89,7 +89,7 @@ impl Cell {
     }
 }
 
-/// The whole matrix.
+/// All cells of the matrix.
 fn cells() -> impl Iterator<Item = Cell> {
     RATES_MBPS.into_iter().flat_map(|megabits| {
         ROUND_TRIPS_US.into_iter().flat_map(move |round_trip_us| {
@@ -105,8 +105,8 @@ fn cells() -> impl Iterator<Item = Cell> {
     })
 }
 
-/// At least nine tenths of the line, and fewer than one packet in a thousand for nothing. In a
-/// policy, `RATE` stands for the link's.
+/// Checks that the stream gets at least nine tenths of the line's rate and that fewer than one
+/// packet in a thousand is retransmitted needlessly. In a policy, `RATE` stands for the link's.
 fn check(policy: &str, cell: Cell) {
     let Got { permille, report } = cell.run(&policy.replace("RATE", &cell.rate()), 1);
     assert!(permille >= 900, "{policy}, {cell:?}: {permille} of 1000");
@@ -121,7 +121,7 @@ fn cubic_fills_a_link_of_200_megabits_whatever_its_distance_loss_and_queue() {
     }
 }
 
-/// The default law, as a specification without one has it.
+/// The default congestion controller, of a specification that names none.
 #[test]
 fn default_is_cubic() {
     let default: PolicySpec = "path=spray".parse().expect("a policy");

@@ -1,9 +1,9 @@
-//! The number of parts that a run is cut into, which may be on as many cores, changes nothing: not
-//! a time, not a count, over every topology and whatever else a scenario can say.
+//! The number of partitions of a run, which may use as many cores, changes no time and no count,
+//! for every topology and every other setting.
 
 use fairway_sim::{Report, Settings, Simulation};
 
-/// Networks of about 16 hosts: names, and the routings that they have.
+/// Networks of about 16 hosts, and the routings that each supports.
 const NETWORKS: &[(&str, &[&str])] = &[
     ("topology fat-tree|nodes 16", TREE),
     ("topology fat-tree|nodes 54", &["ecmp", "adaptive"]),
@@ -20,7 +20,7 @@ const NETWORKS: &[(&str, &[&str])] = &[
 const TREE: &[&str] = &["ecmp", "source", "spray", "adaptive"];
 const DIRECT: &[&str] = &["ecmp", "source", "spray", "adaptive", "dimension", "valiant", "ugal"];
 
-/// What else can be said; each with an incast beside a permutation, unless it has a workload.
+/// Other settings; each runs with an incast beside a permutation, unless it has a workload.
 const OTHERS: &[&str] = &[
     "pfc 60K:50K|ecn off",
     "shared-buffer 400K:500",
@@ -48,7 +48,7 @@ const OTHERS: &[&str] = &[
 fn run(lines: &str, parts: u32) -> Report {
     let mut settings = Settings::default();
     let usual = "workload incast-permutation|senders 9|bytes 60K|messages 1|check on";
-    // A queue pair of RoCE has one path.
+    // A RoCE queue pair has one path.
     let paths = if lines.contains("stack roce") { "" } else { "paths 16" };
     for text in [usual, paths, lines] {
         // The switch of host 1, whatever its number is.
@@ -99,7 +99,7 @@ fn parts_change_nothing_whatever_is_set() {
     }
 }
 
-/// More parts than anything can be cut into, and than there are cores.
+/// More partitions than the network can be divided into, and than there are cores.
 #[test]
 fn parts_may_be_empty() {
     let lines = "topology leaf-spine|nodes 16|hosts-per-leaf 4";

@@ -20,7 +20,7 @@ fn run(lines: &str) -> Report {
     report(&settings(lines), 1)
 }
 
-/// Bytes of data and control that left hosts in each plane.
+/// Returns the bytes of data and control that left hosts in each plane.
 fn sent(settings: &Settings, report: &Report) -> [u64; 2] {
     let network = settings.build(1).expect("a scenario").network;
     let mut bytes = [0; 2];
@@ -34,7 +34,8 @@ fn sent(settings: &Settings, report: &Report) -> [u64; 2] {
 
 const US: u64 = 1_000_000;
 
-/// One host sends to one other as fast as both of its wires carry, and takes as much of each.
+/// One host sends to one other as fast as both of its wires carry, and puts the same amount on
+/// each.
 #[test]
 fn two_wires_carry_twice_as_much() {
     for plane in ["fat-tree", "leaf-spine|hosts-per-leaf 4"] {
@@ -43,7 +44,7 @@ fn two_wires_carry_twice_as_much() {
         let settings = settings(&format!("topology dual-plane|plane {plane}|{flow}"));
         let report = report(&settings, 1);
         let two = report.completion_ps();
-        // Twice as fast, but for the way itself.
+        // Twice as fast, apart from the latency.
         assert!((one * 49 / 100..one * 54 / 100 + 10 * US).contains(&two), "{two} beside {one}");
         let [first, second] = sent(&settings, &report);
         assert!(first.abs_diff(second) * 20 < first, "{first} and {second} bytes");
@@ -51,7 +52,8 @@ fn two_wires_carry_twice_as_much() {
     }
 }
 
-/// A single path takes a single wire; pairs of hosts draw which, both ways the same.
+/// A single path uses a single wire. A hash of the two hosts selects it, the same in both
+/// directions.
 #[test]
 fn one_path_has_one_wire() {
     let settings = settings("topology dual-plane|bytes 1M|paths 1");
@@ -64,14 +66,14 @@ fn one_path_has_one_wire() {
             let wires = network.ports_of(host);
             wires.map(|port| report.ports[port as usize].bytes).collect::<Vec<_>>()
         };
-        // A message of 1 MiB leaves by one wire; by the other at most acknowledgements do.
+        // A message of 1 MiB leaves by one wire; the other carries at most acknowledgements.
         let bytes = data(flow.source);
         assert!(bytes.iter().filter(|bytes| **bytes > 1 << 20).count() == 1, "{bytes:?}");
     }
 }
 
-/// What was under way in a plane that fails is lost and sent again by the other one, which carries
-/// everything from then on.
+/// Packets in flight in a plane that fails are lost and retransmitted by the other plane, which
+/// carries everything from then on.
 #[test]
 fn a_plane_may_fail() {
     for plane in [0, 1] {
@@ -81,11 +83,11 @@ fn a_plane_may_fail() {
         let report = report(&settings, 1);
         assert!(report.lost_on_links > 0 && report.resent > 0);
         assert!(report.completion_ps() < 12 * whole, "{} us", report.completion_ps() / US);
-        // 20 us of 16 wires at 400 Gb/s are 16 MB, of 64 in all.
+        // 16 wires of 400 Gb/s carry 16 MB in 20 us, of 64 MB in total.
         let bytes = sent(&settings, &report);
         let (failed, other) = (bytes[plane], bytes[1 - plane]);
         assert!(failed < 20 << 20 && other > 44 << 20, "{failed} and {other} bytes");
-        // And it comes back.
+        // The plane recovers.
         let lines = format!("{common}|bytes 16M|fail plane-{plane}@20us..60us");
         let again = self::settings(&lines);
         let back = sent(&again, &self::report(&again, 1));
@@ -119,15 +121,16 @@ fn ranks_compute_and_then_send() {
         times("ranks 16\ncompute all 100us\nsend 0->1 4K\ncompute 0-1 50us\ncompute 9 5us\n");
     assert_eq!(times[0], (0, 100 * US));
     let (from, to) = times[1];
-    // Two links of 1 us there, and two back.
+    // Two links of 1 us each way.
     assert!(from == 100 * US && (to - from).abs_diff(4 * US) < US / 2, "{from} {to}");
-    // Rank 1 is done when it has the message, rank 0 when it is acknowledged.
+    // Rank 1 is done when it has the message, rank 0 when the message is acknowledged.
     let (from, end) = times[2];
     assert!(from.abs_diff(102 * US) < US / 2 && end == to + 50 * US, "{from} {end}");
     assert_eq!(times[3], (100 * US, 105 * US), "rank 9 waits for nobody");
 }
 
-/// What waits for nothing goes beside; what waits for two, after the later one.
+/// An operation that waits for nothing runs beside the others; one that waits for two runs after
+/// the later one.
 #[test]
 fn operations_overlap_as_configured() {
     let text = |after: &str| {
@@ -144,7 +147,7 @@ fn operations_overlap_as_configured() {
     assert!(behind[1].1.abs_diff(beside[0].1 + 150 * US) < US);
 }
 
-/// A trace of one collective takes as long as the workload of that name.
+/// A trace of one collective takes as long as the workload of the same name.
 #[test]
 fn a_collective_takes_as_long_as_alone() {
     for (name, line) in [
@@ -159,7 +162,7 @@ fn a_collective_takes_as_long_as_alone() {
     }
 }
 
-/// A rank that comes late to a ring holds the ring up, and no other rank does.
+/// A rank that enters a ring late delays the ring, and no rank outside it.
 #[test]
 fn a_ring_waits_for_its_last_rank() {
     let times = times(
@@ -170,7 +173,7 @@ fn a_ring_waits_for_its_last_rank() {
     assert!(times[5].1 > times[1].1);
 }
 
-/// The example runs, the same in parts.
+/// The example runs, with the same results in partitions.
 #[test]
 fn the_example_is_the_same_in_parts() {
     let text = include_str!("../../../examples/traces/training-step.trace");

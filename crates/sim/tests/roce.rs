@@ -1,4 +1,4 @@
-//! Hosts that speak RoCEv2: the queue pairs that run live beneath verbs, on simulated networks.
+//! Hosts with RoCEv2: the queue pairs that run live beneath verbs, on simulated networks.
 
 use fairway_sim::{
     Clos, Flow, FlowResult, Report, Scenario, Settings, SettingsError, Simulation, Stack,
@@ -11,7 +11,7 @@ fn scenario(lines: &str) -> Result<Scenario, SettingsError> {
     settings.build(1)
 }
 
-/// Runs it, whatever comes of it.
+/// Runs a scenario, whether or not it completes.
 fn ended(lines: &str) -> Report {
     let scenario = scenario(lines).expect("a scenario");
     Simulation::new(scenario, 1).expect("a run").run(u32::MAX, |_| ())
@@ -23,12 +23,12 @@ fn run(lines: &str) -> Report {
     report
 }
 
-/// Packets of data that there would be if none were lost.
+/// Number of data packets if none is lost.
 fn packets(report: &Report, mtu: u32) -> u64 {
     report.flows.iter().map(|flow| u64::from(flow.bytes.div_ceil(mtu))).sum()
 }
 
-/// Every byte is placed once and where it belongs (`check on`), with losses or late packets.
+/// Every byte is placed once and at its place (`check on`), with losses or late packets.
 #[test]
 fn lost_packets_are_retransmitted() {
     for loss in ["0", "0.1%", "1%"] {
@@ -39,7 +39,7 @@ fn lost_packets_are_retransmitted() {
             assert_eq!(report.dropped, 0);
             report
         });
-        // Go-back-N sends everything again that was under way.
+        // Go-back-N retransmits everything in flight.
         if loss != "0" {
             assert!(all.resent > 4 * missing.resent, "{} and {}", all.resent, missing.resent);
             let [all, missing] = [all, missing].map(|report| report.completion_times().p50);
@@ -48,7 +48,7 @@ fn lost_packets_are_retransmitted() {
     }
 }
 
-/// Packets that overtake each other are losses to go-back-N, and nothing to the other.
+/// Go-back-N treats packets that overtake each other as losses; selective repeat does not.
 #[test]
 fn reordering_costs_go_back_n_only() {
     let busy = |stack| run(&format!("bytes 1M|queue 64M|ecn off|routing spray|stack {stack}"));
@@ -58,7 +58,7 @@ fn reordering_costs_go_back_n_only() {
     assert!(all.completion_ps() > 2 * missing.completion_ps());
 }
 
-/// A queue pair has one path. With several to a peer, flows take turns.
+/// A queue pair has one path. With several queue pairs to a peer, flows use them in turn.
 #[test]
 fn a_queue_pair_keeps_to_one_path() {
     let uplinks = |stack, split| {
@@ -77,7 +77,7 @@ fn a_queue_pair_keeps_to_one_path() {
     assert_eq!(uplinks(Stack::Fairway, 1), 4);
 }
 
-/// Pauses keep packets from being lost; DCQCN keeps queues short, so that there are fewer.
+/// PFC prevents losses; DCQCN keeps queues short, so that fewer packets are dropped.
 #[test]
 fn pauses_keep_everything_and_rates_keep_queues_short() {
     let incast = "workload incast|senders 12|bytes 8M|pfc 100K:80K|ecn red:50K:150K";
@@ -89,12 +89,12 @@ fn pauses_keep_everything_and_rates_keep_queues_short() {
     }
     let line_ps = 12 * 8 * 1024 * 1024 * 20;
     assert!(2 * rates.pauses() < none.pauses(), "{} and {}", rates.pauses(), none.pauses());
-    // Nothing is wasted: the receiver's link is busy all the time without rates.
+    // Without rate control, the receiver's link is busy all the time.
     assert!(none.completion_ps() < line_ps * 115 / 100, "{}", none.completion_ps());
 }
 
-/// A peer that is cut off for good fails what is under way and what is still to be sent there, and
-/// nothing else.
+/// If a peer is cut off for good, the operations in flight to it and those posted later fail, and
+/// no others.
 #[test]
 fn flow_to_an_unreachable_host_fails() {
     let network = scenario("bytes 1").expect("a scenario").network;

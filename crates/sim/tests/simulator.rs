@@ -1,4 +1,4 @@
-//! The simulator against what can be computed by hand, and against itself.
+//! Compares the simulator with results computed by hand, and with itself.
 
 use fairway_engine::wire::{
     Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, Psn, Sack, header_len,
@@ -8,19 +8,19 @@ use fairway_sim::traffic::{self, Flow};
 use fairway_sim::{Clos, FRAME_BYTES, Marking, Overflow, Report, Routing, Scenario, Simulation};
 
 const US: u64 = 1_000_000;
-/// Of 400 Gb/s.
+/// Time of a byte at 400 Gb/s.
 const PS_PER_BYTE: u64 = 20;
 
 fn tree(hosts: u32) -> Network {
     Clos::three_tiers(hosts, 1).expect("a tree").build(400_000, US)
 }
 
-/// With every check on.
+/// Makes a scenario with every check on.
 fn scenario(network: Network, flows: Vec<Flow>) -> Scenario {
     Scenario { check: true, ..Scenario::new(network, flows) }
 }
 
-/// Runs to the end: everything is delivered, and no packet is unaccounted for.
+/// Runs to the end: everything is delivered, and every packet is accounted for.
 fn run(scenario: Scenario) -> Report {
     let report = Simulation::new(scenario, 1).expect("a run").run(u32::MAX, |_| ());
     assert!(report.is_complete(), "{} us: not complete", report.end_ps / US);
@@ -37,7 +37,7 @@ fn conserved(report: &Report) {
     assert_eq!(report.sent, accounted, "packets sent, and what became of them");
 }
 
-/// A WRITE packet of 4,096 bytes, and the acknowledgement of the last, on the wire.
+/// Times on the wire of a WRITE packet of 4,096 bytes and of the last packet's acknowledgement.
 fn wire_times() -> (u64, u64) {
     let operation = Operation::Write { access: Access::default() };
     let data = Packet::Data(Data {
@@ -88,7 +88,8 @@ fn one_flow_on_an_idle_path_takes_the_time_of_the_formula() {
     }
 }
 
-/// A packet is whole once, at its end; acknowledgements likewise.
+/// With cut-through, a packet is received whole only once, at its destination; likewise its
+/// acknowledgement.
 #[test]
 fn switches_that_cut_through_wait_for_no_packet() {
     let (data, ack) = wire_times();
@@ -135,7 +136,7 @@ fn an_incast_drains_at_the_rate_of_its_link() {
     incast.policy = Some("cc=fixed:1M".parse().expect("a policy"));
     let network = incast.network.clone();
     let report = run(incast);
-    // The port to host 0 never rests from the first packet on.
+    // The port to host 0 is always busy from the first packet on.
     let last_link = network.links[network.first_port[0] as usize].reverse;
     let port = &report.ports[last_link as usize];
     let (data, _) = wire_times();
@@ -145,8 +146,8 @@ fn an_incast_drains_at_the_rate_of_its_link() {
     assert_eq!((report.dropped, report.resent), (0, 0));
 }
 
-/// A receiver that grants credit gets what its link carries, and no switch has to drop anything;
-/// without, the same queue overflows.
+/// A receiver that grants credit receives at its link's rate, and no switch drops anything; without
+/// credit, the same queue overflows.
 #[test]
 fn credit_keeps_an_incast_from_overflowing_the_last_queue() {
     let outcome = |policy: &str| {
@@ -195,7 +196,7 @@ fn triggers_keep_their_order() {
                   3->7 trigger 1 size 50000 send_done_trigger 2\n9->1 trigger 2 size 7\n";
     let report = run(scenario(tree(16), traffic::parse_matrix(matrix).expect("a matrix").1));
     assert_eq!(report.flows[1].started_ps, report.flows[0].delivered_ps);
-    // Host 9 is not where flow 1 ends: it hears at the end of that microsecond.
+    // Flow 1 does not end at host 9, which is therefore notified at the end of that microsecond.
     let heard = report.flows[1].completed_ps.expect("complete").div_ceil(US) * US;
     assert_eq!(report.flows[2].started_ps, Some(heard));
 }
@@ -221,7 +222,7 @@ fn overflowing_packets_are_dropped_or_trimmed_and_retransmitted() {
     }
 }
 
-/// One packet in a hundred, in any direction; all of it comes nevertheless.
+/// With one packet in a hundred lost in either direction, everything arrives.
 #[test]
 fn packets_lost_at_random_are_retransmitted() {
     let build = |chance| {
@@ -236,8 +237,9 @@ fn packets_lost_at_random_are_retransmitted() {
     assert_eq!(run(build(0)).lost_on_links, 0);
 }
 
-/// In a ring, a host's messages take one record after the other, and most often the same: what goes
-/// by a message's name alone is only sent if the receiver knows that message.
+/// In a ring, consecutive messages of a host reuse message records, most often the same one. A
+/// packet that identifies its message only by that record is sent only if the receiver has recorded
+/// the message.
 #[test]
 fn retransmitted_packets_are_recognised_by_the_receiver() {
     for seed in 1..4 {
@@ -251,7 +253,7 @@ fn retransmitted_packets_are_recognised_by_the_receiver() {
     }
 }
 
-/// A pair's channels share its paths, and all of them are used.
+/// A pair's channels share its paths, and all channels are used.
 #[test]
 fn channels_of_a_pair_share_messages_and_paths() {
     let uplinks = |split, pieces| {
@@ -265,14 +267,14 @@ fn channels_of_a_pair_share_messages_and_paths() {
         let up = network.ports_of(leaf).filter(|port| network.links[*port as usize].to >= 128);
         up.filter(|port| report.ports[*port as usize].bytes > 100_000).count()
     };
-    // Of four uplinks eight paths use nearly all, and a quarter of the paths fewer.
+    // Eight paths use nearly all of four uplinks, and a quarter of the paths use fewer.
     let all = uplinks(1, 1);
     assert_eq!(uplinks(4, 32), all);
     assert!(uplinks(4, 1) < all, "one message goes by one channel");
 }
 
-/// The routings that leave little to chance keep what leaves a leaf by its upward ports nearly
-/// equal; one path per flow does not, and every routing uses every port.
+/// Routings with little randomness keep the load of a leaf's upward ports nearly equal; one path
+/// per flow does not. Every routing uses every port.
 #[test]
 fn routings_differ_as_they_should() {
     let spread = |routing, paths| {
@@ -326,7 +328,7 @@ fn a_seed_gives_the_same_run_every_time() {
     assert_ne!(first.digest(), run(build(2)).digest());
 }
 
-/// The number of parts, which may run on as many cores, changes nothing.
+/// The number of partitions, which may run on as many cores, changes nothing.
 #[test]
 fn parts_change_nothing() {
     for routing in [Routing::Ecmp, Routing::Adaptive, Routing::Spray] {

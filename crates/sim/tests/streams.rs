@@ -1,4 +1,4 @@
-//! Streams: what tenants get of a NIC, under which scheduler, and what that costs to control.
+//! Streams: the share of a NIC that tenants get under each scheduler, and the cost of control.
 
 use fairway_sim::{Report, Settings, Simulation, StreamSample, Verb};
 
@@ -21,7 +21,7 @@ fn gbps(report: &Report, stream: usize) -> f64 {
     report.streams[stream].megabits() as f64 / 1e3
 }
 
-/// Little's law: what is under way is the rate times the time that each takes.
+/// Little's law: the bytes in flight are the rate times the time that each message takes.
 #[test]
 fn a_stream_keeps_its_depth_under_way() {
     for (size, depth) in [(256u32, 4u32), (4096, 1), (4096, 4), (65_536, 8), (1 << 20, 4)] {
@@ -66,7 +66,7 @@ fn schedulers_divide_a_line_by_their_rule() {
     assert!((2.8..3.2).contains(&ratio), "{ratio}");
 }
 
-/// What is read is paced where it leaves: at the responder.
+/// READs are paced where their data is sent: at the responder.
 #[test]
 fn schedulers_share_out_what_is_read() {
     let two = "stream 0-1 size=16K depth=16 verb=read|stream 0-1 size=1M depth=16 verb=read";
@@ -82,7 +82,7 @@ fn schedulers_share_out_what_is_read() {
     }
     let [small, large] = rates("greedy", two)[..] else { panic!("two streams") };
     assert!(large / small > 1.5, "a chunk of each message in turn: {small} and {large}");
-    // A responder has one line for all initiators; their Jetties may have the same numbers.
+    // A responder has one line for all initiators, whose Jetties may have the same numbers.
     let three = "nodes 4|stream 0-1 verb=read|stream 0-2 verb=read|stream 0-3 verb=read size=1M";
     let lines = format!("policy cc=fixed:1M,sched=static:line=30Gbps|{three}");
     for rate in rates("static:line=30Gbps", three) {
@@ -96,7 +96,7 @@ fn schedulers_share_out_what_is_read() {
     }
 }
 
-/// Hints that come while streams run, in virtual time.
+/// Hints sent while streams run, in virtual time.
 #[test]
 fn hints_are_weights_where_schedulers_are_to_heed_them() {
     let two = |policy: &str, first: &str, second: &str| {
@@ -110,14 +110,14 @@ fn hints_are_weights_where_schedulers_are_to_heed_them() {
         let heeding = format!("{sched}:hints=weight");
         let [one, three] = two(&heeding, "", "hint=3@100us");
         assert!((2.7..3.3).contains(&(three / one)), "{heeding}: {one} {three}");
-        // There is no hint; or the scheduler does not heed hints.
+        // There is no hint, or the scheduler ignores hints.
         let [one, other] = two(&heeding, "hint=0", "hint=0@100us");
         assert!((0.9..1.1).contains(&(other / one)), "{heeding}: {one} {other}");
         let [one, other] = two(sched, "", "hint=3@100us");
         assert!((0.9..1.1).contains(&(other / one)), "{sched}: {one} {other}");
-        // A stream that asks for everything gets what it can use. By rates, others keep a
-        // 65,536th, which is less than a message in this time; by turns, what this depth leaves of
-        // each round.
+        // A stream that requests everything gets what it can use. With rates, the others keep a
+        // 65,536th, which is less than a message in this time; with turns, they keep what this
+        // depth leaves of each round.
         let [modest, greedy] = two(&heeding, "", "hint=18446744073709551615@100us");
         assert!(greedy > 4.0 * modest, "{heeding}: {modest} {greedy}");
         assert_eq!(modest > 0.0, sched == "drr", "{heeding}: {modest} {greedy}");
@@ -138,16 +138,17 @@ fn a_processor_that_takes_its_time_sees_events_come_together() {
         assert!(control.busy_ps <= u64::from(threads) * 1_510_000_000, "{}", control.busy_ps);
         control.bytes as f64 / control.transmits as f64
     };
-    // The line's bytes per second over events per second: 12.5 GB/s, and 2 or 4 in 2 us.
+    // Bytes per event: the line's rate, 12.5 GB/s, over the events per second, which are 2 or 4 in
+    // 2 us.
     for (threads, bytes) in [(2, 12_500.0), (4, 6_250.0)] {
         for flows in [8, 32, 128] {
             let found = granularity(flows, threads);
             assert!((found / bytes - 1.0).abs() < 0.1, "{flows} on {threads}: {found}");
         }
     }
-    // A stream's events go to one thread.
+    // One thread handles all events of a stream.
     assert!(granularity(1, 64) > 20_000.0, "{}", granularity(1, 64));
-    // Only when rates have settled does the law ask for more at once.
+    // Only when rates have settled does the scheduler request more bytes per event.
     let slots = control(8, "control 4:2us|end 5ms|measure 3ms");
     let asked = control(8, "control 4:2us|end 5ms|measure 3ms|coalescing until-threshold");
     assert!(asked.bytes / asked.transmits > 2 * (slots.bytes / slots.transmits), "{asked:?}");
@@ -169,7 +170,7 @@ fn a_longer_link_is_seen_by_the_paths_that_have_it() {
     let after = simulation.streams();
     let grown = before[0].paths.iter().zip(&after[0].paths);
     let grown: Vec<u64> = grown.map(|(then, now)| now.0.saturating_sub(then.0)).collect();
-    // One of four spines; data one way, acknowledgements may come another.
+    // One of four spines is slower; data takes one way, and acknowledgements may take another.
     assert!(grown.iter().any(|ps| *ps > 8_000_000), "{grown:?}");
     assert!(grown.iter().any(|ps| *ps < 1_000_000), "{grown:?}");
 }

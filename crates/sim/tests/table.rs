@@ -1,12 +1,12 @@
-//! What small runs come to, as a table that is kept: a change of the protocol, or of the model,
-//! shows as a change of text. The digests stand for every time and count, on every machine.
+//! Results of small runs as a golden table: a change of the protocol or of the model shows as a
+//! change of text. The digests cover every time and count, on every machine.
 
 use fairway_sim::{Report, Settings, Simulation};
 use std::fmt::Write;
 
 const GOLDEN: &str = include_str!("table.txt");
 
-/// Settings that differ from line to line; the others are below.
+/// Settings that differ between lines; the common ones are below.
 const RUNS: &[&str] = &[
     "workload permutation",
     "workload permutation|routing spray",
@@ -36,7 +36,7 @@ const RUNS: &[&str] = &[
 
 fn run(line: &str) -> Report {
     let mut settings = Settings::default();
-    // A dragonfly has as many hosts as it has.
+    // The sizes of a dragonfly determine its number of hosts.
     let nodes = if line.contains("dragonfly") { "" } else { "nodes 16" };
     settings.read(nodes).expect("settings");
     settings.read("bytes 256K\npaths 16\nmessages 2\ncheck on").expect("settings");

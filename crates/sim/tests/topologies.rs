@@ -1,4 +1,4 @@
-//! Other networks than fat trees, and what happens to networks: pauses, failures, shared buffers.
+//! Networks other than fat trees, and events of networks: pauses, failures, shared buffers.
 
 use fairway_sim::traffic::{self, Collective, Flow};
 use fairway_sim::{
@@ -55,8 +55,7 @@ fn every_network_carries_a_permutation_by_every_routing() {
     }
 }
 
-/// From one group of a dragonfly to the next: the short way has one link, and UGAL finds the
-/// others.
+/// Between adjacent groups of a dragonfly, the short way has one link, and UGAL finds the detours.
 #[test]
 fn detours_help_where_the_short_way_is_narrow() {
     let flows = || (0..8).map(|host| Flow::new(host, host + 8, 1 << 20)).collect();
@@ -64,8 +63,9 @@ fn detours_help_where_the_short_way_is_narrow() {
         let mut scenario = scenario(dragonfly(), flows());
         scenario.routing = routing;
         scenario.paths = 256;
-        // The median: the slowest flow ends when its congestion control has recovered from losses,
-        // since retransmissions wait for room in the window, and that is not about routing.
+        // The median is compared because the slowest flow ends only when its congestion control has
+        // recovered from losses (retransmissions wait for room in the window), which does not
+        // depend on routing.
         run(scenario).completion_times().p50
     };
     let short = time(Routing::Dimension);
@@ -74,7 +74,7 @@ fn detours_help_where_the_short_way_is_narrow() {
     }
 }
 
-/// Alone on the network the short way is taken, and not a detour.
+/// Alone on the network, a packet takes the short way and no detour.
 #[test]
 fn ugal_takes_no_detour_without_need() {
     let hops = |routing| {
@@ -98,7 +98,7 @@ fn incast_beside_permutation(pfc: Option<Pfc>) -> Report {
     run(scenario)
 }
 
-/// Pauses lose nothing and spread: flows that have nothing to do with the incast wait for it.
+/// PFC loses nothing, but pauses spread: flows outside the incast wait for it, too.
 #[test]
 fn pauses_lose_nothing_and_hurt_others() {
     let pfc = Pfc { pause_bytes: 200_000, resume_bytes: 150_000 };
@@ -112,7 +112,7 @@ fn pauses_lose_nothing_and_hurt_others() {
         times[times.len() / 2]
     };
     assert!(victims(&paused) > victims(&dropping), "{} {}", victims(&paused), victims(&dropping));
-    // What came by one link never passed the threshold by more than was under way.
+    // The bytes from one link exceed the threshold by no more than was in flight.
     let under_way = 2 * 50_000 + 3 * 4300;
     let most = paused.ports.iter().map(|port| port.longest_bytes).max();
     assert!(most < Some(4 * (200_000 + under_way)), "{most:?}");
@@ -135,7 +135,7 @@ fn ports_share_a_buffer() {
     assert!((small + 1..=1_010_000).contains(&large), "{large}");
 }
 
-/// Both uplinks of host 0's leaf; one fails, and later comes back.
+/// Host 0's leaf has two uplinks; one fails, and later recovers.
 #[test]
 fn a_failed_link_is_passed_by() {
     let network = tree(16);
@@ -155,7 +155,8 @@ fn a_failed_link_is_passed_by() {
     };
     let (alone, report) = cut(None);
     assert!(alone > 0, "used until it failed");
-    // What had been queued there is lost, and what came back that way; it was sent again.
+    // Packets queued for the failed link, and packets on it in the other direction, are lost and
+    // retransmitted.
     assert!(report.completion_ps() < 2_000 * US);
     let (both, _) = cut(Some(60 * US));
     assert!(both > alone, "{both} after it came back, {alone} before");
@@ -187,7 +188,7 @@ fn collectives_take_as_long_as_their_steps() {
         let network = Clos::two_tiers(8, Some(8), 1).expect("a leaf").build(400_000, US);
         let report = run(scenario(network, flows));
         if kind != Collective::TreeAllReduce {
-            // Steps one after the other: two links, and 32 packets of 4,096 bytes each.
+            // Steps are sequential: two links, and 32 packets of 4,096 bytes each.
             let steps = if kind == Collective::RingAllReduce { 14 } else { 7 };
             let step = 2 * US + 33 * 84_000;
             let time = report.completion_ps();
@@ -206,7 +207,7 @@ fn flows_begin_when_they_are_to() {
     }
 }
 
-/// Pauses, failures, detours: however many cores a run takes, its results are the same.
+/// With pauses, failures and detours, the results are the same on any number of cores.
 #[test]
 fn parts_change_nothing() {
     let build = |network: &Network, routing, pfc| {

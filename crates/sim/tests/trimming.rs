@@ -1,8 +1,8 @@
-//! Incasts whose packets are trimmed: they end, whatever the congestion control.
+//! Incasts whose packets are trimmed end under every congestion control.
 
 use fairway_sim::{Report, Settings, Simulation};
 
-/// One megabyte from each of `senders` hosts into one, over links of 400 Gb/s.
+/// Runs an incast of one megabyte from each of `senders` hosts to one host, over links of 400 Gb/s.
 fn incast(senders: u32, policy: &str) -> Report {
     let mut settings = Settings::default();
     let text = format!(
@@ -17,7 +17,7 @@ fn incast(senders: u32, policy: &str) -> Report {
     report
 }
 
-/// The example of `fairway sim --help` is the one with 100 senders and the default policy.
+/// The example in `fairway sim --help` is the one with 100 senders and the default policy.
 #[test]
 fn an_incast_with_trimming_ends_under_every_congestion_control() {
     for policy in [
@@ -36,8 +36,8 @@ fn an_incast_with_trimming_ends_under_every_congestion_control() {
     }
 }
 
-/// The window of the default policy holds retransmissions back, too: most packets that are sent are
-/// new, although three in four do not fit the receiver's link at first.
+/// The window of the default policy limits retransmissions, too: most packets sent are new,
+/// although three in four do not fit into the receiver's link at first.
 #[test]
 fn retransmissions_of_the_default_policy_wait_for_room_in_the_window() {
     for (senders, share) in [(48, 1), (100, 2)] {
@@ -47,8 +47,8 @@ fn retransmissions_of_the_default_policy_wait_for_room_in_the_window() {
     }
 }
 
-/// Switches without room for data forward headers, and a fixed window takes no notice: the run is
-/// stopped, and its error says what was missing.
+/// Switches without room for data forward headers only, and a fixed window does not react. The run
+/// is stopped, and its error names what was missing.
 #[test]
 fn run_that_places_nothing_stops_and_reports_what_flows_wait_for() {
     let mut settings = Settings::default();

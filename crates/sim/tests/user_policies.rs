@@ -1,4 +1,4 @@
-//! Policies of the user's own in the simulator: the same file, the same decisions, every time.
+//! User-supplied policies in the simulator: the same file makes the same decisions every time.
 
 use fairway_sim::{Report, Settings, Simulation};
 
@@ -6,7 +6,7 @@ fn example(name: &str) -> String {
     format!("{}/../../examples/policies/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// An incast with losses, and the policies' reports.
+/// Runs an incast with losses. Returns its report and the policies' reports.
 fn run(lines: &str, parts: u32) -> (Report, Vec<String>) {
     let mut settings = Settings::default();
     let base = "workload incast\nnodes 16\nsenders 15\nbytes 1M\npaths 8\ncheck on\nqueue 64K\n\
@@ -41,7 +41,7 @@ fn a_module_decides_as_the_built_in_policy_does_in_the_same_world() {
 #[test]
 fn a_swap_at_a_simulated_time_is_the_same_in_every_run_and_on_any_cores() {
     let swap = format!("policy-swap 60us:cc={}\n", example("c/aimd.wasm"));
-    // AIMD takes the parameters of the module whose place it takes, and knows no range.
+    // AIMD is given the parameters of the module that it replaces, and does not accept `range`.
     let first = format!("policy cc={}:target=20us:max=512K\n", example("rust/swift.wasm"));
     let (unswapped, _) = run(&first, 1);
     let swapped = format!("{first}{swap}");

@@ -1,5 +1,5 @@
-//! Operations whose memory was missing: which ways of ending that adds to those they had, and that
-//! they do not succeed.
+//! Operations whose memory was missing: the further ways in which they may end, and that they do
+//! not succeed.
 
 use super::Model;
 use crate::finding::Finding;
@@ -9,7 +9,7 @@ use fairway_engine::Status;
 use fairway_engine::wire::Tag;
 
 impl Model {
-    /// Memory was missing.
+    /// Records that an access failed because memory was missing.
     pub(crate) fn missed(&mut self, world: &mut World, miss: &Miss) -> Result<(), Finding> {
         let effect = Effect { place: miss.place, length: miss.length, atomic: None, store: None };
         match miss.missed {
@@ -18,7 +18,7 @@ impl Model {
                 for &id in &ids {
                     let operation = &self.operations[id];
                     if matches!(operation.kind, Kind::Send | Kind::SendImmediate) {
-                        // It may have taken a receive, and filled some of it.
+                        // The datagram may have consumed a receive and filled part of it.
                         self.half_sent.insert(operation.target_life.0);
                     }
                 }
@@ -28,7 +28,8 @@ impl Model {
                 let ids = self.started(&start, Operation::is_unreliable);
                 self.trouble_all(world, &ids, Status::LocalMemory, Some(Bar::Ended))
             }
-            // Some copy of the packet may have arrived, and the rest may be there next time.
+            // A copy of the packet may have arrived, and the memory may be accessible at the next
+            // try.
             Missed::Answer(reader, start) => {
                 let ids = self.answered(reader, &start);
                 self.trouble_all(world, &ids, Status::RemoteAccess, None)
@@ -45,7 +46,7 @@ impl Model {
             }
             Missed::Word(operand) => {
                 let ids = self.atomics(operand, &effect);
-                // Those that change nothing cannot be told from each other.
+                // Atomics that change nothing cannot be distinguished.
                 let bar = Some(Bar::Ended).filter(|_| operand != 0);
                 self.trouble_all(world, &ids, Status::RemoteAccess, bar)
             }
@@ -56,9 +57,9 @@ impl Model {
         }
     }
 
-    /// A packet of a request could not be placed. In memory order, a message of which all is in the
-    /// staging memory may have been acknowledged; all of those complete in order, so they fail as
-    /// well.
+    /// Records that a packet of a request could not be placed. In memory order, a message that lies
+    /// entirely in staging memory may have been acknowledged. Operations in memory order complete
+    /// in order, so they fail as well.
     fn unplaced(
         &mut self,
         world: &mut World,
@@ -87,7 +88,7 @@ impl Model {
         status: Status,
         bar: Option<Bar>,
     ) -> Result<(), Finding> {
-        // Of those that cannot be told from each other only one has met with it.
+        // Only one of several indistinguishable operations is affected.
         let bar = bar.filter(|_| ids.len() == 1);
         ids.iter().try_for_each(|&id| self.trouble(world, id, status, bar))
     }
@@ -114,7 +115,7 @@ impl Model {
         Ok(())
     }
 
-    /// Did it meet with missing memory in a way that keeps it from success?
+    /// True if missing memory prevents the operation from succeeding.
     pub(super) fn is_barred(&self, world: &World, id: usize) -> bool {
         match self.operations[id].missed.bar {
             None => false,
@@ -123,8 +124,8 @@ impl Model {
         }
     }
 
-    /// The operations that a message may belong to whose bytes begin there: one, unless others send
-    /// the same bytes.
+    /// Returns the operations to which a message may belong whose bytes begin at `start`: one,
+    /// unless others send the same bytes.
     fn started(&self, start: &Start, is_such: impl Fn(&Operation) -> bool) -> Vec<usize> {
         let sends = |operation: &Operation| {
             let kind = operation.kind;
@@ -139,7 +140,7 @@ impl Model {
         })
     }
 
-    /// The same of the answer to a READ.
+    /// Returns the READs whose response begins at `start`.
     fn answered(&self, reader: Life, start: &Start) -> Vec<usize> {
         self.matching(|operation| {
             (operation.life, operation.jetty, operation.remote)
@@ -149,7 +150,8 @@ impl Model {
         })
     }
 
-    /// The atomics that one may be: each with an operand has its own.
+    /// Returns the atomics with this operand and place; a nonzero operand belongs to one atomic
+    /// only.
     fn atomics(&self, operand: u64, effect: &Effect) -> Vec<usize> {
         self.matching(|operation| {
             operation.kind == Kind::Atomic
@@ -162,7 +164,8 @@ impl Model {
         .collect()
     }
 
-    /// Those that are under way; or if none is, those that are over.
+    /// Returns the matching operations that are pending, or if there are none, those that have
+    /// ended.
     fn matching(&self, is_it: impl Fn(&Operation) -> bool) -> Vec<usize> {
         let all = self.operations.iter().enumerate().filter(|(_, operation)| is_it(operation));
         let (open, over): (Vec<_>, Vec<_>) =
@@ -171,7 +174,7 @@ impl Model {
         found.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// A receive may have been taken by what could not be placed.
+    /// Marks a receive that a payload which could not be placed may have consumed.
     fn trouble_receive(&mut self, life: Life, miss: &Miss) {
         let (key, at) = miss.place;
         let holds = |buffer: (usize, usize), length: u32| {
@@ -183,8 +186,8 @@ impl Model {
         }
     }
 
-    /// An operation in memory order that was acknowledged has succeeded, though not all of it came
-    /// to its place.
+    /// Records that an acknowledged operation in memory order has succeeded although part of it
+    /// could not be placed.
     pub(super) fn dropped(&mut self, world: &mut World, id: usize) {
         let operation = &self.operations[id];
         if let (Some((key, at)), Kind::Write | Kind::WriteImmediate) =

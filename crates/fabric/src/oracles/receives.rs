@@ -1,4 +1,4 @@
-//! What a receive may complete with: something that was sent to it, whole, and once.
+//! Checks that a receive completes with a message that was sent to it, whole and once.
 
 use super::{Model, RECEIVE, SendKey, compare, content_hash};
 use crate::finding::Finding;
@@ -9,8 +9,8 @@ use fairway_engine::wire::JettyId;
 use fairway_engine::{Completion, CompletionKind, Status};
 
 impl Model {
-    /// A Jetty is gone, and the receives posted to it: gives their buffers, and how many have
-    /// completed already, though the application has not read it.
+    /// Handles the destruction of a Jetty and its receives. Returns their buffers, and the number
+    /// of receives whose completion the application has not read yet.
     pub(crate) fn destroys(
         &mut self,
         world: &mut World,
@@ -45,13 +45,13 @@ impl Model {
         (buffers, unread)
     }
 
-    /// May receives of the node have been taken for sends that never came to their end?
+    /// True if receives of the node may have been consumed by sends that were never finished.
     fn may_be_half_filled(&self, node: usize) -> bool {
         self.flushed.contains_key(&node) || self.half_sent.contains(&node)
     }
 
-    /// A posted receive may have been taken for a send that never came to its end, if a channel
-    /// of its node has ended.
+    /// Marks the buffers of posted receives as undefined if a channel of their node has ended,
+    /// because sends that were never finished may have consumed them.
     pub(crate) fn unsettle_receives(&self, world: &mut World) {
         for receive in &self.receives {
             if receive.state == State::Pending && self.may_be_half_filled(receive.life.0) {
@@ -87,27 +87,27 @@ impl Model {
         self.receives[id].state = State::Done(done.status);
         let whole = (receive.buffer, receive.length as usize);
         if missed {
-            // Any of it may have been written, and nothing more is.
+            // Any part of the buffer may have been written, and nothing more will be.
             world.memory.accept(whole.0.0, whole.0.1, whole.1);
             return Ok(());
         }
         if flushed {
-            // Nothing has come.
+            // No message has arrived.
         } else if done.kind == CompletionKind::ReceiveWrite {
             self.noticed(world, life, done)?;
         } else {
             self.delivered(world, life, done, &receive)?;
         }
         if self.may_be_half_filled(node) {
-            // It may have been taken for a send that never came to its end.
+            // A send that was never finished may have consumed the receive.
             world.memory.unsettle(whole.0.0, whole.0.1, whole.1);
             return Ok(());
         }
         compare(world, whole.0, whole.1, "the receive buffer")
     }
 
-    /// A receive of a Jetty in sequence completes: it is the oldest, as long as all messages were
-    /// sent by one Jetty, in order, and came to a good end.
+    /// Checks the completion of a receive of a Jetty with ordered receive matching: it must be the
+    /// oldest one, provided that one Jetty sent all messages, in order and successfully.
     fn check_sequence(&self, world: &World, id: usize) -> Result<(), Finding> {
         let this = self.receives[id];
         let same = |receive: &&Receive| receive.life == this.life && receive.jetty == this.jetty;
@@ -127,7 +127,8 @@ impl Model {
                 .is_some_and(|(life, jetty, _)| operation.life == life && operation.jetty == jetty);
             same && operation.order.receive_in_order && operation.target_jetty != this.jetty
         };
-        // What is refused for that is over before its sender hears of it.
+        // An operation refused for that reason has ended at the target before its sender is
+        // notified.
         let is_withdrawn = |operation: &Operation| {
             operation.remote.is_some_and(|(key, _)| {
                 world.memory.pieces[key].deregistered || world.memory.pieces[key].released
@@ -188,14 +189,14 @@ impl Model {
         let length = done.bytes as usize;
         let piece = &mut world.memory.pieces[key];
         let content = content_hash(&piece.bytes[at..at + length]);
-        // That the content was sent is checked by its hash; the mirror follows the memory.
+        // The hash shows that the content was sent; the mirror is updated from the memory.
         let (bytes, mirror) = (&piece.bytes, &mut piece.mirror);
         mirror[at..at + length].copy_from_slice(&bytes[at..at + length]);
         let note = world.nodes[life.0].channels[done.channel.index()].as_ref();
         let Some(note) = note.filter(|note| note.id == done.channel) else {
             return Err("delivered by a channel that was never opened".into());
         };
-        // What does not fit its number is none of those that were sent, either.
+        // A message that does not match its number was not sent by any operation either.
         let id = done.immediate.map_or(usize::MAX, |id| id as usize);
         let target_jetty = match self.operations.get(id) {
             Some(operation) if self.may_come_to(id, done.jetty) => operation.target_jetty,

@@ -1,11 +1,11 @@
-//! How far a search goes.
+//! Bounds of a search.
 
 use super::program::ParseError;
 use fairway_engine::InjectedBug;
 use std::fmt;
 use std::str::FromStr;
 
-/// What may happen in a run beside packets arriving in the order in which they were sent.
+/// Deviations that a run may have from packets arriving in the order in which they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Packets that arrive before one that left earlier on the same path.
@@ -14,29 +14,29 @@ pub struct Bounds {
     pub losses: u32,
     /// Packets that arrive twice.
     pub duplicates: u32,
-    /// Payloads that take their time to their place, and atomics that take their time.
+    /// Placements and atomics that are executed late.
     pub late: u32,
-    /// Packets and duties of a node that come before the next operation is posted there.
+    /// Packets and accesses that a node handles before its next operation is posted.
     pub late_posts: u32,
-    /// Timers that fire although something else can happen.
+    /// Timers that fire although another step is possible.
     pub early_timers: u32,
-    /// Runs per program at most.
+    /// Maximum number of runs per program.
     pub runs: u64,
-    /// Places at the target for packets that come too early; and as many slots of each kind, but
-    /// one at least and eight at most.
+    /// Places at the target for early packets. The number of slots of each kind is the same, but at
+    /// least one and at most eight.
     pub places: u32,
-    /// How often the clock moves before receives are posted.
+    /// Number of clock advances before receives are posted.
     pub receives_after: u32,
-    /// Channels of the group between two nodes: operations go by all of them in turn.
+    /// Channels of the group between two nodes; operations use all of them in turn.
     pub channels: u32,
-    /// A bug to inject into every NIC. Needs the feature `injected-bugs`.
+    /// Bug to inject into every NIC. Requires the feature `injected-bugs`.
     pub bug: Option<InjectedBug>,
 }
 
 impl Bounds {
-    /// Places enough for everything.
+    /// Number of places that is enough for every program.
     pub const PLACES: u32 = 16;
-    /// Nothing is lost, repeated, late or overtaken.
+    /// No packet is lost, duplicated, late or overtaken.
     pub const CALM: Bounds = Bounds {
         overtakes: 0,
         losses: 0,
@@ -51,12 +51,12 @@ impl Bounds {
         bug: None,
     };
 
-    /// May operations have to wait for each other's slots?
+    /// True if operations may have to wait for each other's slots.
     pub fn is_tight(&self) -> bool {
         self.places < Self::PLACES
     }
 
-    /// As calm as can be, for the same NICs.
+    /// Returns bounds without deviations, for the same NICs.
     #[must_use]
     pub fn calmed(&self) -> Bounds {
         let Bounds { places, receives_after, channels, bug, .. } = *self;
@@ -76,7 +76,8 @@ impl fmt::Display for Bounds {
 impl FromStr for Bounds {
     type Err = ParseError;
 
-    /// As printed: the numbers, in the order of the fields; the last three may be left out.
+    /// Parses the printed form: the numbers in the order of the fields; the last three may be
+    /// omitted.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let wrong = || ParseError { expected: "seven to ten numbers", text: text.to_owned() };
         let number = |word: &str| word.trim().parse::<u32>().map_err(|_| wrong());

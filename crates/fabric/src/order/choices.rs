@@ -1,9 +1,9 @@
-//! A schedule: the list of choices that were made, and the way to the next one.
+//! A schedule: the list of choices made, and the step to the next schedule.
 
-/// Depth-first search through all lists of choices, by running again and again from the start.
+/// Depth-first search of all lists of choices; every schedule is run from the start.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    /// Of each choice of this run: which was taken, and how many there were.
+    /// For each choice of this run: the one taken, and the number of possibilities.
     stack: Vec<(u8, u8)>,
     depth: usize,
     how: How,
@@ -11,43 +11,44 @@ pub struct Choices {
 
 #[derive(Clone, Debug, Default)]
 enum How {
-    /// The first of each; [`Choices::advance`] takes the next.
+    /// Takes the first possibility of each new choice; [`Choices::advance`] takes the next.
     #[default]
     First,
-    /// Drawn from a seed.
+    /// Draws each new choice from a seed.
     Drawn(fairway_device::random::Random),
-    /// A drawn list once more.
+    /// Repeats a list that was drawn.
     Again,
 }
 
 impl Choices {
-    /// The first schedule.
+    /// Returns the first schedule.
     pub fn new() -> Self {
         Choices::default()
     }
 
-    /// The schedule that begins with `list`, and goes on with the first of each. Was it `drawn`?
+    /// Returns the schedule that begins with `list` and continues with first possibilities; `drawn`
+    /// if the list was drawn.
     pub fn listed(list: &[u8], drawn: bool) -> Self {
         let stack = list.iter().map(|&taken| (taken, u8::MAX)).collect();
         Choices { stack, depth: 0, how: if drawn { How::Again } else { How::First } }
     }
 
-    /// A schedule drawn from `seed`.
+    /// Returns a schedule drawn from `seed`.
     pub fn drawn(seed: u64) -> Self {
         Choices { how: How::Drawn(fairway_device::random::Random::new(seed)), ..Self::default() }
     }
 
-    /// Is this schedule drawn? Then nothing is known of others.
+    /// True if this schedule was drawn, so that it implies nothing about others.
     pub fn is_drawn(&self) -> bool {
         !matches!(self.how, How::First)
     }
 
-    /// One of `count` possibilities, of which there has to be one.
+    /// Chooses one of `count` possibilities, which must be at least one.
     pub fn choose(&mut self, count: usize) -> usize {
         self.take(count, 1000)
     }
 
-    /// As [`Self::choose`]; in schedules that are drawn, it is the first more often than not.
+    /// As [`Self::choose`], but a drawn schedule mostly takes the first possibility.
     pub fn choose_rarely(&mut self, count: usize) -> usize {
         self.take(count, 150)
     }
@@ -72,7 +73,7 @@ impl Choices {
         usize::from(entry.0)
     }
 
-    /// Goes on to the next schedule; false if this was the last.
+    /// Advances to the next schedule. Returns false if this was the last.
     pub fn advance(&mut self) -> bool {
         self.stack.truncate(self.depth);
         self.depth = 0;
@@ -86,7 +87,7 @@ impl Choices {
         false
     }
 
-    /// The choices made so far, without the first ones at the end.
+    /// Returns the choices made so far, without the trailing first possibilities.
     pub fn list(&self) -> Vec<u8> {
         let made = &self.stack[..self.depth.min(self.stack.len())];
         let end = made.iter().rposition(|entry| entry.0 > 0).map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! All schedules of a program, one after the other.
+//! Runs all schedules of a program, one after the other.
 
 use super::bounds::Bounds;
 use super::choices::Choices;
@@ -9,23 +9,23 @@ use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What was gone through.
+/// Extent of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exploration {
-    /// Programs.
+    /// Number of programs.
     pub programs: u64,
-    /// Programs of which every schedule within the bounds was run.
+    /// Programs of which all schedules within the bounds were run.
     pub complete: u64,
     /// Schedules that were run to their end.
     pub runs: u64,
-    /// Schedules that were given up because another stands for them.
+    /// Schedules that were abandoned because an equivalent one is run.
     pub pruned: u64,
-    /// Things that happened in all runs.
+    /// Steps of all runs.
     pub steps: u64,
 }
 
 impl Exploration {
-    /// Adds what another one went through.
+    /// Adds another exploration.
     pub fn add(&mut self, other: &Exploration) {
         self.programs += other.programs;
         self.complete += other.complete;
@@ -45,22 +45,22 @@ impl fmt::Display for Exploration {
     }
 }
 
-/// A run in which something was wrong, and how to see it again.
+/// A failed run, with what is needed to repeat it.
 #[derive(Clone, Debug)]
 pub struct Failing {
     /// The program.
     pub program: Program,
     /// The bounds.
     pub bounds: Bounds,
-    /// The schedule; the first of each choice after its end.
+    /// The schedule; beyond its end, the first possibility of each choice.
     pub choices: Vec<u8>,
-    /// Was the schedule drawn? Then no choice was left out for another's sake.
+    /// True if the schedule was drawn, in which case no equivalent schedules were left out.
     pub drawn: bool,
-    /// The operation whose request was held back.
+    /// The operation whose request was delayed as long as possible.
     pub slow: Option<usize>,
-    /// What was wrong.
+    /// The failure.
     pub failure: Failure,
-    /// What was seen.
+    /// Events of the run.
     pub history: String,
 }
 
@@ -81,12 +81,12 @@ impl fmt::Display for Failing {
     }
 }
 
-/// Runs every schedule of `program` within `bounds`, and those in which one operation is held
-/// back as long as anything else can happen. If there are more than `bounds.runs`, half of the
-/// schedules are drawn.
+/// Runs every schedule of `program` within `bounds`, and schedules that delay one operation as long
+/// as anything else can happen. If there are more than `bounds.runs`, half of the schedules are
+/// drawn.
 ///
 /// # Errors
-/// The first run in which something was wrong.
+/// Returns the first run that failed.
 pub fn explore(program: &Program, bounds: &Bounds) -> Result<Exploration, Box<Failing>> {
     let mut sum = Exploration { programs: 1, ..Exploration::default() };
     let mut freedom = hold_back(program, bounds, &mut sum)?;
@@ -102,7 +102,7 @@ pub fn explore(program: &Program, bounds: &Bounds) -> Result<Exploration, Box<Fa
             break;
         }
         if sum.runs + sum.pruned >= bounds.runs / 2 {
-            // Those that were run differ in their ends: the other half is drawn.
+            // The schedules run so far differ only near their ends, so the other half is drawn.
             for seed in 0..bounds.runs / 2 {
                 let done = attempt(program, bounds, &mut Choices::drawn(seed), None)?;
                 count(&mut sum, &done);
@@ -114,14 +114,14 @@ pub fn explore(program: &Program, bounds: &Bounds) -> Result<Exploration, Box<Fa
     Ok(sum)
 }
 
-/// Holds back one operation after the other.
+/// Delays each operation in turn as long as possible.
 fn hold_back(
     program: &Program,
     bounds: &Bounds,
     sum: &mut Exploration,
 ) -> Result<Freedom, Box<Failing>> {
     let calm = bounds.calmed();
-    // With few slots, a dead node or no receives, operations do wait for each other, and may.
+    // With few slots, a dead node or no receives, operations may wait for each other.
     let waits = bounds.is_tight() || bounds.receives_after > 0 || program.dead.is_some();
     let mut freedom = if waits { Freedom::none() } else { Freedom::new(program) };
     for op in 0..program.operations.len() {
@@ -147,7 +147,7 @@ fn free(program: &Program, bounds: &Bounds, freedom: &Freedom) -> Result<(), Box
 /// Runs `runs` schedules of `program` that are drawn from `seed`.
 ///
 /// # Errors
-/// The first run in which something was wrong.
+/// Returns the first run that failed.
 pub fn sample(
     program: &Program,
     bounds: &Bounds,
@@ -165,10 +165,10 @@ pub fn sample(
     Ok(sum)
 }
 
-/// Runs one schedule again, and writes everything that happens to standard error.
+/// Repeats one schedule, and writes every step to standard error.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns the failure of the run.
 pub fn replay(
     program: &Program,
     bounds: &Bounds,
@@ -187,7 +187,7 @@ fn count(sum: &mut Exploration, done: &Run) {
     }
 }
 
-/// One run; a panic is a failure as any other.
+/// Executes one run; a panic counts as a failure.
 fn attempt(
     program: &Program,
     bounds: &Bounds,

@@ -1,22 +1,23 @@
-//! Where no order is asked for, no operation waits.
+//! Checks that operations do not wait where no order is requested.
 //!
-//! That nothing comes too early is seen in each run; that nothing waits without a reason is seen
-//! only in all of them together: for every two operations between which no rule demands an order,
-//! there has to be one in which the later takes effect while the earlier has not.
+//! Each run by itself shows whether an operation took effect too early. Only all runs together show
+//! whether an operation waits without a reason: for every two operations that no rule orders, there
+//! has to be a run in which the later takes effect before the earlier.
 
 use super::history::{Event, History};
 use super::program::{Operation, Program};
 use super::spec::{Rule, Violation, orders};
 
-/// Which operations were seen to be free of each other.
+/// Tracks which pairs of operations were seen in either order.
 #[derive(Clone, Debug)]
 pub struct Freedom {
-    /// By earlier and later operation: is it demanded, and not seen yet?
+    /// By earlier and later operation: true if the pair is unordered and has not been seen
+    /// reversed.
     wanted: Vec<Vec<bool>>,
 }
 
 impl Freedom {
-    /// Nothing was seen yet. Operations of one packet that are not refused are looked at.
+    /// Starts without observations. Only one-packet operations that are not refused are tracked.
     pub fn new(program: &Program) -> Self {
         let count = program.operations.len();
         let ordered = closure(program);
@@ -28,12 +29,12 @@ impl Freedom {
         Freedom { wanted: (0..count).map(row).collect() }
     }
 
-    /// Nothing is wanted.
+    /// Tracks no pair.
     pub fn none() -> Self {
         Freedom { wanted: Vec::new() }
     }
 
-    /// Looks at one run.
+    /// Evaluates one run.
     pub fn observe(&mut self, history: &History) {
         let effects = |op: usize| {
             let is_it = move |event: &&Event| event.what.op() == op && event.what.is_effect();
@@ -48,7 +49,7 @@ impl Freedom {
         }
     }
 
-    /// The pairs, earlier and later, that were not seen to be free of each other.
+    /// Returns the pairs, earlier and later, that have not been seen reversed.
     pub fn missing(&self) -> Vec<(usize, usize)> {
         let pairs = |(earlier, row): (usize, &Vec<bool>)| {
             let is_wanted = |(later, wanted): (usize, &bool)| wanted.then_some((earlier, later));
@@ -57,10 +58,10 @@ impl Freedom {
         self.wanted.iter().enumerate().flat_map(pairs).collect()
     }
 
-    /// The first pair that was never seen to be free of each other.
+    /// Checks that every tracked pair was seen reversed.
     ///
     /// # Errors
-    /// If there is one.
+    /// Names the first pair that was not.
     pub fn check(&self) -> Result<(), Violation> {
         match self.missing().first() {
             None => Ok(()),
@@ -72,7 +73,7 @@ impl Freedom {
     }
 }
 
-/// Which operations have to take effect before which, directly or by way of others.
+/// Returns which operations must take effect before which, directly or by way of others.
 fn closure(program: &Program) -> Vec<Vec<bool>> {
     let operations = &program.operations;
     let count = operations.len();
@@ -92,12 +93,12 @@ fn closure(program: &Program) -> Vec<Vec<bool>> {
     ordered
 }
 
-/// Does `between` complete only after `earlier` has?
+/// True if `between` completes only after `earlier` has completed.
 fn completes_between(earlier: &Operation, between: &Operation) -> bool {
     between.order.complete_in_order && between.jetty == earlier.jetty
 }
 
-/// Does `later` wait until `between` has completed?
+/// True if `later` waits until `between` has completed.
 fn fences(between: &Operation, later: &Operation) -> bool {
     later.order.fence && between.is_fetching() && between.jetty == later.jetty
 }

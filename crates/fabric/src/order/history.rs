@@ -1,63 +1,63 @@
-//! What was seen of one run.
+//! The observed events of one run.
 
 use super::clock::Clock;
 use super::program::Program;
 use std::fmt;
 
-/// Something that was seen.
+/// Kind of an observed event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// Operation `op` was handed to its NIC.
+    /// Operation `op` was posted to its NIC.
     Posted {
-        /// Which.
+        /// Index of the operation.
         op: usize,
     },
-    /// Bytes of a WRITE or SEND came to their place.
+    /// Bytes of a WRITE or SEND were placed.
     Placed {
-        /// Which.
+        /// Index of the operation.
         op: usize,
-        /// The first of its bytes.
+        /// Offset of the first byte.
         at: usize,
-        /// How many.
+        /// Number of bytes.
         length: usize,
     },
     /// An atomic changed its word.
     Executed {
-        /// Which.
+        /// Index of the operation.
         op: usize,
-        /// The word before.
+        /// Value of the word before.
         old: u64,
     },
-    /// Bytes for a READ were taken from memory: those that the initiator got to see, not those of
-    /// copies that were lost.
+    /// Bytes for a READ were taken from memory: those that reached the initiator, not those of lost
+    /// copies.
     Gathered {
-        /// Which.
+        /// Index of the operation.
         op: usize,
-        /// The first of its bytes.
+        /// Offset of the first byte.
         at: usize,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// The initiator was told that it ended.
+    /// The initiator received a completion of the operation.
     Completed {
-        /// Which.
+        /// Index of the operation.
         op: usize,
-        /// How.
+        /// True if the operation succeeded.
         success: bool,
         /// The old value of an atomic.
         value: u64,
-        /// The bytes that a READ has brought.
+        /// The bytes that a READ returned.
         bytes: Vec<u8>,
     },
-    /// The target was told that a receive was consumed.
+    /// The target received a completion of a receive.
     Received {
-        /// By which.
+        /// Index of the operation that consumed it.
         op: usize,
     },
 }
 
 impl What {
-    /// The operation it is about.
+    /// Index of the operation that the event concerns.
     pub fn op(&self) -> usize {
         match self {
             What::Posted { op }
@@ -69,56 +69,56 @@ impl What {
         }
     }
 
-    /// Is it an effect at the target?
+    /// True if the event is an effect at the target.
     pub fn is_effect(&self) -> bool {
         matches!(self, What::Placed { .. } | What::Executed { .. } | What::Gathered { .. })
     }
 }
 
-/// Something that was seen, and when.
+/// An observed event and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// A number that grows: one order in which everything may have happened.
+    /// Increasing number: one possible order of all events.
     pub at: u64,
-    /// What must have happened before.
+    /// Vector clock: the events that must have happened before.
     pub clock: Clock,
-    /// What.
+    /// Kind of the event.
     pub what: What,
 }
 
 impl Event {
-    /// Did it come before `later` however fast messages travelled?
+    /// True if the event precedes `later` however fast messages travelled.
     pub fn is_before(&self, later: &Event) -> bool {
         self.clock.is_before(&later.clock)
     }
 }
 
-/// Everything that was seen of one run, sorted by [`Event::at`].
+/// All observed events of one run, sorted by [`Event::at`].
 #[derive(Clone, Debug, Default)]
 pub struct History {
     events: Vec<Event>,
 }
 
 impl History {
-    /// From what was seen, in any order.
+    /// Makes a history of events in any order.
     pub fn new(mut events: Vec<Event>) -> Self {
         events.sort_by_key(|event| event.at);
         History { events }
     }
 
-    /// In which each thing came before the next.
+    /// Makes a history in which each event precedes the next.
     pub fn in_order(whats: Vec<What>) -> Self {
         let mut clock = Clock::default();
         let event = |(at, what)| Event { at: at as u64, clock: clock.tick(0), what };
         History { events: whats.into_iter().enumerate().map(event).collect() }
     }
 
-    /// What was seen.
+    /// The observed events.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// In lines.
+    /// Formats the history, one event per line.
     pub fn describe(&self, program: &Program) -> String {
         let line = |event: &Event| {
             let op = event.what.op();

@@ -1,4 +1,4 @@
-//! One node: its NIC, and the bytes behind its segments.
+//! One node: its NIC and the bytes behind its segments.
 
 use super::bounds::Bounds;
 use super::clock::{Clock, NODES};
@@ -19,21 +19,21 @@ const ADDRESS: u64 = 0x4000;
 const SECRET: u32 = 0x5EC2_E700;
 /// Number of the Jetty that receives, on every node.
 const RECEIVER: u32 = 9;
-/// Own bytes of each operation, and of each receive.
+/// Bytes that belong to each operation, and to each receive.
 pub(super) const SLOT: usize = 64;
-/// Where the receive buffers begin.
+/// Offset of the receive buffers.
 pub(super) const RECEIVES: usize = OPERATIONS_MAX * SLOT;
-/// Receives to spare, for sends that may come twice because no order rules that out.
+/// Spare receives, for sends that may arrive twice because no order prevents it.
 const SPARE: usize = 2;
-/// The ids of receives begin here.
+/// Id of the first receive.
 pub(super) const RECEIVE_ID: u64 = 1000;
 /// Paths between two nodes.
 pub(super) const PATHS: u32 = 2;
 
-/// Something the caller of a NIC has to do.
+/// A memory access that the caller of a NIC has to carry out.
 pub(super) type Duty = AccessOf<Nic, Payload>;
 
-/// The payload of a packet, and when it was taken from memory.
+/// The payload of a packet, and the time at which it was taken from memory.
 #[derive(Clone, Debug)]
 pub(super) struct Payload {
     pub(super) bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl AsRef<[u8]> for Payload {
     }
 }
 
-/// The bytes behind the segments of a node, by the index of the segment.
+/// The bytes behind the segments of a node, by segment index.
 #[derive(Debug, Default)]
 pub(super) struct Memories(Vec<Vec<u8>>);
 
@@ -71,17 +71,17 @@ pub(super) struct Host {
     pub(super) memories: Memories,
     pub(super) queue: CompletionQueueId,
     channels: [Option<ChannelId>; NODES],
-    /// By index in the program; `None` if it is of another node.
+    /// By index in the program; `None` if the Jetty is at another node.
     jetties: Vec<Option<JettyId>>,
     pub(super) pending: Vec<(u32, Duty)>,
     pub(super) duties: u32,
     /// Packets sent.
     pub(super) sent: u32,
-    /// Operations in the order in which they are to be posted, the last first.
+    /// Operations that are still to be posted, in reverse order of posting.
     pub(super) unposted: Vec<usize>,
 }
 
-/// As small as it goes, so that running out of something is not far.
+/// Limits as small as possible, so that resources run out easily.
 fn limits(bounds: &Bounds) -> Limits {
     let slots = bounds.places.clamp(1, 8);
     Limits::new()
@@ -109,11 +109,11 @@ fn limits(bounds: &Bounds) -> Limits {
 }
 
 fn profile() -> Profile {
-    // Every message may take a path, and a channel, of its own.
+    // Every message may take a path and a channel of its own.
     Profile::new().small_message_bytes(0).group_slack(0)
 }
 
-/// The hosts of a program, connected.
+/// Makes the connected hosts of a program.
 pub(super) fn hosts(program: &Program, bounds: &Bounds, now: Instant) -> Vec<Host> {
     let nodes = program.nodes();
     let mut hosts: Vec<Host> = (0..nodes).map(|node| Host::new(program, bounds, node)).collect();
@@ -164,7 +164,7 @@ fn cna(node: usize) -> Cna {
     Cna::new(node as u32 + 1)
 }
 
-/// Which node has this address?
+/// Returns the node with this address.
 pub(super) fn node_of(address: Cna) -> usize {
     address.value() as usize - 1
 }
@@ -249,7 +249,7 @@ impl Host {
         self.nic_mut().create_jetty(&config).expect("a Jetty")
     }
 
-    /// Posts a receive for every operation that needs one, and a few more.
+    /// Posts a receive for every operation that needs one, and a few spare ones.
     pub(super) fn post_receives(&mut self, program: &Program, node: usize) {
         let wanted =
             |operation: &&Operation| operation.node == node && operation.consumes_receive();
@@ -262,7 +262,7 @@ impl Host {
         }
     }
 
-    /// The bytes that operations of this node carry away.
+    /// Fills in the bytes that operations of this node send.
     fn fill(&mut self, program: &Program, node: usize) {
         for (index, operation) in program.operations.iter().enumerate() {
             if program.jetties[operation.jetty] != node {
@@ -302,12 +302,12 @@ impl Host {
         posted.map_err(|error| format!("operation {index} was not taken: {error:?}").into())
     }
 
-    /// What peers see.
+    /// The bytes that peers can access.
     pub(super) fn shared_bytes(&self) -> &[u8] {
         &self.memories.0[self.shared.index()]
     }
 
-    /// Bytes of its own.
+    /// The node's own bytes, which peers cannot access.
     pub(super) fn own_bytes(&self, offset: usize, length: usize) -> &[u8] {
         &self.memories.0[self.own.index()][offset..offset + length]
     }

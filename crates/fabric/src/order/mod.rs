@@ -1,13 +1,13 @@
-//! What the order of operations has to be, and a search for schedules in which it is not.
+//! The order rules for operations, and a search for schedules that violate them.
 //!
-//! [`spec`] is an executable specification (UB §7.3): it looks at a
-//! [`Program`] and at the [`History`] of one run, and names the rule that was broken. It knows
-//! nothing of the engine but the words in which order is asked for. [`freedom`] is the other half:
-//! where no rule asks for an order, there has to be a run in which the later operation comes first.
+//! [`spec`] is an executable specification (UB §7.3): it checks a [`Program`] against the
+//! [`History`] of one run and names the violated rule. It uses nothing of the engine except the
+//! types of order requests. [`freedom`] is the other half: where no rule requires an order, there
+//! has to be a run in which the later operation takes effect first.
 //!
 //! [`explore`] runs a program on real NICs with real bytes, once for every schedule within its
-//! [`Bounds`]: which packet arrives next, which is lost, which comes twice, how long a payload
-//! takes to its place. A schedule is a list of small numbers; the same list gives the same run.
+//! [`Bounds`]: which packet arrives next, which is lost, which is duplicated, how late a payload is
+//! placed. A schedule is a list of small numbers; the same list gives the same run.
 
 mod bounds;
 mod choices;

@@ -1,32 +1,32 @@
-//! Packets on their way, each in the queue of its path.
+//! Packets in flight, each in the queue of its path.
 
 use super::clock::Clock;
 use crate::finding::Finding;
 use fairway_engine::wire::{self, Decoded, Ecn, MAX_HEADER};
 use fairway_engine::{Received, Transmit};
 
-/// When the payload of a packet was taken from memory.
+/// Time at which the payload of a packet was taken from memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     pub(super) at: u64,
     pub(super) clock: Clock,
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
-    /// By its sender and its number among the sender's packets.
+    /// Identifies the packet by its sender and its number among the sender's packets.
     pub(super) id: u32,
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) received: Received,
     pub(super) payload: Vec<u8>,
     pub(super) gathered: Stamp,
-    /// To be kept until nothing else helps.
+    /// True if the packet is kept until no other step is possible.
     pub(super) slow: bool,
 }
 
-/// The packets on their way, in the order in which they were sent.
+/// All packets in flight, in the order in which they were sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Network {
     flights: Vec<Flight>,
@@ -37,7 +37,7 @@ impl Network {
         self.flights.push(flight);
     }
 
-    /// Takes a packet out.
+    /// Removes a packet.
     pub(super) fn take(&mut self, id: u32) -> Flight {
         let at = self.flights.iter().position(|flight| flight.id == id);
         self.flights.remove(at.expect("a packet that is on its way"))
@@ -47,7 +47,7 @@ impl Network {
         &self.flights
     }
 
-    /// How many packets of its path packet `id` would overtake.
+    /// Returns how many packets of its path packet `id` would overtake.
     pub(super) fn ahead_of(&self, id: u32) -> usize {
         let at = self.flights.iter().position(|flight| flight.id == id).unwrap_or(0);
         let own = &self.flights[at];
@@ -60,7 +60,7 @@ impl Network {
     }
 }
 
-/// Encodes and decodes a packet: what arrives is what the bytes say.
+/// Encodes and decodes a packet, so that the receiver gets exactly what the bytes contain.
 pub(super) fn over_the_wire(transmit: &Transmit, payload: &[u8]) -> Result<Received, Finding> {
     let mut bytes = [0; MAX_HEADER];
     let length = wire::encode(&transmit.route, &transmit.packet, payload.len(), &mut bytes);

@@ -1,4 +1,4 @@
-//! Programs: what a few Jetties ask for, in posting order.
+//! Programs: the operations of a few Jetties, in posting order.
 
 use super::clock::NODES;
 use fairway_engine::OrderRequest;
@@ -8,18 +8,18 @@ use std::{error, fmt};
 
 /// Payload bytes of a packet.
 pub const MTU: u32 = 32;
-/// Bytes of memory that a node shows to its peers. All operations begin at its first byte, so that
-/// all of them touch each other's bytes.
+/// Bytes of memory that a node shares with its peers. All operations begin at the first byte, so
+/// that they overlap.
 pub const SHARED_BYTES: usize = 64;
-/// Operations of a program at most: each has bytes of its own by which it is known.
+/// Maximum number of operations of a program. Each has distinct bytes that identify it.
 pub const OPERATIONS_MAX: usize = 8;
 
-/// A text that is no program, or no bounds of one.
+/// Error of parsing a program or bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// What stands there in the format that [`Program`] documents.
+    /// What was expected, in the format that [`Program`] documents.
     pub(super) expected: &'static str,
-    /// What was given.
+    /// The text that was given.
     pub(super) text: String,
 }
 
@@ -31,81 +31,81 @@ impl fmt::Display for ParseError {
 
 impl error::Error for ParseError {}
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// WRITE of so many packets.
+    /// WRITE of this many packets.
     Write(u32),
-    /// READ of so many packets.
+    /// READ of this many packets.
     Read(u32),
     /// Fetch-and-add of the first word.
     Atomic,
-    /// SEND of so many packets.
+    /// SEND of this many packets.
     Send(u32),
     /// WRITE_IMM of one packet.
     WriteImmediate,
 }
 
-/// Does the operation show the right secret?
+/// Whether an operation presents the right access secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Token {
-    /// Yes.
+    /// The right secret.
     #[default]
     Right,
-    /// No: it is to be refused.
+    /// A wrong secret, so that the operation must be refused.
     Wrong,
 }
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
-    /// Whose: an index into [`Program::jetties`].
+    /// The posting Jetty: an index into [`Program::jetties`].
     pub jetty: usize,
-    /// The node it goes to.
+    /// Target node.
     pub node: usize,
-    /// What it does.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// What it asks of the order.
+    /// Requested ordering.
     pub order: OrderRequest,
-    /// Does its success make a completion?
+    /// Whether success generates a completion.
     pub signaled: bool,
-    /// The secret it shows.
+    /// The access secret that it presents.
     pub token: Token,
 }
 
-/// Operations in the order in which they are posted.
+/// A program: operations in the order in which they are posted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
-    /// The node of each Jetty that posts. On each node they are numbered from 1.
+    /// The node of each posting Jetty. On each node they are numbered from 1.
     pub jetties: Vec<usize>,
-    /// What is posted.
+    /// The operations.
     pub operations: Vec<Operation>,
-    /// A node that hears nothing and says nothing.
+    /// A node that neither receives nor sends packets.
     pub dead: Option<usize>,
 }
 
 impl Operation {
-    /// An operation of the first Jetty to node 1 that asks for nothing.
+    /// An operation of the first Jetty to node 1 that requests no order.
     pub fn new(kind: Kind) -> Self {
         let (order, token) = (OrderRequest::default(), Token::Right);
         Operation { jetty: 0, node: 1, kind, order, signaled: true, token }
     }
 
-    /// Mode and tag.
+    /// Sets the service mode and the tag.
     #[must_use]
     pub fn tagged(mut self, mode: ServiceMode, tag: Tag) -> Self {
         (self.order.mode, self.order.tag) = (mode, tag);
         self
     }
 
-    /// With a fence.
+    /// Adds a fence.
     #[must_use]
     pub fn fenced(mut self) -> Self {
         self.order.fence = true;
         self
     }
 
-    /// Completing in order, here and at the receiver.
+    /// Requests completion in order, both at the initiator and at the receiver.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.order.complete_in_order = true;
@@ -113,53 +113,53 @@ impl Operation {
         self
     }
 
-    /// Of Jetty `jetty`.
+    /// Sets the posting Jetty.
     #[must_use]
     pub fn of(mut self, jetty: usize) -> Self {
         self.jetty = jetty;
         self
     }
 
-    /// To `node`.
+    /// Sets the target node.
     #[must_use]
     pub fn to(mut self, node: usize) -> Self {
         self.node = node;
         self
     }
 
-    /// With the wrong secret.
+    /// Makes the operation present a wrong secret.
     #[must_use]
     pub fn refused(mut self) -> Self {
         self.token = Token::Wrong;
         self
     }
 
-    /// Does its service mode promise that it arrives?
+    /// True if its service mode guarantees delivery.
     pub fn is_reliable(&self) -> bool {
         self.order.mode != ServiceMode::Uno
     }
 
-    /// Does it wait for relaxed and strict ones?
+    /// True if it waits for earlier relaxed and strict operations.
     pub fn is_strict(&self) -> bool {
         self.is_reliable() && self.order.tag == Tag::So
     }
 
-    /// Do strict ones wait for it?
+    /// True if later strict operations wait for it.
     pub fn is_awaited(&self) -> bool {
         self.is_reliable() && self.order.tag != Tag::No
     }
 
-    /// Does a fence wait for it?
+    /// True if a later fence waits for it.
     pub fn is_fetching(&self) -> bool {
         matches!(self.kind, Kind::Read(_) | Kind::Atomic)
     }
 
-    /// Does it use up a receive?
+    /// True if it consumes a receive.
     pub fn consumes_receive(&self) -> bool {
         matches!(self.kind, Kind::Send(_) | Kind::WriteImmediate)
     }
 
-    /// Packets of payload that it moves.
+    /// Number of packets of payload.
     pub fn packets(&self) -> u32 {
         match self.kind {
             Kind::Write(packets) | Kind::Read(packets) | Kind::Send(packets) => packets,
@@ -167,7 +167,7 @@ impl Operation {
         }
     }
 
-    /// Bytes that it moves.
+    /// Number of bytes that it moves.
     pub fn bytes(&self) -> usize {
         match self.kind {
             Kind::Atomic => 8,
@@ -177,13 +177,13 @@ impl Operation {
 }
 
 impl Program {
-    /// A program of Jetties of node 0.
+    /// Makes a program of Jetties of node 0.
     pub fn new(operations: Vec<Operation>) -> Self {
         let jetties = operations.iter().map(|operation| operation.jetty + 1).max().unwrap_or(1);
         Program { jetties: vec![0; jetties], operations, dead: None }
     }
 
-    /// Is operation `index` to fail?
+    /// True if operation `index` must fail.
     pub fn is_doomed(&self, index: usize) -> bool {
         let operation = &self.operations[index];
         let ends = [operation.node, self.jetties[operation.jetty]];
@@ -191,7 +191,7 @@ impl Program {
         operation.is_reliable() && (operation.token == Token::Wrong || !is_heard)
     }
 
-    /// Nodes that take part.
+    /// Number of nodes of the program.
     pub fn nodes(&self) -> usize {
         let targets = self.operations.iter().map(|operation| operation.node);
         let all = targets.chain(self.jetties.iter().copied());
@@ -200,25 +200,26 @@ impl Program {
         nodes
     }
 
-    /// The bytes of operation `index`, by which it is known: no two operations share one.
+    /// Returns the bytes of operation `index`, which identify it: no two operations have a byte in
+    /// common.
     pub fn payload(&self, index: usize) -> Vec<u8> {
         assert!(index < OPERATIONS_MAX, "at most {OPERATIONS_MAX} operations");
         let first = (index as u8 + 1) << 4;
         (0..self.operations[index].bytes()).map(|at| first | (at as u8 >> 3 & 15)).collect()
     }
 
-    /// Whose bytes begin with `byte`.
+    /// Returns the operation whose bytes begin with `byte`.
     pub fn owner(&self, byte: u8) -> Option<usize> {
         let index = usize::from(byte >> 4).checked_sub(1)?;
         (index < self.operations.len()).then_some(index)
     }
 
-    /// What operation `index`, an atomic, adds: no two atomics add the same.
+    /// Returns the operand of operation `index`, an atomic: no two atomics add the same.
     pub fn operand(&self, index: usize) -> u64 {
         1 << (8 * index)
     }
 
-    /// The atomic that adds `operand`.
+    /// Returns the atomic that adds `operand`.
     pub fn adder(&self, operand: u64) -> Option<usize> {
         let is_it = |&index: &usize| {
             self.operations[index].kind == Kind::Atomic && self.operand(index) == operand
@@ -317,7 +318,8 @@ impl fmt::Display for Program {
 impl FromStr for Program {
     type Err = ParseError;
 
-    /// As printed: the nodes of the Jetties, behind a slash the dead node, then the operations.
+    /// Parses the printed form: the nodes of the Jetties, behind a slash the dead node, then the
+    /// operations.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         let mut words = text.split_whitespace();
         let wrong = || ParseError { expected: "a program", text: text.to_owned() };

@@ -1,4 +1,4 @@
-//! Which programs are gone through.
+//! Sets of programs to explore.
 
 use super::bounds::Bounds;
 use super::explore::{Exploration, Failing, explore, sample};
@@ -8,37 +8,37 @@ use fairway_engine::wire::{ServiceMode, Tag};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The modes in which order can be asked for.
+/// The modes in which order can be requested.
 pub const MODES: [ServiceMode; 3] = [ServiceMode::Roi, ServiceMode::Rot, ServiceMode::Rol];
 const TAGS: [Tag; 3] = [Tag::No, Tag::Ro, Tag::So];
 
-/// Programs of one length over one alphabet, each under a number.
+/// All programs of one length over one alphabet, by number.
 #[derive(Clone, Debug)]
 pub struct Space {
-    /// What it is called.
+    /// Name of the space.
     pub name: &'static str,
     /// The operations to choose from; their Jetty is ignored.
     pub alphabet: Vec<Operation>,
-    /// Operations of a program.
+    /// Number of operations of each program.
     pub length: usize,
-    /// The nodes of the Jetties.
+    /// Nodes of the Jetties.
     pub jetties: Vec<usize>,
 }
 
 impl Space {
-    /// How many programs there are.
+    /// Number of programs.
     pub fn count(&self) -> u64 {
         let words = (self.alphabet.len() as u64).pow(self.length as u32);
         words * self.deals()
     }
 
-    /// Ways to deal the operations out to one or two Jetties. The first operation is the first
-    /// Jetty's: with Jetties of one node, that is only a matter of names.
+    /// Number of ways to assign the operations to one or two Jetties. The first operation always
+    /// belongs to the first Jetty, because Jetties of one node are interchangeable.
     fn deals(&self) -> u64 {
         if self.jetties.len() > 1 { 1 << (self.length - 1) } else { 1 }
     }
 
-    /// A program.
+    /// Returns the program with this number.
     pub fn program(&self, number: u64) -> Program {
         let (deal, mut word) = (number % self.deals(), number / self.deals());
         let puts = self.alphabet.len() as u64;
@@ -53,8 +53,8 @@ impl Space {
     }
 }
 
-/// Does a fence or a strict tag of the program have anything to wait for? Of those without, the
-/// shorter programs have told all.
+/// True if a fence or strict tag of the program has nothing to wait for. Shorter programs cover
+/// such a program.
 pub fn asks_in_vain(program: &Program) -> bool {
     let operations = &program.operations;
     operations.iter().enumerate().any(|(at, operation)| {
@@ -65,8 +65,8 @@ pub fn asks_in_vain(program: &Program) -> bool {
     })
 }
 
-/// Every operation of one packet and WRITEs of two, in every mode, with every tag, fence and order
-/// of completion; and the unreliable ones.
+/// All operations of one packet and WRITEs of two, with every mode, tag, fence and completion
+/// order, and the unreliable operations.
 pub fn everything() -> Vec<Operation> {
     let kinds = [Kind::Write(1), Kind::Write(2), Kind::Read(1), Kind::Atomic, Kind::Send(1)];
     let mut alphabet = Vec::new();
@@ -89,7 +89,8 @@ pub fn everything() -> Vec<Operation> {
     alphabet
 }
 
-/// Tags in `modes`; a fence, and completion in order, where nothing else is asked for.
+/// Operations with tags in `modes`, and with a fence or completion in order where nothing else is
+/// requested.
 pub fn medium(modes: &[ServiceMode]) -> Vec<Operation> {
     let mut alphabet = plain(modes, &[Kind::Write(1), Kind::Read(1), Kind::Send(1)]);
     for &mode in modes {
@@ -103,7 +104,7 @@ pub fn medium(modes: &[ServiceMode]) -> Vec<Operation> {
     alphabet
 }
 
-/// Every tag in every one of `modes` for every one of `kinds`.
+/// Operations with every tag in every one of `modes`, for every one of `kinds`.
 pub fn plain(modes: &[ServiceMode], kinds: &[Kind]) -> Vec<Operation> {
     let tagged =
         |kind: Kind, mode: ServiceMode| TAGS.map(|tag| Operation::new(kind).tagged(mode, tag));
@@ -111,12 +112,12 @@ pub fn plain(modes: &[ServiceMode], kinds: &[Kind]) -> Vec<Operation> {
     kinds.iter().flat_map(of_kind).collect()
 }
 
-/// The same operations to node 1 and to node 2.
+/// Repeats the operations for node 1 and node 2.
 pub fn to_two_nodes(alphabet: &[Operation]) -> Vec<Operation> {
     alphabet.iter().flat_map(|operation| [operation.to(1), operation.to(2)]).collect()
 }
 
-/// A program of `most` operations at most in which anything may occur.
+/// A random program of at most `most` operations of any kind.
 pub fn drawn(seed: u64, most: u64) -> Program {
     let mut random = Random::fork(seed, 0x6F72_6465);
     let alphabet = everything();
@@ -148,21 +149,21 @@ pub fn drawn(seed: u64, most: u64) -> Program {
     Program { operations, jetties, dead }
 }
 
-/// What was found in many programs.
+/// Result of searching many programs.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// What was gone through.
+    /// Extent of the search.
     pub sum: Exploration,
-    /// Programs that were left out.
+    /// Programs that were skipped.
     pub skipped: u64,
-    /// Those that failed, the first few.
+    /// The first failures.
     pub failing: Vec<Failing>,
 }
 
-/// Failures after which a search ends.
+/// Number of failures after which a search ends.
 const ENOUGH: usize = 5;
 
-/// Goes through every `stride`th program of a space, on `threads` threads.
+/// Explores every `stride`th program of a space, on `threads` threads.
 pub fn search(
     space: &Space,
     bounds: &Bounds,
@@ -177,7 +178,7 @@ pub fn search(
     })
 }
 
-/// Draws `count` programs, and `runs` schedules for each.
+/// Explores `count` random programs with `runs` random schedules each.
 pub fn search_drawn(
     seeds: std::ops::Range<u64>,
     most: u64,

@@ -1,10 +1,9 @@
 //! One run of a program under one schedule.
 //!
-//! Whatever a node is told or given is one step, and it acts at once: its completions are taken,
-//! what is due is executed, and what it has to send is on its way. Steps of different nodes know
-//! nothing of each other, so of two orders that differ only in such steps one is enough (sleep
-//! sets: Godefroid 1996). Time stands still until nothing else can happen; then it goes on to the
-//! next deadline.
+//! Every input to a node is one step, to which the node reacts at once: its completions are read,
+//! due accesses are executed, and its packets are sent. Steps of different nodes are independent,
+//! so of two orders that differ only in such steps one is enough (sleep sets: Godefroid 1996). Time
+//! stands still until no other step is possible; then it advances to the next deadline.
 
 use super::bounds::Bounds;
 use super::choices::Choices;
@@ -22,14 +21,14 @@ use fairway_engine::{
 };
 use std::fmt;
 
-/// What went wrong.
+/// Why a run failed.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// A rule was broken.
+    /// A rule was violated.
     Rule(Violation),
-    /// It never ends.
+    /// The run does not end.
     Stuck(String),
-    /// The engine does what its contract forbids.
+    /// The engine violates its contract.
     Contract(String),
 }
 
@@ -43,19 +42,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a run went.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What was seen.
+    /// Observed events.
     pub history: History,
-    /// Things that happened.
+    /// Number of steps.
     pub steps: u32,
-    /// It was not finished, for another run differs from it only in the order of things that know
-    /// nothing of each other.
+    /// True if the run was abandoned, because an equivalent run differs only in the order of
+    /// independent steps.
     pub pruned: bool,
 }
 
-/// Something that can happen.
+/// A possible step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Post { node: usize },
@@ -65,7 +64,7 @@ enum Step {
 }
 
 impl Step {
-    /// Does it make no difference which of the two comes first?
+    /// True if the order of the two steps makes no difference.
     fn commutes(self, other: Step) -> bool {
         match (self.node(), other.node()) {
             (Some(one), Some(two)) => one != two,
@@ -83,11 +82,11 @@ impl Step {
     }
 }
 
-/// Things in one run at most.
+/// Maximum number of steps of one run.
 const STEPS_MAX: u32 = 20_000;
-/// Times that the clock moves in one run at most.
+/// Maximum number of clock advances of one run.
 const WAITS_MAX: u32 = 2_000;
-/// Times that it moves until the packets of the operation that is held back arrive.
+/// Clock advances until the packets of the delayed operation arrive.
 const IDLE_WAITS_MAX: u32 = 6;
 
 struct World<'a> {
@@ -100,18 +99,18 @@ struct World<'a> {
     events: Vec<Event>,
     sequence: u64,
     sleep: Vec<Step>,
-    /// The operation whose request is held back.
+    /// The operation whose request is delayed.
     slow: Option<usize>,
     steps: u32,
     waits: u32,
     traced: bool,
 }
 
-/// Runs `program` once. If `slow` names an operation, its request arrives only when nothing else
-/// helps. If `traced`, everything that happens is written to standard error.
+/// Runs `program` once. If `slow` names an operation, its request arrives only when no other step
+/// is possible. If `traced`, every step is written to standard error.
 ///
 /// # Errors
-/// What went wrong, and how far it came.
+/// Returns the failure, and the events up to it.
 pub fn run(
     program: &Program,
     bounds: &Bounds,
@@ -146,7 +145,7 @@ pub fn run(
 }
 
 impl World<'_> {
-    /// To the end; true if the run was given up because another stands for it.
+    /// Runs to the end. Returns true if the run was abandoned because an equivalent one is run.
     fn go(&mut self) -> Result<bool, Failure> {
         loop {
             self.steps += 1;
@@ -166,7 +165,7 @@ impl World<'_> {
         }
     }
 
-    /// What can happen now, the most usual first.
+    /// Returns the possible steps, the most usual first.
     fn possible(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         let posts = (0..self.hosts.len()).filter(|&node| !self.hosts[node].unposted.is_empty());
@@ -198,7 +197,7 @@ impl World<'_> {
         steps
     }
 
-    /// The step whose turn it is in this schedule; none if another schedule stands for it.
+    /// Chooses the next step of this schedule; `None` if an equivalent schedule covers the rest.
     fn pick(&mut self, steps: &[Step]) -> Option<Step> {
         let awake: Vec<Step> =
             steps.iter().copied().filter(|step| !self.sleep.contains(step)).collect();
@@ -273,7 +272,7 @@ impl World<'_> {
         self.settle(node)
     }
 
-    /// A duty is done at once, or takes its time.
+    /// Carries out an access at once, or defers it.
     fn assign(&mut self, node: usize, duty: Duty) -> Result<(), Finding> {
         if self.left.late > 0 && self.choices.choose_rarely(2) == 1 {
             self.left.late -= 1;
@@ -314,7 +313,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Bytes are where they were to be: whose are they?
+    /// Records placed bytes, and determines the operation that they belong to.
     fn placed(
         &mut self,
         node: usize,
@@ -355,7 +354,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Lets a node do what it has to.
+    /// Carries out the accesses and sends the packets of a node.
     fn settle(&mut self, node: usize) -> Result<(), Finding> {
         loop {
             let host = &mut self.hosts[node];
@@ -376,7 +375,7 @@ impl World<'_> {
         }
     }
 
-    /// Takes in what a NIC has for its application.
+    /// Handles an output of a NIC for its application.
     fn put_out(&mut self, node: usize, output: OutputOf<Nic>) -> Result<(), Finding> {
         match output {
             Output::Completion(completion) => self.completed(node, &completion),
@@ -432,7 +431,8 @@ impl World<'_> {
         let to = node_of(transmit.route.destination);
         let silent = self.program.dead.is_some_and(|dead| dead == node || dead == to);
         let mut copies = usize::from(!silent);
-        // Datagrams are not duplicated: nothing is promised of copies, so none could be wrong.
+        // Datagrams are not duplicated, because nothing is guaranteed for copies and none could be
+        // wrong.
         let twice = self.left.duplicates > 0 && !matches!(transmit.packet, Packet::Datagram(_));
         if !slow && !silent && (self.left.losses > 0 || twice) {
             let fates = 1 + usize::from(self.left.losses > 0) + usize::from(twice);
@@ -457,7 +457,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Is it a packet of the request of operation `op`?
+    /// True for a packet of the request of operation `op`.
     fn is_request_of(&self, node: usize, transmit: &Transmit, op: usize) -> bool {
         let operation = &self.program.operations[op];
         if self.program.jetties[operation.jetty] != node {
@@ -479,7 +479,7 @@ impl World<'_> {
         (jetty.value() as usize, usize::from(transaction)) == (own, number)
     }
 
-    /// Nothing can happen but that time goes by.
+    /// Advances the clock when no other step is possible.
     fn wait(&mut self) -> Result<(), Failure> {
         self.waits += 1;
         self.sleep.clear();
@@ -509,7 +509,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Operations that have not ended.
+    /// Returns the operations that have not ended.
     fn open(&self) -> Vec<usize> {
         let ended = |op: usize, wanted: fn(&What) -> bool| {
             self.events.iter().any(|event| event.what.op() == op && wanted(&event.what))
@@ -526,7 +526,7 @@ impl World<'_> {
     }
 
     fn is_done(&self) -> bool {
-        // The record of a message that was refused stays until its slot is used again.
+        // The record of a refused message remains until its slot is reused.
         let idle = |host: &Host| {
             let usage = host.nic().usage();
             usage.messages == 0 && usage.deferred == 0
@@ -534,7 +534,7 @@ impl World<'_> {
         self.hosts.iter().all(idle) && self.open().is_empty()
     }
 
-    /// What the NICs still keep.
+    /// Formats the records that the NICs still keep.
     fn records(&self) -> String {
         let kept = |(node, host): (usize, &Host)| {
             let usage = host.nic().usage();

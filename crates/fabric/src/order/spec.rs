@@ -1,50 +1,50 @@
 //! The rules of order (UB §7.3), as a check of one finished run.
 //!
-//! "Before" means: in every run in which messages may take any time, not only in the one that was
-//! seen ([`Event::is_before`]). So a single run shows what is wrong with all those that differ from
-//! it only in the order of things that know nothing of each other.
+//! "Before" means before in every run with arbitrary message delays, not only in the observed one
+//! ([`Event::is_before`]). So a single run reveals the errors of all runs that differ from it only
+//! in the order of independent events.
 
 use super::clock::NODES;
 use super::history::{Event, History, What};
 use super::program::{Kind, Operation, Program, SHARED_BYTES, Token};
 use std::fmt;
 
-/// What is demanded.
+/// A rule of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
-    /// A strict operation takes effect only after every earlier relaxed or strict one of its
-    /// Jetty, whatever their modes and wherever they go, unless that was given up.
+    /// A strict operation takes effect only after every earlier relaxed or strict one of its Jetty,
+    /// whatever their modes and targets, unless the earlier one was given up.
     Strict,
     /// A fenced operation takes effect only after every earlier READ and atomic of its Jetty has
     /// completed.
     Fence,
     /// An operation that completes in order completes after every earlier one of its Jetty.
     CompletionOrder,
-    /// Receives that are to complete in order do, among those of one Jetty to one node.
+    /// Receives that must complete in order do so, among those of one Jetty at one node.
     ReceiveOrder,
     /// Every operation takes effect, and completes, exactly once.
     ExactlyOnce,
     /// Nothing takes effect before it is posted, or completes before it has taken effect.
     EffectFirst,
-    /// What an atomic or READ brings is what the memory held.
+    /// An atomic or READ returns what the memory held.
     Values,
-    /// An operation with the wrong secret fails without an effect, one to a dead node fails; any
-    /// other succeeds.
+    /// An operation with the wrong secret fails without an effect, and one to a dead node fails;
+    /// any other succeeds.
     Refusal,
     /// Where no rule demands an order, the later operation may take effect first.
     Freedom,
 }
 
-/// A rule that was broken.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The rule.
     pub rule: Rule,
     /// The operation that should have come first, or the only one concerned.
     pub first: usize,
     /// The operation that came too early, or the only one concerned.
     pub second: usize,
-    /// In words.
+    /// Description of the violation.
     pub why: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What was seen of one operation.
+/// Observed events of one operation.
 #[derive(Default)]
 struct Seen<'a> {
     posted: Option<&'a Event>,
@@ -72,17 +72,17 @@ impl Seen<'_> {
     }
 }
 
-/// Does any rule demand that `earlier` takes effect before `later`, both of one program, given
-/// that `earlier` was posted first?
+/// True if a rule requires that `earlier` takes effect before `later`, both of one program, given
+/// that `earlier` was posted first.
 pub fn orders(earlier: &Operation, later: &Operation) -> bool {
     earlier.jetty == later.jetty
         && (later.is_strict() && earlier.is_awaited() || later.order.fence && earlier.is_fetching())
 }
 
-/// Checks a run that has ended.
+/// Checks a finished run.
 ///
 /// # Errors
-/// The first rule that was broken.
+/// Returns the first violation.
 pub fn check(program: &Program, history: &History) -> Result<(), Violation> {
     let seen = gather(program, history);
     for later in 0..program.operations.len() {
@@ -120,7 +120,8 @@ fn broken(rule: Rule, first: usize, second: usize, why: impl Into<String>) -> Vi
     Violation { rule, first, second, why: why.into() }
 }
 
-/// An event of `later` that some event of `earlier` does not come before.
+/// Returns an event of `later` with an event of `earlier` that does not precede it, if there is
+/// one.
 fn overtaken<'a>(earlier: &[&'a Event], later: &[&'a Event]) -> Option<(&'a Event, &'a Event)> {
     let pairs = earlier.iter().flat_map(|first| later.iter().map(move |second| (*first, *second)));
     pairs.into_iter().find(|(first, second)| !first.is_before(second))
@@ -155,7 +156,7 @@ fn fence(
     if !program.operations[later].order.fence || !program.operations[earlier].is_fetching() {
         return Ok(());
     }
-    // Of an operation that makes no completion only the effects are to be seen.
+    // Of an operation without a completion, only the effects can be observed.
     let ends = match &seen[earlier].completed {
         none if none.is_empty() => &seen[earlier].effects,
         completed => completed,
@@ -225,7 +226,7 @@ fn exactly_once(program: &Program, seen: &[Seen<'_>], op: usize) -> Result<(), V
     let of = &seen[op];
     let wrong = |why: String| Err(broken(Rule::ExactlyOnce, op, op, why));
     let failed = of.has_failed();
-    // What has to fail completes, signaled or not.
+    // An operation that must fail generates a completion, signaled or not.
     let fails = failed || program.is_doomed(op);
     let wanted = usize::from(operation.signaled || fails);
     if of.completed.len() != wanted {
@@ -247,7 +248,7 @@ fn exactly_once(program: &Program, seen: &[Seen<'_>], op: usize) -> Result<(), V
     Ok(())
 }
 
-/// How often each byte of an operation took effect.
+/// Returns how often each byte of an operation took effect.
 fn covered(operation: &Operation, effects: &[&Event]) -> Vec<u32> {
     let mut counts = vec![0; operation.bytes()];
     for event in effects {
@@ -273,7 +274,8 @@ fn effect_first(program: &Program, seen: &[Seen<'_>], op: usize) -> Result<(), V
     if let Some(pair) = overtaken(&of.effects, &of.received) {
         return wrong(pair);
     }
-    // A UNO operation completes when it has left, and one that was given up at any time.
+    // A UNO operation completes when it has been sent, and one that was given up may complete at
+    // any time.
     if !program.operations[op].is_reliable() || of.has_failed() {
         return Ok(());
     }
@@ -283,10 +285,10 @@ fn effect_first(program: &Program, seen: &[Seen<'_>], op: usize) -> Result<(), V
     }
 }
 
-/// The memory that every node shows after everything in `history` has happened.
+/// Returns the memory of every node after all events of `history`.
 ///
 /// # Errors
-/// If something was brought that the memory did not hold.
+/// If an operation returned what the memory did not hold.
 pub fn replay(program: &Program, history: &History) -> Result<Vec<Vec<u8>>, Violation> {
     let mut memories = vec![vec![0; SHARED_BYTES]; NODES];
     for event in history.events() {
@@ -321,7 +323,7 @@ fn word(memory: &[u8]) -> u64 {
     memory[..8].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
-/// What the initiator was told is what was found at the target.
+/// Checks that the initiator received the values that were read at the target.
 fn results(program: &Program, seen: &[Seen<'_>]) -> Result<(), Violation> {
     for (op, of) in seen.iter().enumerate() {
         let Some(Event { what: What::Completed { success: true, value, bytes, .. }, .. }) =

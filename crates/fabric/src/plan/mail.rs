@@ -1,20 +1,20 @@
-//! How much mail a world has, and of which kind.
+//! Amount and kind of mailbox traffic in a world.
 
 use fairway_device::random::Random;
 
-/// What mail there is in a world.
+/// Amount and kind of mailbox traffic in a world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MailPlan {
     pub(crate) puts: u64,
-    /// Bytes of a buffer that one put has to itself, where senders steer.
+    /// Bytes of a buffer reserved for one put, where senders choose offsets.
     pub(crate) slot: u32,
-    /// Chances in thousandths.
+    /// Probabilities in thousandths.
     pub(crate) wrong: u32,
     pub(crate) rough: u32,
     pub(crate) named: u32,
     pub(crate) ordered: u32,
     pub(crate) lazy: u32,
-    /// Records for streams of puts, on each side.
+    /// Number of records for streams of puts, on each side.
     pub(crate) streams: u32,
 }
 

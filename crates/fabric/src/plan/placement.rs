@@ -1,20 +1,20 @@
-//! Where the congestion controls of a node run.
+//! Placement of a node's congestion controllers.
 
 use fairway_device::random::Random;
 use fairway_engine::wire::Duration;
 
-/// Where the congestion controls of a node run.
+/// Placement of a node's congestion controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControllerPlacement {
     /// Called for every packet.
     Direct,
-    /// On events, so many of which are dealt with between two packets.
+    /// On events, with a limit of events handled between two packets.
     InLine { budget: u32 },
-    /// On events, apart from the data path, every so often on average.
+    /// On events, apart from the data path, at random times with this mean period.
     Apart { period: Duration },
 }
 
-/// In three worlds of ten some nodes have their laws run on events.
+/// In three worlds of ten, some nodes run their controllers on events.
 pub(super) fn draw(random: &mut Random, nodes: usize) -> Vec<ControllerPlacement> {
     if !random.chance(300) {
         return vec![ControllerPlacement::Direct; nodes];

@@ -1,5 +1,5 @@
-//! Congestion controls and path choices that came later: drawn apart, so that old seeds keep
-//! their policies where none of these is drawn.
+//! Congestion controllers and path choices that were added later. They are drawn separately, so
+//! that old seeds keep their policies where none of these is drawn.
 
 use super::Link;
 use fairway_device::random::Random;
@@ -9,7 +9,7 @@ use fairway_engine::policy::{
 };
 use fairway_engine::wire::Duration;
 
-/// In three worlds of ten some ends of links get a newer policy.
+/// In three worlds of ten, gives some ends of links a newer policy.
 pub(super) fn override_some(random: &mut Random, links: &mut [Link]) {
     if !random.chance(300) {
         return;
@@ -24,8 +24,8 @@ pub(super) fn override_some(random: &mut Random, links: &mut [Link]) {
     }
 }
 
-/// In some worlds senders need credit, or have a window per path; and not every receiver knows of
-/// credit.
+/// In some worlds, gives senders a policy that needs credit, or one with a window per path. Not
+/// every receiver supports credit.
 pub(super) fn give_credit(random: &mut Random, links: &mut [Link], nodes: &mut [PolicySpec]) {
     if !random.chance(200) {
         return;
@@ -48,7 +48,8 @@ pub(super) fn give_credit(random: &mut Random, links: &mut [Link], nodes: &mut [
     }
 }
 
-/// In one world of five some ends of links measure round trips out of band.
+/// In one world of five, makes some ends of links measure round trips by probes outside the data
+/// stream.
 pub(super) fn probe_some(random: &mut Random, links: &mut [Link]) {
     if !random.chance(200) {
         return;
@@ -64,7 +65,7 @@ pub(super) fn probe_some(random: &mut Random, links: &mut [Link]) {
     }
 }
 
-/// Half of them as they come, half with limits drawn.
+/// Draws a congestion controller, half of the time with defaults and half with random limits.
 fn draw_congestion(random: &mut Random) -> CongestionSpec {
     let plain = random.chance(500);
     match random.below(4) {

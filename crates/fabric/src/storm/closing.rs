@@ -1,4 +1,4 @@
-//! The end of a storm: everything goes, and every record has to be back in its pool.
+//! The end of a storm: everything is closed, and every record has to be back in its pool.
 
 use super::Storm;
 use crate::finding::Finding;
@@ -6,7 +6,7 @@ use crate::operation::State;
 use fairway_engine::wire::{Duration, Instant};
 
 impl Storm {
-    /// Closes, destroys and deregisters everything, and demands every record back.
+    /// Closes, destroys and deregisters everything, and checks that every record is free.
     pub(super) fn tear_down(&mut self) -> Result<(), Finding> {
         for index in 0..self.plan.links.len() {
             let sides: &[usize] = self.random.pick(&[&[0], &[1], &[0, 1]]);
@@ -30,14 +30,14 @@ impl Storm {
         Ok(())
     }
 
-    /// Longer than a closing side asks and a closed one lingers; a side that was closed while its
-    /// peer could not hear it takes as long as a death.
+    /// Returns a time longer than a closing side retries and a closed one lingers. A side that was
+    /// closed while its peer could not receive the close takes as long as detecting a dead peer.
     fn closing_time(&self) -> Duration {
         let silence = self.plan.profiles.iter().map(|profile| profile.peer_dead.times(2));
         silence.fold(Duration::ZERO, Duration::max).saturating_add(Duration::from_secs(1))
     }
 
-    /// What is unfinished, long after the healing.
+    /// Describes what is unfinished long after the healing.
     pub(super) fn stall(&self, healed: Instant) -> String {
         let waited = self.world.now.since(healed).as_us();
         let pending = self

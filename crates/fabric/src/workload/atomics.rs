@@ -1,4 +1,4 @@
-//! Atomics: on a few words, each changed in a way that tells it from all others.
+//! Atomics on a few words, each with an operand that distinguishes it from all others.
 
 use super::{Draft, WORDS, Workload};
 use crate::application::Role;
@@ -10,7 +10,7 @@ use fairway_engine::wire::AtomicOperator;
 use fairway_engine::{LocalRange, RemoteRange, Status, Work, WorkRequest};
 
 impl Workload {
-    /// Draws the rest of an atomic; none if there is nothing to change.
+    /// Draws the rest of an atomic; `None` if there is no word to change.
     pub(super) fn compose_atomic(
         &mut self,
         world: &World,

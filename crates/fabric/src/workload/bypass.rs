@@ -1,6 +1,6 @@
-//! Loads and stores. All stores of a node's peers go to the same few cells, and loads come from
-//! there, so that late copies of stores meet newer ones; what is stored is of a range that no other
-//! operation sends, so that it is known whose bytes arrive.
+//! Loads and stores. All stores of a node's peers go to the same few cells, and loads read them, so
+//! that late copies of stores meet newer ones. A store's source range is used by no other
+//! operation, so its bytes identify it.
 
 use super::{Draft, GAP_MAX, Workload};
 use crate::application::{Role, Segment};
@@ -10,7 +10,7 @@ use crate::world::World;
 use fairway_engine::{LocalRange, RemoteRange, Status, Work, WorkRequest};
 
 impl Workload {
-    /// Draws the rest of a load or store; none if there is no room for it.
+    /// Draws the rest of a load or store; `None` if there is no room for it.
     pub(super) fn compose_bypass(
         &mut self,
         world: &mut World,
@@ -40,7 +40,8 @@ impl Workload {
         Some((operation, WorkRequest { id, channel, work, local, signaled, order: draft.order }))
     }
 
-    /// Names something that the peer has to refuse; gives how it ends then.
+    /// Makes the operation name something that the peer has to refuse. Returns the status that
+    /// results.
     fn make_wrong(
         &mut self,
         draft: Draft,
@@ -63,7 +64,7 @@ impl Workload {
     }
 }
 
-/// A remote range from `at` on.
+/// Returns a remote range that begins at `at`.
 fn start_of(segment: &Segment, at: u64) -> RemoteRange {
     RemoteRange {
         token_id: segment.id.token_id(),

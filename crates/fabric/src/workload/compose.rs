@@ -1,10 +1,10 @@
-//! The two ends of an operation, and what is to become of it.
+//! The local and remote ranges of an operation, and its expected result.
 
 use super::*;
 use crate::board_oracle::range_of;
 
 impl Workload {
-    /// Draws the rest of an operation; none if there is no room for it.
+    /// Draws the rest of an operation; `None` if there is no room for it.
     pub(super) fn compose(
         &mut self,
         world: &mut World,
@@ -73,7 +73,7 @@ impl Workload {
         Some((operation, WorkRequest { id, channel, work, local, signaled, order }))
     }
 
-    /// Shortens a SEND to what receives take, unless it is to be refused.
+    /// Shortens a SEND to the length of receive buffers, unless it is to be refused.
     fn fit_to_receives(&mut self, operation: &mut Operation, group: bool, wrong: bool) {
         let capacity = match group {
             true => self.capacities.iter().min().copied().unwrap_or_default(),
@@ -89,7 +89,7 @@ impl Workload {
         }
     }
 
-    /// The near end: somewhere to read into, or something to send.
+    /// Draws the local range: the destination of a READ, or the source of the data.
     fn local(&mut self, world: &mut World, operation: &mut Operation) -> Option<Segment> {
         let (node, length) = (operation.life.0, operation.length as usize);
         if operation.kind == Kind::Read {
@@ -106,7 +106,7 @@ impl Workload {
         }
     }
 
-    /// A place on the peer's board, in the range of the Jetty.
+    /// Draws a place on the peer's board, in the Jetty's range.
     fn board(
         &mut self,
         plan: &Plan,
@@ -132,7 +132,7 @@ impl Workload {
         })
     }
 
-    /// The far end of a write or read, right or wrong.
+    /// Draws the remote range of a WRITE or READ, valid or invalid.
     fn remote(
         &mut self,
         world: &mut World,
@@ -174,7 +174,7 @@ impl Workload {
             3 => remote.address = far.address.checked_sub(1)?,
             4 if length > 0 => remote.address = u64::MAX - self.random.below(length as u64),
             _ => {
-                // The other kind of segment: closed to this operation.
+                // The other kind of segment, which does not permit this operation.
                 let role = if is_read { Role::Target } else { Role::Source };
                 let closed = self.segment(peer, role)?;
                 remote = RemoteRange {
@@ -192,7 +192,7 @@ impl Workload {
 }
 
 impl Draft {
-    /// The operation, as far as it is drawn.
+    /// Returns the operation with the fields drawn so far.
     fn begin(&self, target_life: Life, target_jetty: JettyId) -> Operation {
         Operation {
             life: self.life,
@@ -218,7 +218,7 @@ impl Draft {
     }
 }
 
-/// What the engine is asked for; none for operations that are composed elsewhere.
+/// Returns the work request; `None` for operations that are composed elsewhere.
 fn work_of(operation: &Operation, remote: RemoteRange, immediate: u64) -> Option<Work> {
     let target =
         Target { jetty: operation.target_jetty, hint: operation.hint, ..Target::default() };

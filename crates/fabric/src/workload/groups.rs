@@ -1,4 +1,5 @@
-//! Jetty groups: made, joined, left and destroyed while messages are on their way to them.
+//! Jetty groups, which are created, joined, left and destroyed while messages are in flight to
+//! them.
 
 use super::Workload;
 use crate::adversary::Fault;
@@ -11,11 +12,11 @@ use crate::world::World;
 use fairway_engine::wire::JettyId;
 use fairway_engine::{Dispatch, GroupConfig, SetupError};
 
-/// The number of a node's first group: beyond its Jetties.
+/// Number of a node's first group, beyond its Jetties.
 const FIRST: u32 = 8;
 
 impl Workload {
-    /// Has an operation go to a group instead, perhaps.
+    /// Sometimes directs an operation to a group instead. Returns whether it did.
     pub(super) fn draw_group(&mut self, plan: &Plan, operation: &mut Operation) -> bool {
         let extras = &plan.extras;
         let targeted =
@@ -29,7 +30,7 @@ impl Workload {
         true
     }
 
-    /// Makes a group of all Jetties that there are.
+    /// Creates a group of all existing Jetties.
     pub(super) fn make_group(
         &mut self,
         world: &mut World,
@@ -58,7 +59,7 @@ impl Workload {
         }
     }
 
-    /// A Jetty joins or leaves, or a whole group goes.
+    /// Makes a Jetty join or leave a group, or destroys a group.
     pub(super) fn regroup(
         &mut self,
         world: &mut World,
@@ -129,7 +130,7 @@ impl Workload {
         Ok(())
     }
 
-    /// A Jetty is gone, and is no member any more.
+    /// Removes a destroyed Jetty from all its groups.
     pub(super) fn leaves_all(
         &mut self,
         world: &World,
@@ -166,7 +167,8 @@ impl Workload {
         Ok(())
     }
 
-    /// Everything is healed: a group without members would keep its senders waiting for ever.
+    /// Repairs groups after the healing: a group without members would keep its senders waiting
+    /// forever.
     pub(super) fn mend_groups(
         &mut self,
         world: &mut World,

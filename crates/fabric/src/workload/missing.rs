@@ -1,8 +1,8 @@
-//! Memory that is taken away while it is registered and used: for a while, or for good.
+//! Memory that becomes inaccessible while it is registered and used, temporarily or for good.
 //!
-//! Of the segments of the applications any may lose a part, or all: what is sent from, written to,
-//! read, and received into. The staging memory is the NIC's own, and the mailboxes' memory stays
-//! because the mail's oracle has no rule for puts that are lost that way.
+//! Any application segment may lose a part or all of its memory: sources of sends, targets of
+//! WRITEs and READs, and receive buffers. The staging memory belongs to the NIC and stays, and the
+//! mailboxes' memory stays because the mail oracle has no rule for puts that are lost that way.
 
 use super::Workload;
 use crate::memory::Gone;
@@ -11,7 +11,7 @@ use crate::world::World;
 use fairway_engine::wire::Duration;
 
 impl Workload {
-    /// Takes a part of the memory of `node` away, now and then.
+    /// Sometimes makes a part of the memory of `node` inaccessible.
     pub(super) fn take_away(&mut self, world: &mut World, plan: &Plan, node: usize) {
         let random = &mut self.absences;
         if plan.extras.missing == 0 || !random.chance(plan.extras.missing) {

@@ -1,4 +1,4 @@
-//! Rough handling: what is in use is closed, deregistered and destroyed.
+//! Disruptive actions: resources that are in use are closed, deregistered and destroyed.
 
 use super::Workload;
 use crate::adversary::Fault;
@@ -11,7 +11,7 @@ use fairway_engine::wire::JettyId;
 use fairway_engine::{ChannelId, Event, SetupError};
 
 impl Workload {
-    /// Deregisters, closes or destroys something that is in use.
+    /// Deregisters, closes or destroys a resource that is in use.
     pub(super) fn be_rough(
         &mut self,
         world: &mut World,
@@ -42,7 +42,7 @@ impl Workload {
         Ok(())
     }
 
-    /// A NIC demands that a connection be closed, because it sends nothing over it any more.
+    /// Handles a NIC's request to close a connection over which it no longer sends.
     pub(crate) fn execution_lost(
         &mut self,
         world: &mut World,
@@ -98,7 +98,8 @@ impl Workload {
         let released = world.deregister(node, segment.id)?;
         world.memory.pieces[segment.key].deregistered = true;
         if released {
-            // Only once the application has read what came before: completions may wait for it.
+            // The application reads this after earlier outputs, because completions may still use
+            // the segment.
             let event = Event::SegmentReleased { segment: segment.id };
             world.nodes[node].outputs.push_back(Output::Event(event));
         }
@@ -127,7 +128,7 @@ impl Workload {
             Ok(()) => {
                 world.adversary.count(Fault::DestroyJetty);
                 world.trace.line(world.now, node, || format!("destroys {id:?}"));
-                // The completions that the NIC still has count as unread ones.
+                // Completions that the NIC still holds count as unread.
                 world.look(node);
                 let jetty = &mut self.applications[node].jetties[number as usize];
                 let (buffers, unread) = model.destroys(world, node, id);
@@ -141,7 +142,7 @@ impl Workload {
         }
     }
 
-    /// Destroys a Jetty that nothing needs any more.
+    /// Destroys a Jetty that is no longer needed.
     pub(crate) fn destroy(
         &mut self,
         world: &mut World,

@@ -1,5 +1,5 @@
-//! The states of Jetties: they are suspended, resumed, failed and taken back into use, and what the
-//! NIC says to that is compared with what the application knows.
+//! Changes of Jetty states: Jetties are suspended, resumed, failed and made ready again, and the
+//! NIC's responses are compared with the application's records.
 
 use super::Workload;
 use crate::adversary::Fault;
@@ -39,7 +39,7 @@ impl Workload {
         *jetty = Jetty { alive: true, exception, buffers, ..Jetty::new(jetty.capacity) };
     }
 
-    /// Changes the state of a Jetty, now and then; once everything is healed, all become ready.
+    /// Sometimes changes the state of a Jetty; after the healing, makes all of them ready.
     pub(super) fn change_states(
         &mut self,
         world: &mut World,
@@ -128,7 +128,8 @@ impl Workload {
         Ok(())
     }
 
-    /// A Jetty has changed its state by itself: right, if one of its operations has just failed.
+    /// Checks a state change that a Jetty made by itself: it is correct if one of its operations
+    /// has just failed.
     pub(crate) fn jetty_fault(
         &mut self,
         world: &mut World,
@@ -153,7 +154,8 @@ impl Workload {
         Ok(())
     }
 
-    /// It is said that nothing of a Jetty is under way, and all that has completed has been heard.
+    /// Checks a report that a Jetty has no operation in flight, after all its completions have been
+    /// read.
     pub(crate) fn jetty_drained(
         &mut self,
         world: &mut World,
@@ -164,7 +166,7 @@ impl Workload {
         let life = (node, world.nodes[node].incarnation);
         let jetty = &mut self.applications[node].jetties[id.value() as usize];
         if !jetty.alive {
-            // It was destroyed before the application heard of it.
+            // The Jetty was destroyed before the application read the event.
             return Ok(());
         }
         if jetty.state == JettyState::Ready {
@@ -178,7 +180,7 @@ impl Workload {
         }
     }
 
-    /// An operation of a Jetty has completed.
+    /// Checks the completion of a Jetty's operation.
     pub(crate) fn check_end(&self, node: usize, done: &Completion) -> Result<(), Finding> {
         let jetty = &self.applications[node].jetties[done.jetty.value() as usize];
         if jetty.drained {

@@ -1,9 +1,9 @@
-//! Memory that its owner takes away without deregistering it: what a NIC finds missing, and whose
-//! operation that was.
+//! Memory that its owner makes inaccessible without deregistering it: finds the accesses that fail
+//! and the operations they belong to.
 //!
-//! The engine's caller says so instead of placing or sending ([`Nic::handle_unplaced`],
-//! [`Nic::handle_ungathered`]). No packet says which operation it belongs to, so the world
-//! remembers where the bytes of each message begin at its sender.
+//! The engine's caller reports such a failure instead of placing or sending
+//! ([`Nic::handle_unplaced`], [`Nic::handle_ungathered`]). No packet names its operation, so the
+//! world remembers where the bytes of each message begin at its sender.
 //!
 //! [`Nic::handle_unplaced`]: fairway_engine::Nic::handle_unplaced
 //! [`Nic::handle_ungathered`]: fairway_engine::Nic::handle_ungathered
@@ -18,27 +18,27 @@ use fairway_engine::wire::{BypassOperation, Operation, Packet};
 use fairway_engine::{LocalRange, Received, Transmit};
 use std::collections::BTreeMap;
 
-/// Memory that was needed was not there.
+/// An access that failed because memory was missing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Miss {
     pub(crate) node: usize,
-    /// What was to be read or written.
+    /// The place that was to be read or written.
     pub(crate) place: Place,
     pub(crate) length: u32,
     pub(crate) missed: Missed,
 }
 
-/// What the world knows of messages, for the sake of those that find their memory missing.
+/// The world's records of messages, by which failed accesses are attributed to operations.
 #[derive(Debug, Default)]
 pub(crate) struct Absence {
-    /// The plan takes memory away, so messages are to be remembered.
+    /// True if the plan makes memory inaccessible, so that messages must be recorded.
     pub(crate) is_noted: bool,
-    /// What was found missing and has not been looked at.
+    /// Failed accesses that have not been checked yet.
     pub(crate) misses: Vec<Miss>,
     starts: BTreeMap<MessageName, Start>,
-    /// The last message whose bytes begin there.
+    /// The last message whose bytes begin at each place.
     latest: BTreeMap<Start, MessageName>,
-    /// By node and place in its staging memory: whose payload lies there.
+    /// By node and offset in its staging memory: the message whose payload lies there.
     aside: BTreeMap<(usize, u64), MessageName>,
 }
 
@@ -47,22 +47,23 @@ impl Absence {
         self.starts.get(name).copied()
     }
 
-    /// Has the operation not been sent again as another message?
+    /// True if the operation has not been sent again as another message.
     pub(crate) fn is_latest(&self, start: &Start, name: &MessageName) -> bool {
         self.latest.get(start) == Some(name)
     }
 }
 
 impl World {
-    /// How many bytes of a range are there before the first one that was taken away; `None` if all
-    /// are there.
+    /// Returns how many bytes of a range precede its first inaccessible byte; `None` if all are
+    /// accessible.
     pub(super) fn missing_after(&self, node: usize, range: &LocalRange) -> Option<usize> {
         let key = self.memory.key(node, range.segment)?;
         let (start, length) = (range.offset as usize, range.length as usize);
         self.memory.missing_after(key, start, length, self.now)
     }
 
-    /// Tells the NIC if the payload of a packet is missing: then nothing is sent.
+    /// Reports to the NIC if the payload of a packet is missing. Returns true if so, and nothing is
+    /// sent then.
     pub(super) fn is_ungathered(&mut self, node: usize, transmit: &Transmit) -> bool {
         let gather = &transmit.gather;
         if !self.absence.is_noted || gather.length == 0 {
@@ -112,7 +113,8 @@ impl World {
         self.absence.start_of(&name)
     }
 
-    /// What a packet's payload is of, should its place be missing; none if that is not reported.
+    /// Returns the message of a packet's payload, for the case that its place is missing; `None` if
+    /// that is not reported.
     pub(super) fn missed_by(&self, node: usize, received: &Received) -> Option<Missed> {
         let data = match received.packet {
             Packet::Data(data) if data.operation != Operation::ReadResponse => data,
@@ -130,7 +132,7 @@ impl World {
         Some(Missed::Payload { name, is_from_staging: false })
     }
 
-    /// Remembers whose payload it is that lies in the staging memory.
+    /// Records whose payload is in staging memory.
     pub(super) fn note_set_aside(
         &mut self,
         node: usize,
@@ -147,8 +149,8 @@ impl World {
         }
     }
 
-    /// What was to be done to memory cannot be done: `there` bytes of it are there before the first
-    /// one that was taken away. Tells the NIC.
+    /// Handles an access of which only the first `there` bytes are accessible, and reports the
+    /// failure to the NIC.
     pub(super) fn unplace(
         &mut self,
         node: usize,
@@ -173,7 +175,7 @@ impl World {
         self.adversary.count(Fault::MissingMemory);
         self.trace.line(self.now, node, || format!("  cannot place {target:?}"));
         if self.memory.pieces[key].is_own {
-            // A receive or a READ may end with this, and its memory have a new use.
+            // A receive or a READ may end now, and its memory be reused.
             self.finish_placements(node, target.segment)?;
         }
         let now = self.now;
@@ -183,7 +185,7 @@ impl World {
         self.execute(node)
     }
 
-    /// Writes what comes before the first byte that is missing, as a copy does that faults.
+    /// Writes the bytes before the first inaccessible one, as a copy that faults does.
     fn write_part(&mut self, node: usize, late: &Late, there: usize) -> Result<(), Finding> {
         let part = |whole: LocalRange| LocalRange { length: there as u32, ..whole };
         let access = match &late.access {

@@ -1,4 +1,4 @@
-//! What a world remembers of packets, and does to memory before they are looked at.
+//! The world's records of packets, and the changes of memory before a packet is checked.
 
 use super::{HISTORY, StoreName, World};
 use crate::adversary::Fault;
@@ -8,11 +8,12 @@ use fairway_engine::wire::{BypassOperation, CREDIT_MAX, Cna, Credit, Packet, Psn
 use fairway_engine::{ChannelId, DropReason, Received, Transmit};
 use std::collections::BTreeSet;
 
-/// How far behind the highest number the engine tells copies of datagrams (`channel::replay`).
+/// Distance behind the highest number up to which the engine recognises copies of datagrams
+/// (`channel::replay`).
 const LATE: u64 = 2048;
 
 impl World {
-    /// The sequence number of the data packet that last arrived on a channel.
+    /// Returns the sequence number of the last data packet received on a channel.
     pub(crate) fn last_psn(&self, node: usize, channel: ChannelId) -> Option<Psn> {
         let note = self.nodes[node].channels[channel.index()].as_ref()?;
         match note.last_data?.packet {
@@ -21,7 +22,7 @@ impl World {
         }
     }
 
-    /// A packet that arrived somewhere in the past.
+    /// Returns a random earlier packet and its destination.
     pub(crate) fn remembered(&mut self) -> Option<(usize, Vec<u8>)> {
         if self.history.is_empty() {
             return None;
@@ -42,7 +43,7 @@ impl World {
         is_store.then_some((target, life, route.destination_tpn.value(), bypass.number))
     }
 
-    /// Remembers what the kernel and the oracles want to know of a packet.
+    /// Records what the kernel and the oracles need of a packet.
     pub(super) fn note(
         &mut self,
         node: usize,
@@ -76,14 +77,14 @@ impl World {
                     .into())
             }
             Outcome::Dropped(_) => Ok(()),
-            // A void may also confirm that its sender knows of a refusal.
+            // A void may also confirm that its sender has received a refusal.
             _ if note.taken.insert(psn) || is_void => Ok(()),
             _ => Err(format!("node {node} takes {received:?} a second time").into()),
         }
     }
 
-    /// A stranger, which knows all numbers of the channel but its peer's node address, sends what
-    /// the next packets may be: other bytes in the place of theirs. None of them may get anywhere.
+    /// Sends packets of an unknown sender, which has all numbers of the channel except its peer's
+    /// node address, with the next sequence numbers and other bytes. None of them may be accepted.
     pub(super) fn intrude(&mut self, node: usize, received: &Received) -> Result<(), Finding> {
         if !matches!(received.packet, Packet::Data(_)) || !self.random.chance(self.config.intrusion)
         {
@@ -105,7 +106,7 @@ impl World {
         let Some(driver) = &mut self.nodes[node].driver else { return Ok(()) };
         self.adversary.count(Fault::Intrusion);
         if !self.config.spends_credit {
-            // Credit of the peer for a sender that has requested none. It changes nothing.
+            // Grants credit to a sender that has requested none, which must have no effect.
             let credit = Credit { total_bytes: CREDIT_MAX - u64::from(ahead) };
             let packet = Packet::Credit(credit);
             let granted = Received { packet, payload: 0, ..*received };
@@ -132,7 +133,7 @@ impl World {
         }
     }
 
-    /// Remembers what a store carries, however often it is sent.
+    /// Records the source bytes of a store, however often it is sent.
     pub(super) fn note_store(
         &mut self,
         node: usize,
@@ -153,8 +154,8 @@ impl World {
     }
 }
 
-/// Checks what became of a datagram: it is taken once, and dropped as a copy only if it is one, or
-/// so late that the receiver cannot tell.
+/// Checks the handling of a datagram: it is accepted once, and dropped as a copy only if it is one,
+/// or so late that the receiver cannot tell.
 fn note_datagram(
     taken: &mut BTreeSet<u64>,
     number: u64,

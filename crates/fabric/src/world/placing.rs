@@ -1,4 +1,4 @@
-//! Payload comes to its place, at once or late, and what was deferred is carried out.
+//! Places payload, at once or late, and executes deferred operations.
 
 use super::{Effect, World, WorldEvent};
 use crate::adversary::Fault;
@@ -10,7 +10,7 @@ use fairway_engine::ChannelId;
 use fairway_engine::wire::Duration;
 
 impl World {
-    /// Carries out what the NIC has deferred and is due now.
+    /// Executes the NIC's deferred operations that are due.
     pub(super) fn execute(&mut self, node: usize) -> Result<(), Finding> {
         let now = self.now;
         while let Some(driver) = self.nodes[node].driver.as_mut()
@@ -73,7 +73,7 @@ impl World {
         self.execute(node)
     }
 
-    /// Does to memory what is to be done; gives the old value of a word.
+    /// Carries out an access and records its effect. Returns the old value of a word.
     fn touch(&mut self, node: usize, late: &Late) -> Result<u64, Finding> {
         let old = late.access.carry_out(&mut self.memory.of(node))?;
         let target = late.target();

@@ -1,4 +1,4 @@
-//! Two NICs, one wire each way, a virtual clock, and a test that decides what becomes of each
+//! Two NICs, one wire in each direction, a virtual clock, and a test that decides the fate of each
 //! packet.
 #![allow(dead_code, missing_docs)]
 
@@ -12,13 +12,13 @@ use fairway_engine::{
 };
 use std::collections::BTreeMap;
 
-/// What becomes of a packet.
+/// Fate of a packet.
 pub enum Fate {
     Deliver,
     Lose,
-    /// Its payload is cut off.
+    /// The packet's payload is cut off.
     Trim,
-    /// It takes this much longer.
+    /// The packet takes this much longer.
     Delay(Duration),
 }
 
@@ -46,7 +46,7 @@ impl Default for Settings {
     }
 }
 
-/// A packet on its way: its receiver, the packet, and its payload, unless that was cut off.
+/// A packet in flight: its receiver, the packet, and its payload unless that was cut off.
 type InFlight = (usize, Received, Option<Vec<u8>>);
 
 pub struct Pair {
@@ -65,7 +65,7 @@ pub struct Pair {
     sequence: u64,
 }
 
-/// One way, without the time of the bytes.
+/// Latency in one direction, without the time of the bytes.
 pub const LATENCY: Duration = Duration::from_us(10);
 /// 10 Gbit/s.
 const BYTE_TIME: Duration = Duration::from_ps(800);
@@ -130,7 +130,7 @@ impl Pair {
         }
     }
 
-    /// The other side's segment from `offset` on.
+    /// Returns the other side's segment from `offset` on.
     pub fn remote(&self, from: usize, offset: u64) -> RemoteRange {
         RemoteRange {
             token_id: self.segments[1 - from].token_id(),
@@ -163,7 +163,7 @@ impl Pair {
         self.drivers[at].device_mut().post_receive(self.jetties[at], &request).unwrap();
     }
 
-    /// A NIC was told to do something: let both look whether there is anything to send.
+    /// Makes both NICs check for packets to send, after a command.
     pub fn wake(&mut self) {
         self.eager = [true; 2];
     }
@@ -201,7 +201,8 @@ impl Pair {
         while self.step(end, fate) {}
     }
 
-    /// Lets the next thing happen; false if that is not before `end`, which it then is.
+    /// Executes the next event. Returns false if none is before `end`, and then sets the clock to
+    /// `end`.
     fn step(
         &mut self,
         end: Instant,
@@ -282,7 +283,7 @@ impl Pair {
     }
 }
 
-/// A segment's bytes.
+/// The bytes of a segment.
 pub struct Bytes {
     segment: SegmentId,
     pub bytes: Vec<u8>,
@@ -299,12 +300,12 @@ impl Memory for Bytes {
     }
 }
 
-/// Nothing goes wrong.
+/// Delivers every packet.
 pub fn fine(_: &Pair, _: usize, _: &Transmit) -> Fate {
     Fate::Deliver
 }
 
-/// Loses the first packet from `from` that `wanted` is true for.
+/// Loses the first packet from `from` for which `wanted` is true.
 pub fn lose_once(
     from: usize,
     wanted: impl Fn(&Packet) -> bool,

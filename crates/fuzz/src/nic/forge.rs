@@ -1,4 +1,4 @@
-//! Packets of the peer that no `Nic` has sent. All are legal: each comes out of the decoder.
+//! Packets of the peer that no `Nic` has sent. All are legal: the decoder accepts each of them.
 
 use fairway_engine::Received;
 use fairway_engine::wire::{
@@ -12,7 +12,7 @@ use super::{HERE, PEER, Pair};
 use crate::books::Memory;
 use crate::script::Script;
 
-/// The packet with some bytes of its header changed; `None` if it is no packet any more.
+/// Changes some header bytes of a packet; `None` if the result is not a packet.
 pub(super) fn change(received: &Received, script: &mut Script<'_>) -> Option<Received> {
     let mut bytes = [0; MAX_HEADER];
     let payload = received.payload as usize;
@@ -28,7 +28,7 @@ pub(super) fn change(received: &Received, script: &mut Script<'_>) -> Option<Rec
     decoded(&bytes[..length], payload)
 }
 
-/// Takes a packet through its bytes, so that none arrives that could not.
+/// Encodes and decodes a packet, so that only packets arrive that can.
 fn legal(route: &Route, packet: &Packet, payload: u32) -> Option<Received> {
     let mut bytes = [0; MAX_HEADER];
     let length = wire::encode(route, packet, payload as usize, &mut bytes);
@@ -44,9 +44,9 @@ fn decoded(header: &[u8], payload: usize) -> Option<Received> {
     }
 }
 
-/// Does it bring the key that the peer does not know?
+/// True if the packet contains the key that the peer does not have.
 pub(super) fn names_the_secret(received: &Received) -> bool {
-    // Keys stand in different places of different packets, and where they stand may change.
+    // The place of a key differs between packets and may change.
     let mut bytes = [0; MAX_HEADER];
     let Received { route, packet, payload, .. } = received;
     let length = wire::encode(route, packet, *payload as usize, &mut bytes);
@@ -66,7 +66,7 @@ fn is_with_payload(operation: &Operation) -> bool {
     )
 }
 
-/// A way to the NIC, and which of its channels that is.
+/// Returns a route to the NIC, and which of its channels that is.
 fn route(pair: &mut Pair<'_>) -> (Route, usize) {
     let code = pair.script.byte();
     let (here, there) = (&pair.sides[HERE], &pair.sides[PEER]);
@@ -84,7 +84,7 @@ fn route(pair: &mut Pair<'_>) -> (Route, usize) {
     (route, number)
 }
 
-/// A sequence number near one, or far from it.
+/// Returns a sequence number near `psn`, or far from it.
 fn near(script: &mut Script<'_>, psn: Psn) -> Psn {
     match script.byte() {
         byte @ 0..=127 => psn.plus(u32::from(byte & 31)),
@@ -93,7 +93,7 @@ fn near(script: &mut Script<'_>, psn: Psn) -> Psn {
     }
 }
 
-/// A data packet of any kind.
+/// Returns a data packet of any kind.
 pub(super) fn data(pair: &mut Pair<'_>) -> Option<Received> {
     let (route, number) = route(pair);
     let last_psn = pair.last_psn[PEER][number];
@@ -241,7 +241,7 @@ fn refusal(script: &mut Script<'_>) -> Refusal {
     ])
 }
 
-/// An acknowledgement of anything.
+/// Returns an acknowledgement with any content.
 pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
     let (route, number) = route(pair);
     let last_psn = pair.last_psn[HERE][number];
@@ -270,7 +270,7 @@ pub(super) fn ack(pair: &mut Pair<'_>) -> Option<Received> {
     legal(&route, &Packet::Ack(ack), 0)
 }
 
-/// What is neither data nor an acknowledgement, and has been in the protocol for long.
+/// Returns a refusal, void, credit request, credit or probe.
 pub(super) fn news(pair: &mut Pair<'_>) -> Option<Received> {
     let (route, number) = route(pair);
     let last_psn = [HERE, PEER].map(|side| pair.last_psn[side][number]);

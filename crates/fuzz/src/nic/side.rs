@@ -1,4 +1,4 @@
-//! One NIC of the two, with memory, Jetties and a mailbox; and what its application does.
+//! One of the two NICs, with memory, Jetties and a mailbox, and the actions of its application.
 
 use std::sync::OnceLock;
 
@@ -18,21 +18,21 @@ use crate::books::{Books, Loan, Memory, Piece};
 use crate::script::Script;
 
 pub(super) const MTU: u32 = 64;
-/// Near the end of the circle.
+/// First sequence numbers, shortly before they wrap.
 pub(super) const FIRST_PSN: [Psn; 2] = [Psn::new(0xff_fff0), Psn::new(0xff_ff00)];
 pub(super) const TOKEN: u32 = 0xFA12_3A59;
-/// The key that peers do not know.
+/// The key that peers do not have.
 pub(super) const SECRET: u32 = 0x5ec2_e700;
 pub(super) const MAILBOX: u64 = 7;
 pub(super) const JETTIES: u32 = 2;
-/// The number of the group of both Jetties.
+/// Number of the group of both Jetties.
 const GROUP: JettyId = JettyId::new(JETTIES);
-/// Each channel has one.
+/// Number of engines; each channel of the group has one.
 pub(super) const ENGINES: u32 = 2;
 
 const OPEN_BYTES: u64 = 1024;
 const OWN_BYTES: u64 = 2048;
-/// Operations with this bit in their number report failures only, and are not kept account of.
+/// Bit in the number of an operation that reports failures only and is not tracked.
 const SILENT: u64 = 1 << 32;
 
 pub(super) const LIMITS: Limits = Limits::new()
@@ -61,7 +61,7 @@ pub(super) const LIMITS: Limits = Limits::new()
     .put_streams(4)
     .flows(4);
 
-/// Short times, so that a channel ends soon.
+/// A profile with short times, so that a channel ends soon.
 fn profile() -> Profile {
     Profile::new()
         .timeout_min(Duration::from_ms(4))
@@ -72,11 +72,11 @@ fn profile() -> Profile {
         .keep_alive(Duration::from_ms(10))
         .peer_dead(Duration::from_ms(30))
         .path_probe(Duration::from_ms(10))
-        // Operations go by both channels of a group in turn.
+        // Operations use both channels of a group in turn.
         .group_slack(0)
 }
 
-/// Where each kind of memory begins for peers.
+/// Address at which peers access each kind of memory.
 pub(super) fn address(memory: Memory) -> u64 {
     match memory {
         Memory::Open => 0x1000,
@@ -91,7 +91,7 @@ pub(super) struct Side {
     /// The NIC; payload has no bytes.
     pub(super) driver: Driver<Nic, ()>,
     pub(super) channel: ChannelId,
-    /// The channel that has joined it.
+    /// The second channel of the group, if there is one.
     pub(super) member: Option<ChannelId>,
     pub(super) books: Books,
     queue: CompletionQueueId,
@@ -108,9 +108,9 @@ fn policies(which: u8) -> PolicySpec {
     SPECS.get_or_init(|| TEXTS.map(parse))[usize::from(which & 3)]
 }
 
-/// Two NICs with a channel between them, or a group of two. The bits of `settings`: 1 and 2 the
-/// policies, 4 staging memory, 8 a group of channels, 16 a group of Jetties, 128 one queue of
-/// receives for both Jetties.
+/// Makes two NICs with a channel between them, or a group of two channels. The bits of `settings`:
+/// 1 and 2 select the policies, 4 staging memory, 8 a group of channels, 16 a group of Jetties, 128
+/// one queue of receives for both Jetties.
 pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
     let mut sides = [0, 1].map(|number| Side::new(number, settings));
     let ends = [0, 1].map(|n: usize| (sides[n].driver.device().address(), sides[n].channels()));
@@ -187,14 +187,14 @@ impl Side {
         side
     }
 
-    /// The leader of the group, and the other one.
+    /// The leader of the group, and the second channel.
     pub(super) fn channels(&self) -> [Option<ChannelId>; 2] {
         [Some(self.channel), self.member]
     }
 
-    /// Is a channel left, open or ending?
+    /// True if a channel is left, open or closing.
     pub(super) fn has_channels(&self) -> bool {
-        // Counting all records takes longer.
+        // Checking one channel first is faster than counting all records.
         self.driver.device().is_open(self.channel) || self.driver.device().usage().channels > 0
     }
 
@@ -251,7 +251,7 @@ impl Side {
         LocalRange { segment: self.books.segment(Memory::Own), offset, length }
     }
 
-    /// An operation, with right numbers mostly.
+    /// Posts an operation, mostly with valid numbers.
     pub(super) fn post(&mut self, now: Instant, script: &mut Script<'_>) {
         let kind = script.byte();
         let length = script.pick(&[8, MTU, 0, 2 * MTU + 5, 1, 5 * MTU]);
@@ -309,7 +309,7 @@ impl Side {
     }
 
     pub(super) fn close(&mut self, now: Instant) {
-        // It may have ended already.
+        // The channel may have ended already.
         let _ = self.driver.device_mut().close_channel(now, self.channel);
     }
 
@@ -329,7 +329,7 @@ impl Side {
             }
             3 => {
                 if self.driver.device_mut().rewind(mailbox, 1).is_ok() {
-                    // What was done before is reported first.
+                    // Earlier events are reported first.
                     self.collect();
                     self.books.drop_all(|loan| matches!(loan, Loan::Buffer(_)));
                 }
@@ -356,7 +356,7 @@ impl Side {
         match script.below(8) {
             0 => {
                 if self.driver.device_mut().destroy_jetty(jetty).is_ok() {
-                    // Completions that are waiting are the application's.
+                    // Pending completions belong to the application.
                     self.collect();
                     self.forget_receives(number);
                 }
@@ -396,7 +396,7 @@ impl Side {
         self.books.drop_all(|loan| matches!(loan, Loan::Receive(_, jetty) if *jetty == number));
     }
 
-    /// Takes completions and epochs.
+    /// Handles completions and epochs.
     pub(super) fn collect(&mut self) {
         while let Some(done) = self.driver.device_mut().poll_epoch() {
             self.books.drop_all(|loan| *loan == Loan::Buffer(done.id));
@@ -413,11 +413,11 @@ impl Side {
         }
     }
 
-    /// The channel has ended: everything is given back, and nothing may be left.
+    /// Releases all resources after the channel has ended, and checks that none is left.
     pub(super) fn strip(&mut self) {
         self.collect();
         assert_eq!(self.books.operations(), 0, "an operation has not completed");
-        // None but in that case.
+        // There is a group only with that setting.
         let _ = self.driver.device_mut().destroy_group(GROUP);
         for number in (0..JETTIES).rev() {
             let jetty = JettyId::new(number);
@@ -442,7 +442,7 @@ impl Side {
             let gone = released || self.driver.device_mut().deregister(id) == Ok(true);
             assert!(gone || memory == Memory::Open, "{memory:?} is still in use");
         }
-        // One that was deregistered before the channel ended is released by an event.
+        // A segment deregistered before the channel ended is released by an event.
         while let Some(event) = self.driver.device_mut().poll_event() {
             if let fairway_engine::Event::SegmentReleased { segment } = event {
                 self.books.released(segment);

@@ -1,7 +1,7 @@
 use super::*;
 use fairway_engine::LocalRange;
 
-/// Settings, then steps.
+/// Runs a script: settings, then steps.
 fn run(script: &[u8]) -> Pair<'_> {
     let mut pair = Pair::new(script);
     while !pair.script.is_over() {
@@ -14,7 +14,7 @@ fn run(script: &[u8]) -> Pair<'_> {
 fn peer_writes_reads_and_sends_by_the_script() {
     let script = [
         0, // settings: the first policies, no staging memory
-        0x02, 0, 1, 0, // a receive here, of three packets
+        0x02, 0, 1, 0, // post a receive here, of three packets
         0x10, 0, 1, 0, 0, 0, // the peer posts a WRITE of 64 bytes,
         0x10, 3, 1, 0, 0, 0, // a READ,
         0x10, 5, 1, 0, 0, 0, // and a SEND
@@ -28,7 +28,7 @@ fn peer_writes_reads_and_sends_by_the_script() {
 
 #[test]
 fn forged_write_is_placed_if_the_key_grants_it() {
-    // A WRITE of 8 bytes at the next number, and the same into memory without rights.
+    // A WRITE of 8 bytes with the next sequence number, and the same to memory without rights.
     let forged = |memory| [0, 8, 0, 0, 64, 0, memory, 0, 0, 0, 0, 1];
     let refusals = |script: [u8; 12]| {
         let pair = run(&script);
@@ -78,7 +78,7 @@ fn group_of_jetties_takes_a_message_with_the_receive_of_a_member() {
 #[test]
 fn payload_that_cannot_be_placed_is_refused() {
     let script = [
-        32 | 64, // settings: payload is placed late, and the peer goes on until the end
+        32 | 64, // settings: payload is placed late, and the peer continues to the end
         0x10,
         0,
         1,
@@ -86,7 +86,7 @@ fn payload_that_cannot_be_placed_is_refused() {
         0,
         0,    // the peer posts a WRITE,
         0xf3, // which arrives
-        0xee, // and is not there
+        0xee, // and whose place is missing
     ];
     let mut pair = run(&script);
     assert!(pair.late.is_empty());

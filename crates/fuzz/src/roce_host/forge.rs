@@ -1,4 +1,5 @@
-//! Packets of the peer that no `RoceDevice` has sent. All are legal: each comes out of the decoder.
+//! Packets of the peer that no `RoceDevice` has sent. All are legal: the decoder accepts each of
+//! them.
 
 use fairway_engine::wire::roce::{
     Aeth, AtomicEth, Bth, Credits, Deth, MAX_HEADER, NakCode, Operation, Packet, ReadFragment,
@@ -12,7 +13,7 @@ use super::side::{BASE, MTU, Q_KEY};
 use super::{HERE, PEER, Pair};
 use crate::script::Script;
 
-/// The packet with some bytes of its header changed; `None` if it is no packet any more.
+/// Changes some header bytes of a packet; `None` if the result is not a packet.
 pub(super) fn change(received: &Received, script: &mut Script<'_>) -> Option<Received> {
     let mut bytes = [0; MAX_HEADER];
     let payload = received.payload as usize;
@@ -32,7 +33,7 @@ fn decoded(header: &[u8], datagram_len: usize) -> Option<Received> {
     Some(Received { source: 1, packet: decoded.packet, payload, ecn: Ecn::Congested })
 }
 
-/// A packet of any kind that the service has, and now and then of another.
+/// Returns a packet of any kind that the transport supports, and sometimes of another kind.
 pub(super) fn any(pair: &mut Pair<'_>) -> Option<Received> {
     let here = &pair.sides[HERE];
     let (destination, keys) = (here.pair, here.keys);
@@ -50,7 +51,7 @@ pub(super) fn any(pair: &mut Pair<'_>) -> Option<Received> {
     } else {
         operation(code, service, &keys, script)
     };
-    // Answers have the sequence numbers of what they answer.
+    // Responses have the sequence numbers of their requests.
     let base = if operation.is_response() { last_psn[HERE] } else { last_psn[PEER] };
     let flags = script.byte();
     let bth = Bth {

@@ -1,5 +1,5 @@
-//! One host of the two, with memory, a queue pair and completion queues; and what its application
-//! does.
+//! One of the two hosts, with memory, a queue pair and completion queues, and the actions of its
+//! application.
 
 use fairway_device::drive::Driver;
 use fairway_engine::policy::DcqcnRateParameters;
@@ -16,18 +16,18 @@ use crate::books::{Books, Loan, Memory, Piece};
 use crate::script::Script;
 
 pub(super) const MTU: u32 = 256;
-/// Near the end of the circle.
+/// First sequence numbers, shortly before they wrap.
 pub(super) const FIRST_PSN: [Psn; 2] = [Psn::new(0xff_fff0), Psn::new(0xff_ff00)];
-/// Where remote memory begins for peers.
+/// Address at which peers access the memory.
 pub(super) const BASE: u64 = 0x5000;
 pub(super) const Q_KEY: u32 = 0x1111;
 
 const OPEN_BYTES: u64 = 2048;
 const OWN_BYTES: u64 = 4096;
 const READ_DEPTH: u8 = 4;
-/// With rate control a packet has to wait some microseconds.
+/// Line rate in bits per second. With rate control, a packet has to wait some microseconds.
 const LINE_BITS: u64 = 1_000_000_000;
-/// Operations with this bit in their number report failures only, and are not kept account of.
+/// Bit in the number of an operation that reports failures only and is not tracked.
 const SILENT: u64 = 1 << 32;
 
 const LIMITS: Limits = Limits {
@@ -51,20 +51,20 @@ pub(super) struct Side {
     pub(super) pair: Qpn,
     pub(super) transport: Transport,
     pub(super) books: Books,
-    /// The keys of all memory, in the order of the segments.
+    /// Keys of all memory, in the order of the segments.
     pub(super) keys: [u32; 4],
-    /// Those of the peer.
+    /// Keys of the peer's memory.
     pub(super) peer_keys: [u32; 4],
     peer: Peer,
     queues: [CompletionQueueId; 2],
-    /// The queue of receives, if it is not the queue pair's own.
+    /// The shared receive queue, if the queue pair has no queue of its own.
     shared: Option<ReceiveQueueId>,
     next_id: u64,
 }
 
-/// Two hosts whose queue pairs are connected. The bits of `settings`: 1 and 2 the transport, 4
-/// out-of-order reception, 8 a window that adapts, 16 relaxed ordering, 32 rate control (DCQCN),
-/// 128 a shared receive queue.
+/// Makes two hosts whose queue pairs are connected. The bits of `settings`: 1 and 2 select the
+/// transport, 4 out-of-order reception, 8 an adaptive window, 16 relaxed ordering, 32 rate control
+/// (DCQCN), 128 a shared receive queue.
 pub(super) fn two(settings: u8) -> [Side; 2] {
     let mut sides = [0, 1].map(|number| Side::new(number, settings));
     let ends = [0, 1].map(|n: usize| (sides[n].pair, sides[n].keys));
@@ -102,7 +102,7 @@ impl Side {
             let request = MemoryRequest { domain, address: BASE, length, rights };
             let region = host.register(&request).expect("there is room");
             books.pieces.push(Piece { id: region.segment, memory, length, released: false });
-            // Otherwise regions count as views of the same bytes.
+            // Without different places, regions count as views of the same bytes.
             host.set_place(region.segment, (region.segment.index() as u64) << 32);
             region.r_key
         });
@@ -162,7 +162,7 @@ impl Side {
         }
     }
 
-    /// Does the packet bring the key that the peer does not know?
+    /// True if the packet contains the key that the peer does not have.
     pub(super) fn is_secret(&self, packet: &Packet) -> bool {
         let mut bytes = [0; MAX_HEADER];
         let length = encode(packet, 0, &mut bytes);
@@ -173,7 +173,7 @@ impl Side {
         LocalRange { segment: self.books.segment(Memory::Own), offset, length }
     }
 
-    /// An operation, with right numbers mostly.
+    /// Posts an operation, mostly with valid numbers.
     pub(super) fn post(&mut self, now: Instant, script: &mut Script<'_>) {
         let kind = script.byte();
         let offset = u64::from(script.byte());
@@ -234,7 +234,7 @@ impl Side {
         self.next_id
     }
 
-    /// Everything is flushed.
+    /// Puts the queue pair into the error state, which flushes everything.
     pub(super) fn end(&mut self) {
         let _ = self.driver.device_mut().modify(self.pair, &Change::Error);
         self.collect();
@@ -252,7 +252,7 @@ impl Side {
         }
     }
 
-    /// Takes completions and events.
+    /// Handles completions and events.
     pub(super) fn collect(&mut self) {
         while let Some(event) = self.driver.device_mut().poll_event() {
             match event {
@@ -275,11 +275,11 @@ impl Side {
         }
     }
 
-    /// The connection has ended: everything is given back, and nothing may be left.
+    /// Releases all resources after the connection has ended, and checks that none is left.
     pub(super) fn strip(&mut self) {
         assert_eq!(self.driver.device().state(self.pair), Some(QueuePairState::Error));
         if let Some(queue) = self.shared {
-            // What nothing has taken from a shared queue is forgotten with it.
+            // Receives left in a shared queue are dropped together with it.
             self.driver.device_mut().destroy_queue_pair(self.pair).expect("it is there");
             self.driver.device_mut().destroy_receive_queue(queue).expect("nothing uses it");
             self.books.drop_all(|loan| matches!(loan, Loan::Receive(..)));

@@ -4,7 +4,7 @@ use super::*;
 fn peer_writes_reads_and_sends_by_the_script() {
     let script = [
         0, // settings: RC
-        0x02, 1, 0, // a receive here, of three packets
+        0x02, 1, 0, // post a receive here, of three packets
         0x10, 6, 0, 1, 0, // the peer posts a WRITE of 256 bytes,
         0x10, 1, 0, 1, 0, // a READ,
         0x10, 0, 0, 1, 0, // and a SEND
@@ -40,8 +40,8 @@ fn congestion_notification_lowers_the_rate() {
 fn receive_of_a_shared_queue_takes_a_message() {
     let script = [
         128, // settings: RC, a shared receive queue
-        0x02, 1, 0, // a receive here
-        0x02, 1, 0, // and one that stays
+        0x02, 1, 0, // post a receive here
+        0x02, 1, 0, // and a second one, which remains
         0x10, 0, 0, 1, 0, // the peer posts a SEND
         0xf3, 0xfb,
     ];

@@ -10,13 +10,13 @@ use crate::error::ModelError;
 use fairway_engine::wire::Ecn;
 use fairway_engine::{LocalRange, SegmentId};
 
-/// Host 1 is the home, as it is the target of the other stacks.
+/// Host 1 is the home; it is the target in the other stacks.
 pub(crate) const HOME: usize = 1;
 
 pub(crate) struct CoherentSide {
     agent: Agent,
     home: Option<Home>,
-    /// Where copies of the home's memory begin.
+    /// Offset of the copies of the home's memory.
     shadow: u64,
     header_bytes: u32,
     sent: u64,
@@ -39,7 +39,7 @@ impl CoherentSide {
             .collect()
     }
 
-    /// A line, in the home's memory or in a copy of it.
+    /// Returns the range of a line, in the home's memory or in a copy of it.
     fn range(&self, line: u64) -> LocalRange {
         let (segment, offset) = match self.home {
             Some(_) => (EXPOSED, line * 64),
@@ -48,7 +48,7 @@ impl CoherentSide {
         LocalRange { segment: SegmentId::new(segment as u32), offset, length: 64 }
     }
 
-    /// Data that came, or nothing, is put into memory or into the caches.
+    /// Places received data, if there is any, in memory or in the caches.
     fn place(&self, line: u64, payload: Vec<u8>, pending: Pending) -> Placing {
         let has_data = !payload.is_empty();
         let ranges = if has_data { vec![self.range(line)] } else { Vec::new() };

@@ -20,32 +20,32 @@ use fairway_roce::{
 const OUTER_BYTES: u32 = 42;
 const DOMAIN: u32 = 1;
 
-/// A host that speaks RoCE.
+/// A host with RoCE.
 pub(crate) struct RoceSide {
     driver: Driver<RoceDevice, Vec<u8>>,
     queue: CompletionQueueId,
     segments: [SegmentId; 3],
-    /// To what each peer exposes.
+    /// Keys to the exposed memory of each peer.
     r_keys: Vec<u32>,
     r_key: u32,
-    /// Queue pairs for own operations: by peer, and Jetty, connection and remote Jetty.
+    /// Queue pairs for own operations: by peer, and by Jetty, connection and remote Jetty.
     pairs: Vec<Vec<Qpn>>,
-    /// What they are called at the peer.
+    /// Numbers of the peers' ends of `pairs`.
     peers: Vec<Vec<Qpn>>,
     /// Queue pairs that peers send to, in the order of their receives.
     passive: Vec<Qpn>,
     shape: [u32; 2],
     receive_bytes: u32,
-    /// Endpoints that a sender tells apart.
+    /// Number of endpoints that a sender can address.
     addressed: u32,
-    /// What all of them take receives from, if they share them.
+    /// Shared receive queue of all endpoints, if they share one.
     shared: Option<ReceiveQueueId>,
-    /// Every receive has memory of its own, because the workload looks at it.
+    /// True if every receive has memory of its own, because the workload examines it.
     is_looked_at: bool,
 }
 
 impl RoceSide {
-    /// All hosts, connected.
+    /// Makes all hosts, connected.
     pub(crate) fn all(config: &Config) -> Result<Vec<RoceSide>, ModelError> {
         let hosts = config.hosts as usize;
         let shape = if config.oracle {
@@ -160,7 +160,7 @@ impl RoceSide {
         let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
         let reliability =
             Reliability { timeout: rto, read_depth: READ_DEPTH, ..Reliability::default() };
-        // Packets are placed as they come, as adapters do that place out of order.
+        // Packets are placed as they arrive, as by adapters with out-of-order placement.
         let rights = Rights::ALL.with(Rights::RELAXED);
         let rnr_timer = RnrTimer::from_code(1);
         let mtu = match config.mtu {
@@ -185,7 +185,7 @@ impl RoceSide {
         Ok(())
     }
 
-    /// Which of the endpoints that senders tell apart a queue pair of ours is.
+    /// Returns which of the addressable endpoints a queue pair of this host is.
     fn endpoint(&self, pair: Qpn, receive: bool) -> u32 {
         if !receive || !self.is_looked_at {
             return 0;
@@ -204,10 +204,10 @@ impl RoceSide {
     }
 }
 
-/// READs and atomics of a queue pair in flight at once: what a ConnectX offers.
+/// READs and atomics in flight per queue pair, as supported by a ConnectX adapter.
 const READ_DEPTH: u8 = 16;
 
-/// One queue pair of `a` for its operations to `b`.
+/// Connects a queue pair of `a` for its operations to `b`.
 fn connect(
     adapters: &mut [RoceSide],
     a: usize,
@@ -270,7 +270,7 @@ impl ProtocolAdapter for RoceSide {
             _ => Role::Request,
         };
         let length = roce::datagram_len(&packet, payload as usize) as u32;
-        // A queue pair's requests are one stream, its answers and acknowledgements another.
+        // A queue pair's requests are one stream; its responses and acknowledgements are another.
         let answers = u32::from(role != Role::Request);
         Some(Outgoing {
             stream: Some((transmit.queue_pair.value() & 0x7FFF) << 1 | answers),
@@ -334,7 +334,7 @@ impl ProtocolAdapter for RoceSide {
 
     fn receive_buffer(&self, receive: u64) -> LocalRange {
         let length = self.receive_bytes;
-        // Where the workload does not look, endpoints share the memory of the receives of one.
+        // If the workload does not examine receives, all endpoints share the receive memory of one.
         let depth = u64::from(RECEIVE_DEPTH);
         let place = if self.is_looked_at { receive } else { receive % depth };
         let offset = place * u64::from(length);

@@ -20,31 +20,31 @@ use fairway_engine::{
 };
 
 const TOKEN: u32 = 0xFA12_3A59;
-/// Ethernet, IPv4 and UDP.
+/// Bytes of Ethernet, IPv4 and UDP headers.
 const OUTER_BYTES: u32 = 42;
 
-/// A host that speaks UB.
+/// A host with UB.
 pub(crate) struct UbSide {
     driver: Driver<Nic, Vec<u8>>,
     queue: CompletionQueueId,
     segments: [SegmentId; 4],
     jetties: Vec<JettyId>,
-    /// By peer and connection.
+    /// Channels by peer and connection.
     channels: Vec<Vec<ChannelId>>,
-    /// Every Jetty has channels of its own.
+    /// True if every Jetty has channels of its own.
     unsplit: bool,
     connections: u32,
     receive_bytes: u32,
-    /// So many Jetties take the receives of the first.
+    /// Number of Jetties that take receives from the first one's queue.
     shared: u32,
     remote_tokens: [SegmentId; 4],
-    /// What SENDs of a fan-out go to, if it is one endpoint.
+    /// Target of a fan-out's SENDs, if it is a single endpoint.
     service: Option<JettyId>,
 }
 
-/// The limits of a NIC with so many Jetties and channels.
+/// Returns the limits of a NIC with `number` Jetties and `channels` channels.
 fn limits(config: &Config, number: u32, channels: u32) -> Limits {
-    // Many hosts are many pools; each of them does less.
+    // Many hosts have many pools, each of which is used less.
     let many = config.hosts / 8 + 1;
     Limits::new()
         .channels(channels)
@@ -62,7 +62,7 @@ fn limits(config: &Config, number: u32, channels: u32) -> Limits {
         .paths(1)
 }
 
-/// The timers of a NIC.
+/// Returns the timing of a NIC.
 fn profile(config: &Config) -> Profile {
     let rto = Duration::from_ps(crate::constants::ps(config.constants.rto_us * 1000.0));
     Profile::new()
@@ -72,13 +72,13 @@ fn profile(config: &Config) -> Profile {
         .bypass_retries(50)
         .not_ready_delay(Duration::from_ps(crate::constants::ps(config.constants.rnr_us * 1000.0)))
         .not_ready_retries(255)
-        // A run is over before a peer is suspected of having died.
+        // A run ends before a peer could be declared dead.
         .keep_alive(Duration::from_secs(1000))
         .peer_dead(Duration::from_secs(10_000))
 }
 
 impl UbSide {
-    /// All hosts, connected.
+    /// Makes all hosts, connected.
     pub(crate) fn all(config: &Config) -> Result<Vec<UbSide>, ModelError> {
         let text = |error| ModelError::Device { protocol: "UB", error };
         let hosts = config.hosts as usize;
@@ -121,7 +121,7 @@ impl UbSide {
             let request = SegmentRequest { address: BASE, length, rights, token_value: TOKEN };
             *segment = nic.register(&request)?;
         }
-        // What strict operations of mode ROT wait in.
+        // Staging memory in which strict operations of mode ROT wait.
         nic.set_staging(segments[STASH], config.mtu)?;
         let queue = nic.create_completion_queue(limits.completions)?;
         let mut list = Vec::new();
@@ -157,7 +157,8 @@ impl UbSide {
         self.driver.device_mut()
     }
 
-    /// What the members of a service are to senders: a group, a Jetty, or Jetties each.
+    /// Sets up the members of a service as senders address them: as a group, as one Jetty, or
+    /// individually.
     fn serve(&mut self, fanout: Fanout) -> Result<(), fairway_engine::SetupError> {
         let members: Vec<JettyId> = self.jetties[..fanout.members as usize].to_vec();
         if fanout.shared {
@@ -192,7 +193,7 @@ impl UbSide {
 
     fn work(&self, post: &Post) -> Work {
         let remote = RemoteRange {
-            // Every host registers in the same order, so names are the same everywhere.
+            // Every host registers in the same order, so tokens are the same everywhere.
             token_id: self.remote_tokens[EXPOSED].token_id(),
             token_value: TOKEN,
             address: BASE + post.remote,
@@ -204,7 +205,7 @@ impl UbSide {
             operand: post.operand,
             compare: post.compare,
         };
-        // Hosts are made alike, so the service is called the same everywhere.
+        // All hosts are set up alike, so the service has the same number everywhere.
         let jetty = self.service.unwrap_or(JettyId::new(post.remote_jetty + 1));
         let target = Target { jetty, hint: post.hint, ..Target::default() };
         match post.verb {
@@ -230,7 +231,7 @@ fn connect(
     for (own, end) in ends.into_iter().enumerate() {
         let other = 1 - own;
         let limits = *adapters[end].nic().limits();
-        // What the paper stores and forwards is a message, not a packet.
+        // The paper stores and forwards whole messages, not packets.
         let mtu = if config.oracle { 32_768 } else { config.mtu };
         let setup = ChannelConfig {
             leader: None,
@@ -312,7 +313,7 @@ impl ProtocolAdapter for UbSide {
     fn transmit(&mut self, now: u64) -> Option<Outgoing> {
         let transmit = self.driver.poll_transmit(Instant::from_ps(now))?;
         let Transmit { channel, route, packet, gather } = transmit;
-        // Requests and answers of a channel share one stream; the rest has no PSN.
+        // Requests and responses of a channel share one stream; other packets have no PSN.
         let stream = matches!(packet, wire::Packet::Data(_)).then(|| channel.index() as u32);
         Some(Outgoing {
             stream,

@@ -1,12 +1,12 @@
-//! A cache's half of the fabric: what it has asked for, and what it is asked.
+//! The cache's half of the fabric: its requests, and the home's snoops.
 
 use super::{Kind, Message};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a cache has under way.
+/// Requests of a cache that are in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Agent {
-    /// By line: the operation that waits for it, and the one that gives it back.
+    /// By line: the operation that waits for it, and the one that returns it.
     wanted: BTreeMap<u64, u64>,
     returning: BTreeMap<u64, u64>,
     outbox: VecDeque<Message>,
@@ -14,7 +14,7 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Asks for a line, or returns it. There is at most one request of each kind for a line.
+    /// Requests or returns a line. There is at most one request of each kind for a line.
     pub(crate) fn ask(&mut self, id: u64, message: Message) {
         let table = match message.kind {
             Kind::Return => &mut self.returning,
@@ -25,18 +25,18 @@ impl Agent {
         self.outbox.push_back(message);
     }
 
-    /// A grant is in place.
+    /// Handles a grant that is in place.
     pub(crate) fn handle_granted(&mut self, line: u64) {
         self.done.extend(self.wanted.remove(&line));
         self.outbox.push_back(Message { kind: Kind::Arrived, line });
     }
 
-    /// The caches have obeyed a snoop.
+    /// Handles a snoop that the caches have executed.
     pub(crate) fn handle_snooped(&mut self, line: u64, held: bool, data: bool) {
         self.outbox.push_back(Message { kind: Kind::Answer { held, data }, line });
     }
 
-    /// What was returned has arrived.
+    /// Handles the confirmation that a returned line has arrived.
     pub(crate) fn handle_returned(&mut self, line: u64) {
         self.done.extend(self.returning.remove(&line));
     }

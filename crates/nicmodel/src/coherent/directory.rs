@@ -1,17 +1,17 @@
-//! The directory: which line is in whose cache, for as many lines as it has entries.
+//! The directory: which caches hold each line, for a limited number of lines.
 
-/// An entry.
+/// The directory's record of one line.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) line: u64,
-    /// One bit per host.
+    /// One bit per host that may hold the line.
     sharers: Vec<u64>,
     pub(crate) owner: Option<usize>,
     used: u64,
 }
 
 impl Entry {
-    /// The hosts that may have the line, in order.
+    /// Returns the hosts that may hold the line, in order.
     pub(crate) fn holders(&self) -> Vec<usize> {
         let bits = self.sharers.len() * 64;
         (0..bits).filter(|&host| self.sharers[host / 64] >> (host % 64) & 1 == 1).collect()
@@ -21,7 +21,7 @@ impl Entry {
         self.sharers[host / 64] |= 1 << (host % 64);
     }
 
-    /// Removes a host that does not have the line any more.
+    /// Removes a host that no longer holds the line.
     pub(crate) fn remove(&mut self, host: usize) {
         self.sharers[host / 64] &= !(1 << (host % 64));
         self.disown(host);
@@ -39,18 +39,18 @@ impl Entry {
     }
 }
 
-/// What looking for a line's entry finds.
+/// Result of looking up a line's entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It has one, if need be a new one.
+    /// The line has an entry, which may be new.
     Entry,
-    /// Another line has to go first.
+    /// The line in this entry has to be recalled first.
     Evict(u64),
-    /// All that could go are at work.
+    /// Every entry that could be evicted is in use.
     Nothing,
 }
 
-/// Sets of entries.
+/// The directory: sets of entries.
 #[derive(Debug)]
 pub(crate) struct Directory {
     sets: Vec<Vec<Entry>>,
@@ -69,7 +69,7 @@ impl Directory {
         Directory { sets, ways, words, clock: 0, in_use: 0, in_use_most: 0 }
     }
 
-    /// What all of it takes: a bit per host and eight bytes of tag and owner an entry.
+    /// Size of the directory: per entry, one bit per host and eight bytes of tag and owner.
     pub(crate) fn bytes(&self, hosts: usize) -> u64 {
         (self.sets.len() * self.ways * (hosts.div_ceil(8) + 8)) as u64
     }
@@ -78,7 +78,7 @@ impl Directory {
         self.set(line).iter_mut().find(|entry| entry.line == line)
     }
 
-    /// Finds a line's entry, or makes it one. `is_busy`: lines that have to stay.
+    /// Finds or creates a line's entry. `is_busy` tells which lines must not be evicted.
     pub(crate) fn find(&mut self, line: u64, is_busy: impl Fn(u64) -> bool) -> Found {
         self.clock += 1;
         let (clock, ways, words) = (self.clock, self.ways, self.words);

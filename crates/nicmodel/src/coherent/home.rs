@@ -1,16 +1,17 @@
-//! The home: the caches that may have each line, one request of a line at a time; but copies are
-//! granted to all caches that ask for one, without waiting for the arrival of the one before.
+//! The home: tracks the caches that may hold each line, and serves one request for a line at a
+//! time. Shared copies, however, are granted to all caches that request one, without waiting for
+//! the arrival of the previous grant.
 
 use super::directory::{Directory, Found};
 use super::{Counts, Kind, Message};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A request being served, or a line being called back.
+/// A request being served, or a line being recalled.
 #[derive(Clone, Copy, Debug)]
 struct Service {
-    /// Whose request, and whether it is to own the line, and wants its data.
+    /// The requesting cache, whether it is to own the line, and whether it needs the data.
     grant: Option<(usize, bool, bool)>,
-    /// Snoops that were not answered yet.
+    /// Snoops that have not been answered yet.
     awaited: u32,
     /// Grants that have not arrived yet.
     granted: u32,
@@ -42,7 +43,7 @@ impl Home {
         }
     }
 
-    /// A cache asks for a line.
+    /// Handles a cache's request for a line.
     pub(crate) fn handle_request(&mut self, from: usize, message: Message) {
         let queue = self.queues.entry(message.line).or_default();
         queue.push_back((from, message.kind));
@@ -52,7 +53,7 @@ impl Home {
         }
     }
 
-    /// A snoop has been answered, and its data, if it brought any, is in place.
+    /// Handles the response to a snoop, after its data, if any, was placed.
     pub(crate) fn handle_answer(&mut self, from: usize, line: u64, held: bool) {
         let Some(service) = self.serving.get_mut(&line) else { return };
         service.awaited -= 1;
@@ -68,12 +69,13 @@ impl Home {
         }
     }
 
-    /// True if a returned line still belongs to its sender: otherwise a snoop has fetched it.
+    /// True if a returned line still belongs to its sender; otherwise a snoop has already fetched
+    /// it.
     pub(crate) fn wants(&mut self, from: usize, line: u64) -> bool {
         self.directory.get(line).is_some_and(|entry| entry.owner == Some(from))
     }
 
-    /// What was returned is in place, or was not wanted.
+    /// Handles a returned line, after its data was placed or found unnecessary.
     pub(crate) fn handle_returned(&mut self, from: usize, line: u64) {
         if let Some(entry) = self.directory.get(line)
             && entry.owner == Some(from)
@@ -87,7 +89,7 @@ impl Home {
         self.serve_stalled();
     }
 
-    /// A grant has arrived: the next one may have the line.
+    /// Handles the arrival of a grant, after which the next request for the line can be served.
     pub(crate) fn handle_arrived(&mut self, line: u64) {
         let Some(service) = self.serving.get_mut(&line) else { return };
         service.granted -= 1;
@@ -124,7 +126,7 @@ impl Home {
         }
     }
 
-    /// Grants copies to all caches that wait for one and are next, if copies are being granted.
+    /// Grants copies to all caches whose requests for one are next, if copies are being granted.
     fn share(&mut self, line: u64) {
         let shares = |service: &&mut Service| {
             service.granted > 0 && matches!(service.grant, Some((_, false, _)))
@@ -166,7 +168,7 @@ impl Home {
         self.snoop(line, service, &snooped, !owned);
     }
 
-    /// Calls a line back from all caches that have it, so that its entry gets free.
+    /// Recalls a line from all caches that hold it, so that its entry becomes free.
     fn call_back(&mut self, line: u64) {
         self.counts.back_invalidations += 1;
         let holders = self.directory.get(line).map_or(Vec::new(), |entry| entry.holders());

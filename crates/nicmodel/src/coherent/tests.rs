@@ -54,7 +54,7 @@ fn copies_are_granted_side_by_side() {
 
 #[test]
 fn a_full_set_calls_its_oldest_line_back() {
-    // Two sets of two: even lines, odd lines.
+    // Two sets of two ways: even lines and odd lines.
     let mut home = Home::new(4, 2, 4);
     for line in [0, 2, 1] {
         assert_eq!(ask(&mut home, 2, Kind::GetShared, line), [(2, SHARED)]);
@@ -74,7 +74,7 @@ fn line_written_back_while_snooped_is_taken_once() {
     let mut home = Home::new(4, 2, 4);
     assert_eq!(ask(&mut home, 2, Kind::GetOwned { whole: true }, 7).len(), 1);
     home.handle_arrived(7);
-    // The owner returns the line while it is being snooped for another.
+    // The owner returns the line while it is being snooped for another cache.
     assert_eq!(ask(&mut home, 3, Kind::GetShared, 7), [(2, Kind::Snoop { keep: true })]);
     assert!(home.wants(2, 7));
     home.handle_returned(2, 7);

@@ -1,4 +1,4 @@
-//! From the application to the NIC: the verb library, work requests, doorbells, sequence numbers.
+//! Steps from the application to the NIC: verb library, work requests, doorbells, sequence numbers.
 
 use super::{CostModel, Phase, Resource, Steps};
 use crate::adapter::Post;
@@ -6,7 +6,8 @@ use crate::config::Stack;
 use crate::constants::ps;
 
 impl CostModel {
-    /// From the application to the NIC; by a call of its own, or as one of a list.
+    /// Steps from the application to the NIC, with a library call of its own or as one request of a
+    /// list.
     pub(crate) fn submit(
         &self,
         host: usize,
@@ -46,12 +47,12 @@ impl CostModel {
         steps
     }
 
-    /// Is an operation posted as a work request, with a doorbell?
+    /// True if the operation is posted as a work request with a doorbell.
     pub(crate) fn rings(&self, post: &Post) -> bool {
         !post.bypass && !self.by_instruction(post.verb)
     }
 
-    /// So many bytes of work requests on their way to the NIC, which is told of them once.
+    /// Steps of `bytes` of work requests to the NIC, with a single doorbell.
     pub(crate) fn doorbell(&self, host: usize, core: u32, bytes: u32, blue_flame: bool) -> Steps {
         let constants = &self.config.constants;
         if !self.pcie {
@@ -71,14 +72,14 @@ impl CostModel {
         steps
     }
 
-    /// Payload that travels in the work request.
+    /// Bytes of payload that travel in the work request.
     fn inline(&self, post: &Post) -> u32 {
         let limit = self.config.constants.inline_bytes as u32;
         if post.verb.is_outgoing() && post.length <= limit { post.length } else { 0 }
     }
 
-    /// A READ's work request is short however much it reads; the paper's model looks at the length
-    /// all the same (Fig. 26).
+    /// True if the work request is short. A READ's is always short, but the paper's model considers
+    /// the length of the data all the same (Fig. 26).
     fn fits_inline(&self, post: &Post) -> bool {
         let fits = f64::from(post.length) <= self.config.constants.inline_bytes;
         fits || (!self.config.oracle && !post.verb.is_outgoing())
@@ -92,7 +93,7 @@ impl CostModel {
         } else if self.config.oracle {
             let strict = post.order != crate::Ordering::None;
             let shared = ps(constants.ub_psn_ns) * u64::from(self.config.jetties - 1);
-            // The paper counts connections among `jetties` too; those share no channel.
+            // The paper counts connections as part of `jetties`, too; those share no channel.
             let shared = if self.config.connections > 1 { 0 } else { shared };
             let gate = if strict { ps(constants.so_gate_ns) } else { 0 };
             steps.push(self.step(Phase::Sequence, host, Resource::Nothing, 0, shared + gate));

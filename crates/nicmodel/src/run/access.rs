@@ -1,5 +1,5 @@
-//! Between an actor and its host: CPU caches and miss registers in front of loads and stores, pages
-//! in front of swapped memory, and nothing at all in front of work requests.
+//! Stages between an actor and its host: CPU caches and miss registers in front of loads and
+//! stores, pages in front of swapped memory, and none in front of work requests.
 
 use super::coherent::Coherence;
 use super::lines::{Instruction, Lines};
@@ -14,25 +14,25 @@ use crate::workload::Request;
 use crate::world::{Operation, World};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands between.
+/// State of these stages for all hosts.
 pub(crate) struct Access {
     pub(super) config: Config,
-    /// Where in local memory the copy of the peer's begins.
+    /// Offset in local memory of the copy of the peer's memory.
     pub(super) shadow: u64,
     pager: Option<Pager>,
-    /// Accesses to pages that are on their way, or wait for a fault to begin.
+    /// Accesses to pages that are in transit, or that wait for a page fault to begin.
     deferred: BTreeMap<usize, Post>,
-    /// Page operations under way: the pages read, or the page written.
+    /// Page operations in flight: by operation, the pages being read or the page being written.
     reading: BTreeMap<u64, Vec<u64>>,
     writing: BTreeMap<u64, u64>,
-    /// Write-backs of lines under way.
+    /// Write-backs of lines in flight.
     background: BTreeMap<u64, u64>,
-    /// Lines that were changed and had to go again while they were being written back.
+    /// Lines that were modified and evicted again while they were being written back.
     again: BTreeSet<u64>,
-    /// Loads and stores under way, by host and core.
+    /// Number of loads and stores in flight, by host and core.
     pub(super) misses: BTreeMap<(usize, u32), u64>,
     pub(super) lines: Lines,
-    /// What actors store into pages, until those are here.
+    /// By actor: bytes to be stored into a page that has not arrived yet.
     stored: BTreeMap<usize, Vec<u8>>,
     pub(super) hits: [u64; 3],
     pub(super) coherence: Coherence,
@@ -72,7 +72,7 @@ impl Access {
             && self.prefetcher.is_idle()
     }
 
-    /// Does an access of this kind end in local memory?
+    /// True if an access of this kind is served from local memory.
     pub(crate) fn stays_local(&self, verb: Verb) -> bool {
         let by_instruction = matches!(verb, Verb::Load | Verb::Store);
         self.config.stack == Stack::Coherent
@@ -80,13 +80,13 @@ impl Access {
                 && (self.pager.is_some() || self.config.cache != CachePolicy::Uncached)
     }
 
-    /// May the target's memory lack what was stored?
+    /// True if the target's memory may lack stored data.
     pub(crate) fn keeps_dirty(&self) -> bool {
         let back = self.config.cache == CachePolicy::WriteBack;
         self.pager.is_some() || (back && !self.config.flushes())
     }
 
-    /// Is a line being written back?
+    /// True if a line is being written back.
     pub(super) fn writes_back(&self, line: u64) -> bool {
         self.background.values().any(|&other| other == line)
     }
@@ -95,7 +95,7 @@ impl Access {
         self.deferred.contains_key(&actor)
     }
 
-    /// Begins an access; gives its number, if it has one yet, and where its bytes are to be.
+    /// Begins an access. Returns its operation number, if it has one yet.
     pub(crate) fn begin(
         &mut self,
         world: &mut World,
@@ -141,7 +141,7 @@ impl Access {
             first.push(world.costs.step(Phase::CpuCache, host, core, flush, flush));
         }
         if self.stays_local(post.verb) && post.verb == Verb::Load && !self.config.oracle {
-            // A cache is filled by lines.
+            // A cache is filled with whole lines.
             let end = (post.remote + u64::from(post.length)).next_multiple_of(64);
             let start = post.remote / 64 * 64;
             (post.local, post.remote) = (self.shadow + start, start);
@@ -151,8 +151,8 @@ impl Access {
         world.begin(host, post.jetty, first, post)
     }
 
-    /// Lines are dropped from the caches, because what is read has to be the newest, or what is
-    /// stored must be seen by others.
+    /// Drops the lines of an access from the caches, because a load must return the newest data, or
+    /// a store must become visible to others.
     pub(super) fn flush(&self, world: &mut World, host: usize, post: &Post) {
         let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
         let end = post.remote + u64::from(post.length.max(1));
@@ -162,7 +162,7 @@ impl Access {
         }
     }
 
-    /// A hit in the CPU's caches ends there; `None` if the NIC is needed.
+    /// Serves an access that hits the CPU's caches; `None` if the NIC is needed.
     pub(super) fn look_up(&mut self, world: &mut World, host: usize, post: &Post) -> Option<u64> {
         let store = post.verb == Verb::Store;
         let cpu = world.nodes[host].cpu.as_mut()?;
@@ -176,7 +176,7 @@ impl Access {
             let found = match (cpu.l1.touch(line, false), cpu.l2.touch(line, dirty)) {
                 (true, true) => 0,
                 (false, true) => 1,
-                // It is still in the write buffer.
+                // The line is still in the write buffer.
                 _ if under_way(line) => 1,
                 _ => 2,
             };
@@ -188,8 +188,9 @@ impl Access {
         self.hits[level] += 1;
         let constants = &self.config.constants;
         let latency = ps([constants.l1_ns, constants.l2_ns, constants.miss_ns][level]);
-        // A store goes through to the target, or changes a line that is here; or all of a line,
-        // which then need not come first. (What misses and is less than a line goes through.)
+        // A store goes through to the target, modifies a line that is present, or replaces a whole
+        // line, which then need not be fetched. (A store that misses and covers less than a line
+        // goes through.)
         let whole = (post.remote | u64::from(post.length)).is_multiple_of(64);
         let allocates = store && write_back && whole && !self.config.oracle;
         if (level == 2 && !allocates) || (store && !write_back) {
@@ -203,7 +204,8 @@ impl Access {
         Some(world.begin_local(host, vec![step], *post))
     }
 
-    /// An operation of ours is over. Gives accesses that now have a number, and their actors.
+    /// Handles the end of an operation. Returns the accesses that have an operation number now,
+    /// with their actors.
     pub(crate) fn finished(
         &mut self,
         world: &mut World,
@@ -242,7 +244,7 @@ impl Access {
         Ok(Vec::new())
     }
 
-    /// Lines have come; what has to go, and was changed, is stored to the target.
+    /// Fills lines into the caches, and stores evicted modified lines to the target.
     pub(super) fn fill(&mut self, world: &mut World, host: usize, post: &Post, changed: bool) {
         let end = post.remote + u64::from(post.length.max(1));
         for line in post.remote / 64..end.div_ceil(64) {
@@ -258,7 +260,7 @@ impl Access {
 
     fn write_back(&mut self, world: &mut World, host: usize, line: u64, like: &Post) {
         if self.background.values().any(|&under_way| under_way == line) {
-            // Stores have no order among themselves.
+            // Stores have no order among each other.
             self.again.insert(line);
             return;
         }

@@ -1,5 +1,5 @@
-//! Loads, stores and atomics on the cached lines of a coherent fabric: what hits is done by the
-//! CPU; what misses asks the fabric for the line first.
+//! Loads, stores and atomics on the cached lines of a coherent fabric. The CPU serves hits; for a
+//! miss, the fabric is requested to supply the line first.
 
 use super::access::Access;
 use crate::adapter::{EXPOSED, LOCAL, Post};
@@ -11,7 +11,7 @@ use crate::world::{Operation, World};
 use fairway_engine::wire::AtomicOperator;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// An access, and whose it is.
+/// An access and its actor.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     host: usize,
@@ -20,16 +20,16 @@ pub(super) struct Wanted {
     actor: usize,
 }
 
-/// What is under way.
+/// Accesses and lines in flight.
 #[derive(Debug, Default)]
 pub(super) struct Coherence {
-    /// By operation: what is done to its line when it is here.
+    /// By operation: the access to be made when its line has arrived.
     missing: BTreeMap<u64, Wanted>,
-    /// Lines that are asked for, by host.
+    /// Lines that have been requested, by host.
     asked: BTreeSet<(usize, u64)>,
-    /// Lines that are being given back.
+    /// Lines that are being returned.
     returning: BTreeMap<u64, (usize, u64)>,
-    /// Accesses that wait for a line to come or to be gone, or for a miss register.
+    /// Accesses that wait for a line to arrive or to be returned, or for a miss register.
     waiting: VecDeque<Wanted>,
     returned: u64,
     checked: u64,
@@ -49,7 +49,7 @@ impl Coherence {
 }
 
 impl Access {
-    /// Begins an access; gives its number, if it has one yet.
+    /// Begins an access. Returns its operation number, if it has one yet.
     pub(super) fn begin_coherent(
         &mut self,
         world: &mut World,
@@ -66,7 +66,7 @@ impl Access {
         id
     }
 
-    /// Hits, or asks for the line; `None` if it can't yet.
+    /// Serves a hit or requests the line; `None` if neither is possible yet.
     fn attempt_coherent(&mut self, world: &mut World, wanted: &Wanted) -> Option<u64> {
         let Wanted { host, post, .. } = *wanted;
         let line = post.remote / 64;
@@ -117,7 +117,7 @@ impl Access {
         Some(id)
     }
 
-    /// Does to the host's copy what a store or an atomic does; gives a word's old value.
+    /// Applies a store or an atomic to the host's copy. Returns the old value of a word.
     fn change(&self, world: &mut World, wanted: &Wanted) -> u64 {
         let Wanted { host, post, ref data, .. } = *wanted;
         let at = (self.shadow + post.remote) as usize;
@@ -138,7 +138,8 @@ impl Access {
         old
     }
 
-    /// An operation is over: a line has come, or is gone. Gives accesses that now have a number.
+    /// Handles a line that has arrived or was returned. Returns the accesses that have an operation
+    /// number now.
     pub(super) fn finished_coherent(
         &mut self,
         world: &mut World,
@@ -166,7 +167,7 @@ impl Access {
         Ok(self.retry(world, host))
     }
 
-    /// A line is put into the caches; what has to go for it, and was changed, is given back.
+    /// Puts a line into the caches, and returns an evicted modified line to the home.
     fn come(&mut self, world: &mut World, wanted: &Wanted, line: u64, owned: bool) {
         let host = wanted.host;
         let Some(cpu) = world.nodes[host].cpu.as_mut() else { return };
@@ -194,7 +195,7 @@ impl Access {
         self.coherence.returning.insert(id, (host, gone));
     }
 
-    /// Checks that the owner of a line has it alone, and that a shared line has no owner.
+    /// Checks that no other host holds an owned line, and that a shared line has no owner.
     fn check(
         &mut self,
         world: &mut World,
@@ -224,8 +225,8 @@ impl Access {
         begun
     }
 
-    /// Everything that is changed in some cache goes home at once: the run is over, and what the
-    /// home's memory holds is looked at.
+    /// Copies all modified lines from the caches to the home at once. This happens after the run,
+    /// before the home's memory is checked.
     pub(crate) fn bring_home(&self, world: &mut World) {
         for host in 0..world.nodes.len() {
             let cpu = world.nodes[host].cpu.as_ref();

@@ -1,6 +1,6 @@
-//! Loads and stores by instruction, and the lines that they are about. While a line is on its way
-//! in either direction whatever else is about it waits, as in the miss registers of a CPU: what
-//! comes must not overwrite what was stored meanwhile.
+//! Loads and stores by instruction, and the lines that they access. While a line is in transit in
+//! either direction, all other accesses to it wait, as in the miss registers of a CPU, because an
+//! arriving line must not overwrite data that was stored meanwhile.
 
 use super::access::Access;
 use crate::adapter::{EXPOSED, LOCAL, Post};
@@ -8,24 +8,24 @@ use crate::config::CachePolicy;
 use crate::world::World;
 use std::collections::{BTreeSet, VecDeque};
 
-/// An access, and whose it is.
+/// An access and its actor.
 #[derive(Clone, Debug)]
 pub(super) struct Instruction {
     pub(super) host: usize,
     pub(super) post: Post,
     pub(super) actor: usize,
-    /// What it stores.
+    /// The bytes to be stored.
     pub(super) data: Vec<u8>,
-    /// Past the caches.
+    /// True if the access bypasses the caches.
     pub(super) fresh: bool,
 }
 
-/// What waits, and for what.
+/// Lines in transit, and waiting accesses.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// Lines of a host that are on their way.
+    /// Lines of a host that are in transit.
     pub(super) on_their_way: BTreeSet<(usize, u64)>,
-    /// Accesses to those.
+    /// Accesses that wait for those lines.
     awaited: Vec<Instruction>,
     /// Accesses that wait for a miss register.
     queued: VecDeque<Instruction>,
@@ -37,13 +37,13 @@ impl Lines {
     }
 }
 
-/// The lines of an access.
+/// Returns the lines of an access.
 pub(super) fn lines_of(post: &Post) -> std::ops::Range<u64> {
     post.remote / 64..(post.remote + u64::from(post.length.max(1))).div_ceil(64)
 }
 
 impl Access {
-    /// Does it if it can be done now; gives its number then.
+    /// Makes an access if that is possible now, and returns its operation number then.
     pub(super) fn attempt(&mut self, world: &mut World, access: Instruction) -> Option<u64> {
         let Instruction { host, post, fresh, .. } = access;
         let local = self.stays_local(post.verb);
@@ -89,8 +89,8 @@ impl Access {
         Some(id)
     }
 
-    /// Something has come, or was stored: its lines and its miss register are free. Gives accesses
-    /// that now have a number.
+    /// Releases the lines and the miss register of a finished access. Returns the accesses that
+    /// have an operation number now.
     pub(super) fn release(
         &mut self,
         world: &mut World,
@@ -114,7 +114,7 @@ impl Access {
                 again(self, waiting);
             }
         }
-        // Once each: those that have to wait on are behind the others again.
+        // Each is tried once; those that still have to wait go to the end of the queue again.
         for _ in 0..self.lines.queued.len() {
             let free = |access: &Self, key| {
                 let used = access.misses.get(&key).copied().unwrap_or(0);

@@ -1,5 +1,5 @@
 //! A stride prefetcher in front of the miss registers (`--set prefetch_lines=N`, off by default):
-//! a core that has loaded three lines at equal distances gets the next ones before it asks.
+//! when a core has loaded three lines at equal distances, the next ones are fetched in advance.
 
 use super::access::Access;
 use crate::adapter::{EXPOSED, Post, memory_bytes};
@@ -7,12 +7,13 @@ use crate::config::{CachePolicy, Stack, Verb};
 use crate::world::World;
 use std::collections::BTreeMap;
 
-/// What it has seen, and what it has asked for.
+/// The detected streams, and the prefetches in flight.
 #[derive(Debug, Default)]
 pub(super) struct Prefetcher {
-    /// By host and core: the last line, and the distance to the one before; true if it came twice.
+    /// By host and core: the last line, its distance from the one before, and whether that distance
+    /// occurred twice.
     streams: BTreeMap<(usize, u32), (u64, i64, bool)>,
-    /// Lines that were asked for: by operation, whose.
+    /// By operation: the host for which a line was requested.
     coming: BTreeMap<u64, usize>,
     issued: u64,
 }
@@ -26,7 +27,7 @@ impl Prefetcher {
         vec![("prefetched", self.issued as f64)]
     }
 
-    /// Notes an access; gives the distance to the next one, if it is sure of it.
+    /// Records an access. Returns the distance to the next one, if it is established.
     fn train(&mut self, host: usize, core: u32, line: u64) -> Option<i64> {
         let fresh = (line, 0, false);
         let (last, stride, _) = self.streams.insert((host, core), fresh).unwrap_or(fresh);
@@ -38,7 +39,7 @@ impl Prefetcher {
 }
 
 impl Access {
-    /// Have instructions of this kind a prefetcher before them?
+    /// True if instructions of this kind are prefetched.
     pub(super) fn prefetches(&self, verb: Verb) -> bool {
         let cached =
             self.config.stack == Stack::UbLdst && self.config.cache != CachePolicy::Uncached;
@@ -47,7 +48,7 @@ impl Access {
             && self.config.constants.prefetch_lines >= 1.0
     }
 
-    /// Asks for the lines that come next, as far as miss registers are free.
+    /// Requests the next lines, as far as miss registers are free.
     pub(super) fn prefetch(&mut self, world: &mut World, host: usize, post: &Post) {
         let line = post.remote / 64;
         let Some(stride) = self.prefetcher.train(host, post.jetty, line) else { return };
@@ -74,7 +75,8 @@ impl Access {
         }
     }
 
-    /// A prefetched line has come. Gives the accesses that waited for it; `None` if it is no such.
+    /// Handles a prefetched line that has arrived. Returns the accesses that waited for it; `None`
+    /// if `id` is no prefetch.
     pub(super) fn prefetched(
         &mut self,
         world: &mut World,

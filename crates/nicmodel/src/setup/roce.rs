@@ -25,10 +25,10 @@ const READ_DEPTH: u8 = 16;
 pub(super) struct RocePlane {
     host: RoceDevice,
     queue: CompletionQueueId,
-    /// One for each application.
+    /// The connection manager of each application.
     managers: Vec<Manager>,
     remotes: Vec<Remote>,
-    /// By application and remote host.
+    /// Pairs by application and remote host.
     pairs: Vec<Pair>,
     mtu: u32,
 }
@@ -46,7 +46,7 @@ struct Pair {
     far: Option<Qpn>,
     near_id: Option<ConnectionId>,
     far_id: Option<ConnectionId>,
-    /// What the REP has brought of the remote segment.
+    /// Key of the remote segment, which the REP contained.
     r_key: Option<u32>,
     is_usable: bool,
 }
@@ -82,8 +82,8 @@ fn manager(connections: u32, slot: u8, seed: u64) -> Manager {
     Manager::new(&limits, &cm::Profile::default(), slot, seed)
 }
 
-/// The application or host of this number, which quotas leave alone: the model is of one that gets
-/// all it asks for.
+/// Returns the sender identity of an application or host. Quotas do not apply to it, because the
+/// model assumes that all requests are granted.
 fn sender(number: usize) -> Sender {
     let ip = Ipv4Addr::from(0x0a00_0000 | number as u32).into();
     Sender { number: number as u64, ip, is_local: true }
@@ -211,7 +211,7 @@ impl RocePlane {
         }
     }
 
-    /// The initiator's queue pair, up to its REQ.
+    /// Steps of the initiator's queue pair, up to its REQ.
     fn ask(
         &mut self,
         now: Instant,
@@ -238,7 +238,7 @@ impl RocePlane {
         Ok(Next::Kernel(None))
     }
 
-    /// What a manager has to say.
+    /// Sends the pending messages of a connection manager.
     fn send(&mut self, app: usize, remote: usize, outward: bool) -> Result<Next, ConnectError> {
         let manager = match outward {
             true => &mut self.managers[app],
@@ -250,7 +250,7 @@ impl RocePlane {
         Ok(Next::Send { remote, outward, messages: vec![message.bytes.to_vec()] })
     }
 
-    /// The target's queue pair, from the REQ to its REP.
+    /// Steps of the target's queue pair, from the REQ to its REP.
     fn grant(
         &mut self,
         now: Instant,
@@ -293,7 +293,8 @@ impl RocePlane {
         Ok(Next::Kernel(Some(number)))
     }
 
-    /// The initiator hears the REP, and gets ready; the target hears the RTU.
+    /// Handles the REP at the initiator, which makes its queue pair ready, and the RTU at the
+    /// target.
     fn settle(
         &mut self,
         now: Instant,
@@ -370,7 +371,7 @@ impl Plane for RocePlane {
         }
     }
 
-    /// No datagram is lost in the model, so that the connection managers' timers never end.
+    /// No datagram is lost in the model, so the connection managers' timers never fire.
     fn poll_timeout(&self, _work: Work) -> Option<u64> {
         None
     }

@@ -11,7 +11,7 @@ fn figure(report: &Report, name: &str) -> f64 {
     report.figures.iter().find(|(other, _)| *other == name).expect("a figure").1
 }
 
-/// Fig. 18 of the OpenURMA paper (§7.5), as its artifact has it, in microseconds.
+/// Fig. 18 of the OpenURMA paper (§7.5), from its artifact, in microseconds.
 #[test]
 fn the_artifacts_figures() {
     let figures = [
@@ -36,10 +36,10 @@ fn every_pair_is_usable_in_the_end() {
         assert_eq!((ub.ops, roce.ops), (pairs, pairs));
         let pairs = pairs as f64;
         let (n, m) = (f64::from(n), f64::from(m));
-        // Two calls an application, three a channel, two a pair; and a message each way.
+        // Two calls per application, three per channel, two per pair; and a message each way.
         assert_eq!(figure(&ub, "kernel_calls"), 2.0 * n + 3.0 * m + 2.0 * pairs);
         assert_eq!(figure(&ub, "control_messages"), 4.0 * m + 2.0 * pairs);
-        // A call an application, four a queue pair at either end; REQ, REP, RTU.
+        // One call per application, and four per queue pair at either end; REQ, REP, RTU.
         assert_eq!(figure(&roce, "kernel_calls"), n + 8.0 * pairs);
         assert_eq!(figure(&roce, "control_messages"), 3.0 * pairs);
     }

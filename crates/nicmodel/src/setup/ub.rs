@@ -19,18 +19,18 @@ use fairway_engine::{
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// The node number of the local host; those of remote hosts follow.
+/// Node number of the local host; those of remote hosts follow.
 const LOCAL: u32 = 1;
 /// The UDP port of every host.
 const PORT: u16 = 4791;
 /// The first PSN of every channel, in each direction.
 const FIRST_PSN: Psn = Psn::new(1);
-/// How long the local host asks for a channel.
+/// Time for which the local host tries to open a channel.
 const CONNECT_FOR: Duration = Duration::from_secs(60);
-/// Public keys cost nothing in this model: channels have the public key of simulators.
+/// Public keys cost nothing in this model: channels use the simulators' public key.
 const KEY: [u8; KEY_LEN] = [0; KEY_LEN];
 
-/// Bytes that a handle is asked for in, and those that name a Jetty and a segment.
+/// Bytes of a request for a handle, and bytes that name a Jetty and a segment.
 const ASK_BYTES: usize = 12;
 const HANDLE_BYTES: usize = 24;
 
@@ -41,12 +41,13 @@ pub(super) struct UbPlane {
     jetties: Vec<Option<JettyId>>,
     remotes: Vec<Remote>,
     spec: PolicySpec,
-    /// What the local host says of itself.
+    /// Identity that the local host presents in set-up messages.
     identity: Identity,
-    /// Applications whose handles are asked for in one message.
+    /// Applications whose handles are requested in one message.
     batch: usize,
     calls: u32,
-    /// By group of applications and remote host: the application that asked first, and the answer.
+    /// By group of applications and remote host: the first requesting application, and the
+    /// response.
     handles: BTreeMap<(usize, usize), (usize, Option<Handle>)>,
     imported: u64,
 }
@@ -72,7 +73,7 @@ struct Near {
 /// A remote host's end of its channel.
 struct Far {
     listener: Listener,
-    /// What the kernel is opening, and the CONFIRM that asked for it.
+    /// The channel that the kernel is opening, and the CONFIRM that requested it.
     opening: Option<(Opening, Padded)>,
     terms: Option<Terms>,
 }
@@ -98,14 +99,14 @@ fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> Nic {
     Nic::new(Cna::new(number), &limits, &profile, config.seed << 16 | u64::from(number))
 }
 
-/// What a host says of itself.
+/// Returns the identity that a host presents in set-up messages.
 fn identity(number: u32, limits: Parameters) -> Identity {
     let ports = vec![Ports::new(&[PORT]).unwrap_or_else(|| unreachable!("one port"))];
     let asked_as = Cna::new(number | 1 << 23);
     Identity { cna: Cna::new(number), asked_as, ports, limits }
 }
 
-/// A host's address, in the range of unique local ones.
+/// Returns a host's address, a unique local IPv6 address.
 fn address(number: u32) -> SocketAddr {
     let ip = Ipv6Addr::from(0xFD << 120 | u128::from(number));
     SocketAddr::from((ip, PORT))
@@ -177,7 +178,7 @@ impl UbPlane {
         Ok(Next::Kernel(None))
     }
 
-    /// The live state machines open a channel; each of their steps is charged here.
+    /// Executes a step of the live state machines that open a channel; each step is charged here.
     fn channel(&mut self, now: u64, number: usize, input: Input<'_>) -> Result<Next, ConnectError> {
         let now = Instant::from_ps(now);
         match input {
@@ -196,7 +197,7 @@ impl UbPlane {
         }
     }
 
-    /// The local kernel has reserved a channel.
+    /// Starts the set-up after the local kernel has reserved a channel.
     fn ask(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let near = &mut self.remotes[number].near;
         let channel = self.local.reserve_channel()?;
@@ -215,7 +216,7 @@ impl UbPlane {
         self.send_questions(now, number)
     }
 
-    /// Sends what the attempt has to say.
+    /// Sends the pending messages of the attempt.
     fn send_questions(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let attempt = self.remotes[number]
             .near
@@ -230,7 +231,7 @@ impl UbPlane {
         }
     }
 
-    /// A HELLO or CONFIRM has arrived at a remote host.
+    /// Handles a HELLO or CONFIRM that has arrived at a remote host.
     fn receive_question(
         &mut self,
         now: Instant,
@@ -240,7 +241,8 @@ impl UbPlane {
         let question = decoded(bytes)?;
         let far = &mut self.remotes[number].far;
         if far.opening.is_some() {
-            // A repeated message while the kernel opens the channel is answered by the ACCEPT.
+            // A repeated message that arrives while the kernel opens the channel is answered by the
+            // ACCEPT.
             return Ok(Next::Wait);
         }
         match far.listener.handle_message(now, address(LOCAL), u16::MAX, &question.setup) {
@@ -253,7 +255,7 @@ impl UbPlane {
         }
     }
 
-    /// The remote kernel has made the channel that a CONFIRM asked for.
+    /// Accepts the channel that the remote kernel has created for a CONFIRM.
     fn accept(&mut self, now: Instant, number: usize) -> Result<Next, ConnectError> {
         let Remote { nic, far, .. } = &mut self.remotes[number];
         let (opening, question) =
@@ -269,7 +271,7 @@ impl UbPlane {
         Ok(answered(number, &question, answer))
     }
 
-    /// A WELCOME, ACCEPT or REJECT has arrived at the local host.
+    /// Handles a WELCOME, ACCEPT or REJECT that has arrived at the local host.
     fn receive_answer(
         &mut self,
         now: Instant,
@@ -296,8 +298,8 @@ impl UbPlane {
         }
     }
 
-    /// Handles are asked for once for each group of applications; then Jetty and segment are
-    /// imported.
+    /// Sets up a pair: handles are requested once per group of applications; then Jetty and segment
+    /// are imported.
     fn pair(
         &mut self,
         app: usize,
@@ -345,7 +347,7 @@ impl UbPlane {
         Ok(Next::Done)
     }
 
-    /// What was learned names the remote Jetty and segment.
+    /// Checks that the received handle names the remote Jetty and segment, and imports them.
     fn import(&mut self, key: (usize, usize), number: usize) -> Result<(), ConnectError> {
         let handle = self
             .handles
@@ -375,7 +377,7 @@ fn open(
     Ok(nic.open_channel(now, channel, established.config(policy))?)
 }
 
-/// The datagram of a message, zeros behind it included.
+/// Returns the datagram of a message, including the padding behind it.
 fn encoded(message: &Padded) -> Vec<u8> {
     let mut bytes = vec![0; message.length];
     encode_setup(&message.setup, &mut bytes);
@@ -389,7 +391,7 @@ fn decoded(bytes: &[u8]) -> Result<Padded, ConnectError> {
     }
 }
 
-/// Sends a remote host's answer.
+/// Sends a remote host's response.
 fn answered(remote: usize, question: &Padded, answer: Setup) -> Next {
     let messages = vec![encoded(&question.answered(answer))];
     Next::Send { remote, outward: false, messages }

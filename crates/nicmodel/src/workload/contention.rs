@@ -1,4 +1,4 @@
-//! Actors that get into each other's way.
+//! Workloads whose actors contend: a lock and a barrier.
 
 use super::{Answer, Next, Request, Workload, first_word};
 use crate::config::{Config, Verb};
@@ -6,7 +6,7 @@ use crate::constants::ps;
 use crate::error::Violation;
 use crate::random::Random;
 
-/// Where the lock and what it protects lie, in the memory of the last host.
+/// Addresses of the lock and of the protected counter, in the memory of the last host.
 const LOCK: u64 = 0x3000;
 const COUNTER: u64 = 0x3040;
 
@@ -19,8 +19,9 @@ enum Phase {
     Releasing,
 }
 
-/// Contenders for one lock. Its owner reads a counter, writes one more (no atomic), and
-/// releases it: so the counter is the number of acquisitions only if they exclude each other.
+/// Contenders for one lock. The owner reads a counter, writes the next value (without an atomic),
+/// and releases the lock. So the counter equals the number of acquisitions only if they exclude
+/// each other.
 pub(crate) struct Lock {
     phases: Vec<Phase>,
     began: Vec<u64>,
@@ -54,7 +55,7 @@ impl Lock {
         Next::Issue(Request::atomic(Verb::CompareSwap, LOCK, actor as u64 + 1, 0))
     }
 
-    /// Taken by another: later again, after a while that doubles up to 64 units of 500 ns.
+    /// Retries a taken lock after a back-off that doubles up to 64 units of 500 ns.
     fn back_off(&mut self, actor: usize) -> Next {
         self.phases[actor] = Phase::Taking;
         let exponent = self.backoff[actor].min(6);
@@ -137,12 +138,12 @@ impl Workload for Lock {
 
 const ARRIVED: u64 = 0x2000;
 
-/// Participants that count themselves in, and read the count until all are there.
+/// Participants that increment a counter, and read it until all have entered.
 pub(crate) struct Barrier {
     rounds: u64,
-    /// By actor: the round it is in, and whether it has counted itself in.
+    /// By actor: its round, and whether it has incremented the counter.
     state: Vec<(u64, bool)>,
-    /// How many have entered each round.
+    /// Number of participants that have entered each round.
     entered: Vec<u64>,
     began: Vec<u64>,
     waited_ps: u64,

@@ -1,5 +1,5 @@
-//! Many senders, one service with many members: every message is handled once, whole, by one of
-//! them.
+//! Many senders and one service with many members: every message is handled once, whole, by one
+//! member.
 
 use super::{Answer, Budget, Next, Request, Workload, first_word, word};
 use crate::config::{Config, Verb};
@@ -10,7 +10,7 @@ pub(crate) struct Fanout {
     payload: usize,
     budget: Budget,
     number: u64,
-    /// By number: when a message that has not been handled was asked for.
+    /// By number: the time at which an unhandled message was requested.
     began: BTreeMap<u64, u64>,
     spans: Vec<u64>,
     handled: Vec<u64>,

@@ -1,9 +1,10 @@
-//! One writer, many readers of the same lines: what it costs to see the newest.
+//! One writer and many readers of the same lines: the cost of reading the newest version.
 //!
-//! Rounds: the writer changes the next line, and when its store is done every reader reads that
-//! line so many times. Rounds are kept apart by the workload itself, at no cost, so that at every
-//! change all readers have had the line. An actor that reads an older version than was published
-//! has read a stale line; where every access reaches the newest one, that ends the run.
+//! In each round, the writer changes the next line, and when its store is done every reader reads
+//! that line a fixed number of times. The workload itself separates the rounds, at no cost, so that
+//! at every change all readers have read the line. An actor that reads an older version than was
+//! published has read a stale line; where every access reaches the newest version, that ends the
+//! run.
 
 use super::sweeps::instruction;
 use super::{Answer, Next, Request, Workload, first_word, word};
@@ -20,9 +21,10 @@ pub(crate) struct Share {
     /// True if every read has to return the newest version.
     newest: bool,
     round: u64,
-    /// The version of each line that was published last.
+    /// Version of each line that was published last.
     versions: Vec<u64>,
-    /// By actor: reads left in this round, and when its operation began. The first one writes.
+    /// By actor: its remaining reads in this round, and when its operation began. The first actor
+    /// writes.
     left: Vec<u32>,
     began: Vec<u64>,
     reading: usize,

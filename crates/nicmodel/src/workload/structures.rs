@@ -1,4 +1,4 @@
-//! Data structures in remote memory that are walked: a graph, and a hash table.
+//! Traversals of data structures in remote memory: a graph and a hash table.
 
 use super::sweeps::instruction;
 use super::{Answer, Budget, Next, Request, Workload, first_word};
@@ -9,22 +9,22 @@ use std::collections::VecDeque;
 
 /// Bytes of a vertex, and of a bucket: a line.
 const LINE: u64 = 64;
-/// Neighbours of a vertex, behind its distance.
+/// Neighbours of a vertex, stored behind its distance.
 const DEGREE: usize = 7;
-/// The distance of a vertex that has not been reached.
+/// Distance of a vertex that has not been reached.
 const FAR: u64 = u64::MAX;
 
 /// Breadth-first search from vertex 0: vertices are read, and the distance of each is written when
-/// it is found. Level by level, each shared among all actors.
+/// it is found. Each level is divided among all actors.
 pub(crate) struct Search {
     load: Verb,
     store: Verb,
     neighbours: Vec<[u64; DEGREE]>,
-    /// As far as it is known.
+    /// Distances found so far.
     distance: Vec<u64>,
     level: VecDeque<u64>,
     next_level: Vec<u64>,
-    /// Vertices that were found and not yet told so.
+    /// Vertices that were found and whose distance has not been written yet.
     marks: VecDeque<u64>,
     depth: u64,
     under_way: u32,
@@ -66,7 +66,7 @@ impl Search {
         words.flat_map(u64::to_le_bytes).collect()
     }
 
-    /// What an actor has brought.
+    /// Handles the vertex that an actor has read.
     fn take(&mut self, answer: &Answer<'_>) -> Result<(), Violation> {
         self.under_way -= 1;
         if answer.request.verb != self.load {
@@ -89,7 +89,7 @@ impl Search {
         Ok(())
     }
 
-    /// The next level begins when all of this one is written.
+    /// Begins the next level when all distances of this one are written.
     fn advance(&mut self) {
         let is_done = self.level.is_empty() && self.marks.is_empty() && self.under_way == 0;
         if is_done && !self.next_level.is_empty() {
@@ -123,7 +123,7 @@ impl Workload for Search {
             self.take(&answer)?;
             self.advance();
         }
-        // What was found is told in any case, or the memory would not be what it has to be.
+        // Found distances are always written, because the final check of the memory expects them.
         if let Some(vertex) = self.marks.pop_front() {
             self.under_way += 1;
             let distance = self.distance[vertex as usize].to_le_bytes().to_vec();
@@ -169,17 +169,18 @@ impl Workload for Search {
     }
 }
 
-/// Entries of a bucket: key and value.
+/// Entries (key and value) of a bucket.
 const ENTRIES: usize = 4;
 
-/// A hash table with open addressing, three quarters full: keys are looked up, nine in ten are
-/// there. A bucket that is full and has not got the key sends one on to the next.
+/// A hash table with open addressing, three quarters full. Keys are looked up, nine in ten of which
+/// exist. If a bucket is full and does not contain the key, the lookup continues in the next
+/// bucket.
 pub(crate) struct Probe {
     load: Verb,
     buckets: Vec<[(u64, u64); ENTRIES]>,
     keys: u64,
     random: Random,
-    /// By actor: the key it looks for.
+    /// By actor: the key that it looks up.
     wanted: Vec<u64>,
     lookups: u64,
     found: u64,
@@ -194,7 +195,7 @@ impl Probe {
         let mut buckets = vec![[(0, 0); ENTRIES]; count];
         for key in 1..=keys {
             let mut at = (mix(key) % count as u64) as usize;
-            // A quarter is free, so that one is found.
+            // A quarter of the entries is free, so the search ends.
             let free = loop {
                 match buckets[at].iter().position(|entry| entry.0 == 0) {
                     Some(free) => break free,
@@ -216,7 +217,7 @@ impl Probe {
         }
     }
 
-    /// The bucket to look into next; `None` if the lookup is over.
+    /// Returns the next bucket to read; `None` if the lookup is over.
     fn look(&mut self, actor: usize, answer: &Answer<'_>) -> Result<Option<u64>, Violation> {
         let wanted = self.wanted[actor];
         let words: Vec<u64> = answer.bytes.chunks_exact(8).map(first_word).collect();
@@ -266,7 +267,7 @@ impl Workload for Probe {
         }
         let bucket = bucket.unwrap_or_else(|| {
             self.lookups += 1;
-            // Absent keys are behind the last one.
+            // Absent keys are above the last existing one.
             let absent = self.random.below(10) == 0;
             let key = 1 + self.random.below(self.keys) + if absent { self.keys } else { 0 };
             self.wanted[actor] = key;

@@ -1,4 +1,4 @@
-//! Workloads that go through memory: in order, by pointers, by popularity.
+//! Workloads that traverse memory: in order, by pointers, by popularity.
 
 use super::{Answer, Budget, Next, Request, Workload, fill_words, first_word, is_untouched, word};
 use crate::adapter::{EXPOSED, memory_bytes};
@@ -6,11 +6,11 @@ use crate::config::{Config, Verb};
 use crate::error::Violation;
 use crate::random::{Random, Zipf, mix};
 
-/// One address after the other; every actor has memory of its own.
+/// Consecutive addresses; every actor has memory of its own.
 pub(crate) struct Bulk {
     verb: Verb,
     payload: u64,
-    /// Bytes of each actor.
+    /// Bytes of each actor's memory.
     share: u64,
     position: Vec<u64>,
     count: u64,
@@ -33,7 +33,7 @@ impl Bulk {
     }
 }
 
-/// The bytes of write number `count`.
+/// Returns the bytes of write number `count`.
 fn written(count: u64, length: u64) -> Vec<u8> {
     let mut bytes = vec![0; length as usize];
     for (index, chunk) in bytes.chunks_mut(8).enumerate() {
@@ -67,7 +67,7 @@ impl Workload for Bulk {
         }
         self.count += 1;
         if self.verb.is_atomic() {
-            // All at one word, as the paper's barrier and lock generators have it.
+            // All atomics access one word, as in the paper's barrier and lock generators.
             let request = Request::atomic(self.verb, 0x2000, 1, 0);
             return Ok(Next::Issue(request));
         }
@@ -92,14 +92,14 @@ impl Workload for Bulk {
     }
 }
 
-/// A chain of nodes, one per page as the paper has them; each names the next.
+/// A chain of nodes, one per page as in the paper; each node contains the address of the next.
 pub(crate) struct Chase {
     verb: Verb,
     length: u32,
     hops: u64,
     locality: u64,
     random: Random,
-    /// Where each actor is to go: the chain's order, drawn once.
+    /// Addresses that each actor visits: the order of its chain, drawn once.
     chains: Vec<Vec<u64>>,
     at: Vec<usize>,
     budget: Budget,
@@ -132,7 +132,7 @@ impl Workload for Chase {
             let first = actor as u64 * self.hops;
             let mut chain = Vec::new();
             for hop in 0..self.hops {
-                // Not by chance: no line of one chain is a line of another.
+                // By construction, no line of one chain is a line of another.
                 let line = self.random.below(stride / 64) * 64;
                 let page = (first + hop + 1) * stride;
                 let local = self.random.below(100) < self.locality;
@@ -144,7 +144,8 @@ impl Workload for Chase {
             }
             self.chains[actor] = chain;
         }
-        // Hot nodes are on many ways; what they say is their own address, and the way is kept here.
+        // Hot nodes are part of many chains, so they contain their own word, and only `chains`
+        // holds the order.
         for chain in &self.chains {
             for pair in chain.windows(2) {
                 let from = pair[0] as usize;
@@ -168,7 +169,7 @@ impl Workload for Chase {
             if says != expected {
                 return Err(Violation::WrongNode { address, found: says, expected });
             }
-            // The next address is what came; with hot nodes the word only proves the node.
+            // The response contains the next address; with hot nodes it only identifies the node.
             address = if self.locality > 0 { next } else { says };
             self.at[actor] += 1;
         }
@@ -179,7 +180,7 @@ impl Workload for Chase {
     }
 }
 
-/// Lines with Zipf popularity.
+/// Reads of lines with Zipf popularity.
 pub(crate) struct ZipfRead {
     verb: Verb,
     zipf: Zipf,
@@ -200,7 +201,7 @@ impl ZipfRead {
     }
 }
 
-/// A load or store where the stack has any, otherwise READ or WRITE.
+/// A load or store if the stack has such instructions, otherwise READ or WRITE.
 pub(crate) fn instruction(config: &Config, verb: Verb) -> Verb {
     match (config.stack.has_instructions(), verb) {
         (false, Verb::Load) => Verb::Read,
@@ -228,13 +229,14 @@ impl Workload for ZipfRead {
         if !self.budget.take() {
             return Ok(Next::Stop);
         }
-        // Scrambled: popular keys are not neighbours.
+        // Keys are scrambled, so that popular ones are not adjacent.
         let key = mix(self.zipf.draw(&mut self.random)) % self.keys;
         Ok(Next::Issue(Request::read(self.verb, key * 64, 64)))
     }
 }
 
-/// Every line in turn; of a dirty scan every tenth is stored to, and read again later.
+/// Accesses every line in turn; in a dirty scan every tenth line is stored to, and read again
+/// later.
 pub(crate) struct Scan {
     load: Verb,
     store: Verb,
@@ -242,7 +244,7 @@ pub(crate) struct Scan {
     dirty: bool,
     position: Vec<u64>,
     share: u64,
-    /// By line: how often it was stored to.
+    /// By line: number of stores.
     versions: Vec<u32>,
     budget: Budget,
 }

@@ -1,10 +1,10 @@
 //! YCSB A to F (Cooper et al., SoCC 2010) on records of 64 bytes.
 //!
-//! A: half reads, half updates. B: 95 % reads. C: reads only. D: 95 % reads of what was inserted
-//! lately, 5 % inserts. E: scans of 1 to 100 records (95 %), inserts. F: half reads, half
-//! read-modify-write. Keys are scrambled, so popular records are not neighbours. A record is its
-//! key, a version, its writer, and a check over those: what a read brings is one whole record of
-//! that key, never a mixture, and never older than what the same actor has seen before.
+//! A: half reads, half updates. B: 95 % reads. C: reads only. D: 95 % reads of recently inserted
+//! records, 5 % inserts. E: scans of 1 to 100 records (95 %), inserts. F: half reads, half
+//! read-modify-write. Keys are scrambled, so popular records are not adjacent. A record consists of
+//! its key, a version, its writer, and a checksum of those. A read must return one whole record of
+//! its key, never a mixture, and never an older version than the same actor has seen before.
 
 use super::sweeps::instruction;
 use super::{Answer, Budget, Next, Request, Workload};
@@ -19,16 +19,17 @@ pub(crate) struct Ycsb {
     store: Verb,
     zipf: Zipf,
     keys: u64,
-    /// Records that exist.
+    /// Number of records that exist.
     inserted: u64,
     random: Random,
     budget: Budget,
     versions: u64,
     /// By key and actor: the newest version seen.
     seen: BTreeMap<(u64, usize), u64>,
-    /// By key: the number of actors that update it. Two at once have no order to be checked.
+    /// By key: the number of actors that update it. The order of concurrent updates cannot be
+    /// checked.
     updating: BTreeMap<u64, u32>,
-    /// By actor: what is still to be done of a read-modify-write.
+    /// By actor: the key of a read-modify-write whose update is still to be done.
     modify: Vec<Option<u64>>,
     pending: Vec<Option<u64>>,
     stale_is_legal: bool,
@@ -43,7 +44,7 @@ fn record(key: u64, version: u64, writer: u64) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The version of a record, if its bytes are one record of this key.
+/// Returns the version of a record, or `None` if its bytes are not one record of this key.
 fn version_of(key: u64, bytes: &[u8]) -> Option<u64> {
     let word = |index: usize| super::first_word(&bytes[index * 8..]);
     (bytes == record(key, word(1), word(2))).then(|| word(1))
@@ -51,7 +52,7 @@ fn version_of(key: u64, bytes: &[u8]) -> Option<u64> {
 
 impl Ycsb {
     pub(crate) fn new(config: &Config, actors: usize, letter: char) -> Ycsb {
-        // D and E insert: a tenth of the records does not exist at first.
+        // D and E insert, so a tenth of the records does not exist at first.
         let inserts = matches!(letter, 'D' | 'E');
         let inserted = if inserts { config.keys - config.keys / 10 } else { config.keys };
         Ycsb {
@@ -76,7 +77,7 @@ impl Ycsb {
     fn key(&mut self) -> u64 {
         let rank = self.zipf.draw(&mut self.random);
         match self.letter {
-            // The latest are the most popular.
+            // The latest records are the most popular.
             'D' => self.inserted - 1 - rank.min(self.inserted - 1),
             _ => mix(rank) % self.inserted,
         }
@@ -88,7 +89,7 @@ impl Ycsb {
         self.pending[actor] = Some(key);
         let record = record(key, self.versions, actor as u64);
         let request = Request::write(self.store, key * RECORD, record);
-        // Others may update the same record meanwhile.
+        // Other actors may update the same record meanwhile.
         Next::Issue(Request { exclusive: false, ..request })
     }
 
@@ -131,7 +132,8 @@ impl Workload for Ycsb {
             *count -= 1;
             if *count == 0 {
                 self.updating.remove(&key);
-                // Which of several came last is not known: start anew.
+                // The order of concurrent updates is unknown, so the newest version seen is
+                // forgotten.
                 let all = self.seen.range((key, 0)..=(key, usize::MAX));
                 for at in all.map(|(&at, _)| at).collect::<Vec<_>>() {
                     self.seen.remove(&at);

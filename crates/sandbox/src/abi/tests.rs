@@ -23,7 +23,7 @@ fn an_area_lies_wholly_in_the_memory() {
     assert!(Area::at(&mut [], 0).is_none());
 }
 
-/// The layout is frozen: these numbers stand in `docs/policies.md` and in the headers.
+/// The layout is frozen: `docs/policies.md` and the headers contain these numbers.
 #[test]
 fn every_field_is_at_the_documented_offset() {
     let mut bytes = [0xee; AREA_BYTES];

@@ -1,4 +1,4 @@
-//! What the tests of this room share.
+//! Helpers that the tests of this crate share.
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use fairway_policy::CongestionControl;
 use fairway_sandbox::Policies;
 use fairway_sandbox::probe::Event;
 
-/// A module in WebAssembly's text form, of which parts can be replaced by worse ones.
+/// A module in WebAssembly's text form, of which the tests replace parts by invalid ones.
 pub const TEMPLATE: &str = r#"(module
     (memory (export "memory") 1)
     (func (export "fairway_policy_abi") (result i32) i32.const 1)
@@ -24,7 +24,7 @@ pub const TEMPLATE: &str = r#"(module
     (;more;)
 )"#;
 
-/// The template with `new` in the place of `old`, which it must contain.
+/// Returns the template with `old`, which it must contain, replaced by `new`.
 pub fn with(old: &str, new: &str) -> Vec<u8> {
     assert!(TEMPLATE.contains(old), "{old}");
     module(&TEMPLATE.replace(old, new))
@@ -34,7 +34,7 @@ pub fn module(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A folder that goes when the test ends.
+/// A folder that is removed when the test ends.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -51,7 +51,7 @@ impl Folder {
         &self.0
     }
 
-    /// Puts a file there whole, in the place of one of that name.
+    /// Writes a file atomically, replacing one of the same name. Returns its path.
     pub fn put(&self, name: &str, bytes: &[u8]) -> String {
         let (new, path) = (self.0.join(format!("{name}.new")), self.0.join(name));
         std::fs::write(&new, bytes).expect("the folder takes files");
@@ -66,7 +66,7 @@ impl Drop for Folder {
     }
 }
 
-/// The file of one of the examples.
+/// Returns the path of an example's file.
 pub fn example(name: &str) -> String {
     format!("{}/../../examples/policies/{name}", env!("CARGO_MANIFEST_DIR"))
 }
@@ -75,7 +75,7 @@ pub fn policies(text: &str) -> Policies {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// What a policy decides under a sequence of events, one number for each.
+/// Returns a policy's decisions under a sequence of events, one number for each.
 pub fn decisions(
     policy: &mut dyn CongestionControl,
     events: impl Iterator<Item = Event>,

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 const NODES: u32 = 3;
 const WINDOW: u64 = 1_000_000;
 
-/// Against a sorted set: the events of each node come in order, near, far and during its turn.
+/// Compares the calendar with a sorted set: the events of each node, whether inserted near, far
+/// ahead or during the node's own execution, come out in order.
 #[test]
 fn the_events_of_a_node_come_in_order() {
     let mut random = Random::new(7);
@@ -46,7 +47,7 @@ fn the_events_of_a_node_come_in_order() {
                     }
                 }
             }
-            // Nothing of this node is left in the window.
+            // The window holds no further event of this node.
             assert!(!model.iter().any(|event| event.0 < end && event.1 == node));
         }
     }

@@ -1,7 +1,7 @@
 use super::{Emulation, Frame};
 use crate::Settings;
 
-/// Two leaves of two hosts, two spines; 1 Gb/s, 10 us a link.
+/// Two leaves of two hosts each, two spines; links of 1 Gb/s and 10 us.
 fn network(more: &str) -> Emulation {
     let mut settings = Settings::default();
     let text = "topology leaf-spine\nnodes 4\nhosts-per-leaf 2\nlink 1G\nlatency 10us\nqueue 64K\n";
@@ -19,7 +19,7 @@ const US: u64 = 1_000_000;
 fn a_frame_takes_the_time_of_its_links_and_nothing_else() {
     let mut network = network("");
     network.send(5 * US, &frame(0, 3, 7), b"hello".to_vec());
-    // Four links of 10 us on the wire and 10 us each.
+    // Each of the four links takes 10 us to send the frame and 10 us of latency.
     let due = (5 + 4 * 20) * US;
     let mut came = Vec::new();
     network.advance(due - US, |host, bytes, _| came.push((host, bytes)));
@@ -54,7 +54,7 @@ fn frames_of_one_flow_stay_in_order_and_others_take_other_paths() {
     assert!(spines.iter().all(|packets| *packets > 50), "{spines:?}");
 }
 
-/// A host sends faster than its wire: what waits there is not dropped, but seen.
+/// A host sends faster than its wire. Frames that wait there are reported and not dropped.
 #[test]
 fn a_hosts_own_queue_is_its_own_business() {
     let mut network = network("");
@@ -68,7 +68,7 @@ fn a_hosts_own_queue_is_its_own_business() {
     assert_eq!((network.backlog_bytes(0), network.counters().delivered), (0, 1000));
 }
 
-/// Two hosts at full rate into one: half of it is too much.
+/// Two hosts send at full rate to one host, so half of the frames exceed its link.
 #[test]
 fn queues_mark_and_drop() {
     let mut network = network("ecn threshold:16K\n");
@@ -131,7 +131,7 @@ fn a_slow_and_long_network_takes_the_time_of_its_links() {
     assert_eq!(came, [(3, b"hello".to_vec())]);
 }
 
-/// A link has its new rate from the first frame on if the change is at 0.
+/// If a link's rate changes at time 0, the first frame is sent at the new rate.
 #[test]
 fn a_rate_that_begins_at_once_holds_from_the_first_frame() {
     let mut network = network("degrade 0-4@0us:100M\n");

@@ -1,4 +1,4 @@
-//! Hosts: what comes to their NICs, what those send, and when they have to be asked.
+//! Events of hosts: received packets, sent packets, completions and timers.
 
 use super::Partition;
 use crate::calendar::Kind;
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 impl Partition {
-    /// A packet has come to its host.
+    /// Handles a packet that has arrived at its host.
     pub(super) fn receive(&mut self, now: u64, node: u32, index: u32) {
         let meta = self.packets.meta[index as usize];
         if let Some(handed) = &mut self.handed {
@@ -51,7 +51,7 @@ impl Partition {
         self.turn(now, node);
     }
 
-    /// Payload is in place.
+    /// Records that payload is in place.
     fn place(&mut self, now: u64, node: u32, place: &LocalRange) {
         let (offset, length) = (place.offset, place.length);
         let ranks = self.hosts[node as usize].as_mut().and_then(|host| host.ranks.as_mut());
@@ -78,7 +78,7 @@ impl Partition {
         }
     }
 
-    /// Takes the completions of a host.
+    /// Handles the completions of a host.
     fn complete(&mut self, now: u64, node: u32) {
         if self.serve_streams(now, node) {
             return;
@@ -108,7 +108,8 @@ impl Partition {
         self.notify_dependents(now, flow, false);
     }
 
-    /// Notifies the flows that wait for the end of another, which is over at one of its ends.
+    /// Notifies the flows that wait for this flow, which has ended at its source or at its
+    /// destination.
     fn notify_dependents(&mut self, now: u64, flow: u32, delivered: bool) {
         let plan = Arc::clone(&self.plan);
         for &(waiting, for_delivery) in &plan.dependents[flow as usize] {
@@ -123,7 +124,8 @@ impl Partition {
         }
     }
 
-    /// A flow of this part waits for one less, and may begin, or when its source has computed.
+    /// Reduces by one the flows that a flow of this partition waits for. With none left, the flow
+    /// begins after its source's computing time.
     pub(super) fn waits_less(&mut self, now: u64, flow: u32) {
         let state = &mut self.flows[flow as usize];
         state.waits -= 1;
@@ -141,7 +143,7 @@ impl Partition {
         self.calendar.push(at, source, Kind::Post, 0, 0);
     }
 
-    /// Arms the next time at which a flow of a host begins.
+    /// Schedules the next time at which a flow of a host begins.
     pub(super) fn schedule_post(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let scenario = &self.plan.scenario;
@@ -156,7 +158,7 @@ impl Partition {
         }
     }
 
-    /// Flows of a host may begin.
+    /// Starts the flows of a host whose time has come.
     pub(super) fn post(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let scenario = &self.plan.scenario;
@@ -183,7 +185,7 @@ impl Partition {
         self.turn(now, node);
     }
 
-    /// Hands over to the NIC what may begin.
+    /// Posts the flows that are ready to the NIC.
     fn post_ready(&mut self, now: u64, node: u32) {
         loop {
             let Some(host) = self.hosts[node as usize].as_mut() else { return };
@@ -205,7 +207,7 @@ impl Partition {
         }
     }
 
-    /// A step of a host is over.
+    /// Completes a step of a host, which sends nothing.
     fn step_done(&mut self, now: u64, flow: u32) {
         let state = &mut self.flows[flow as usize];
         state.started = now - self.plan.scenario.flows[flow as usize].compute_ps();
@@ -215,7 +217,7 @@ impl Partition {
         self.notify_dependents(now, flow, false);
     }
 
-    /// The engine asked to be woken.
+    /// Handles a wake-up for the engine's timers.
     pub(super) fn timer(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         if !host.wakes.take(now) {
@@ -233,8 +235,8 @@ impl Partition {
         self.turn(now, node);
     }
 
-    /// A host may have something to send: if its wire is free, a packet leaves, or as many as the
-    /// NIC takes at once.
+    /// Sends what a host has to send: if its wire is free, one packet leaves, or as many as the NIC
+    /// takes at once.
     #[inline]
     pub(super) fn turn(&mut self, now: u64, node: u32) {
         let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
@@ -246,7 +248,8 @@ impl Partition {
         }
         let host = self.hosts[node as usize].as_mut().expect("a host that takes part");
         if let Some(due) = host.nic.poll_timeout() {
-            // What is due already is done a picosecond later: the clock has to move.
+            // A timer that is due already fires a picosecond later, because the clock has to
+            // advance.
             let due = due.as_ps().max(now + 1);
             if host.wakes.arm(due) {
                 self.calendar.push(due, node, Kind::Timer, 0, 0);
@@ -255,7 +258,7 @@ impl Partition {
         self.arm_streams(now, node);
     }
 
-    /// The wire of a host is free for a packet, or as many as the NIC takes at once.
+    /// Sends one packet by a host's free wire, or as many as the NIC takes at once.
     #[inline]
     fn pull(&mut self, now: u64, node: u32, wire: u32) {
         let port = &self.ports[wire as usize];
@@ -276,8 +279,8 @@ impl Partition {
         }
     }
 
-    /// Of several wires one is free, and none has much to do: a packet leaves by the wire of its
-    /// path.
+    /// Sends packets of a host with several wires, each by the wire of its path, while at least one
+    /// wire is free and none has too long a queue.
     fn pull_all(&mut self, now: u64, node: u32, first: u32) {
         let wires = first..first + self.plan.wires;
         while !wires.clone().any(|wire| self.is_holding(wire)) {
@@ -297,7 +300,7 @@ impl Partition {
         }
     }
 
-    /// When one of several wires is free, and the others have not too much to do.
+    /// Returns when at least one wire is free and no other has too long a queue.
     fn pull_due(&self, wires: std::ops::Range<u32>) -> u64 {
         let ports = &self.ports[wires.start as usize..wires.end as usize];
         let free = ports.iter().map(|port| port.busy_until).min().unwrap_or(0);
@@ -305,8 +308,9 @@ impl Partition {
         ports.iter().map(late).max().unwrap_or(0).max(free)
     }
 
-    /// The wire that a packet takes: paths take turns, beginning with the one that a pair of hosts
-    /// draws, both ways the same; a wire that is gone leaves its turns to the others.
+    /// Returns the wire that a packet takes. Consecutive paths use consecutive wires, starting with
+    /// one that a hash of the two hosts selects, which is the same in both directions. If a wire
+    /// has failed, the next one carries its paths.
     #[inline]
     pub(super) fn wire_of(&self, node: u32, first: u32, destination: u32, path: u8) -> u32 {
         let wires = self.plan.wires;
@@ -319,7 +323,7 @@ impl Partition {
         up.unwrap_or(first + turn % wires)
     }
 
-    /// Does data wait on a host's wire because the switch has said so?
+    /// True if data waits on a host's wire because the switch has paused it.
     #[inline]
     fn is_holding(&self, wire: u32) -> bool {
         self.ports[wire as usize].queues[1].head != NONE

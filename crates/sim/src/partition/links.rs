@@ -1,10 +1,10 @@
-//! Links that change, and ports that have to wait for their peers.
+//! Links that change, and ports that their peers pause.
 
 use super::Partition;
 use crate::calendar::Kind;
 
 impl Partition {
-    /// Links of this part change when they are to.
+    /// Schedules the changes of this partition's links.
     pub(super) fn schedule_changes(&mut self) {
         let scenario = &self.plan.scenario;
         let changes = scenario.changes.iter().map(|change| (change.at_ps, change.link));
@@ -26,7 +26,7 @@ impl Partition {
         }
     }
 
-    /// Tells the sender of a link that its data has to wait, or need not any more.
+    /// Pauses or resumes the data of a link's sender.
     pub(super) fn signal(&mut self, now: u64, link: u32, wait: bool) {
         let network = &self.plan.scenario.network;
         let reverse = network.links[link as usize].reverse;
@@ -38,7 +38,7 @@ impl Partition {
         }
     }
 
-    /// A port of this part has to wait, or need not any more, from `at` on.
+    /// Pauses or resumes the data of a port, from `at` on, if the port belongs to this partition.
     pub(crate) fn pause_signal(&mut self, at: u64, port: u32, wait: bool) {
         let network = &self.plan.scenario.network;
         let node = network.links[port as usize].from;

@@ -1,4 +1,4 @@
-//! Ranks of a program: what their NIC says to them, and when they act.
+//! Ranks of a program: their NIC's events, and their scheduled actions.
 
 use super::Partition;
 use crate::calendar::Kind;
@@ -6,7 +6,7 @@ use fairway_engine::Execution;
 use fairway_engine::wire::Instant;
 
 impl Partition {
-    /// Something may be due for the ranks of a host.
+    /// Executes the actions of a host's ranks that are due.
     pub(super) fn act(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };
@@ -17,7 +17,7 @@ impl Partition {
         }
     }
 
-    /// Ranks receive what the NIC has for them, and do what is due.
+    /// Passes the NIC's events to the ranks, and executes actions that are due.
     pub(super) fn serve_ranks(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };
@@ -46,7 +46,7 @@ impl Partition {
         self.arm_ranks(now, node);
     }
 
-    /// Arms the next wake of a host's ranks.
+    /// Schedules the next wake-up of a host's ranks.
     pub(super) fn arm_ranks(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(ranks) = host.ranks.as_deref_mut() else { return };

@@ -1,11 +1,11 @@
-//! Streams of a host: when they post, and when their scheduler has its turn.
+//! Streams of a host: their posts, and the runs of their scheduler.
 
 use super::Partition;
 use crate::calendar::Kind;
 use crate::plan::SLOT_BITS;
 
 impl Partition {
-    /// Something may be due for the streams of a host.
+    /// Posts messages of a host's streams that are due, and runs the scheduler.
     pub(super) fn act_streams(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
         let Some(streams) = host.streams.as_deref_mut() else { return };
@@ -19,7 +19,8 @@ impl Partition {
         }
     }
 
-    /// Streams receive what is complete, and post what follows. True if the host has any.
+    /// Handles completed messages and posts the following ones. Returns true if the host has
+    /// streams.
     pub(super) fn serve_streams(&mut self, now: u64, node: u32) -> bool {
         let Some(host) = self.hosts[node as usize].as_mut() else { return false };
         let Some(streams) = host.streams.as_deref_mut() else { return false };
@@ -31,7 +32,7 @@ impl Partition {
         true
     }
 
-    /// Arms the next wake of a host's streams.
+    /// Schedules the next wake-up of a host's streams.
     #[inline]
     pub(super) fn arm_streams(&mut self, now: u64, node: u32) {
         let Some(host) = self.hosts[node as usize].as_mut() else { return };
@@ -44,7 +45,7 @@ impl Partition {
         }
     }
 
-    /// Payload of a stream is in place.
+    /// Records that payload of a stream is in place.
     pub(super) fn place_of_stream(&mut self, now: u64, node: u32, offset: u64, length: u32) {
         let number = self.plan.streams_in[node as usize][(offset >> SLOT_BITS) as usize] as usize;
         self.totals.placed_bytes += u64::from(length);

@@ -23,7 +23,8 @@ fn a_slow_link_keeps_its_rate_and_a_long_one_its_latency() {
     assert_eq!((port.latency_ps(), port.time(1)), (5_000_000_001, 20));
 }
 
-/// Where packets are trimmed, data goes after ten control packets; elsewhere, after all of them.
+/// Where packets are trimmed, data is sent after ten control packets in a row; elsewhere, after all
+/// of them.
 #[test]
 fn headers_do_not_keep_data_waiting_for_ever() {
     for (overflow, expected) in [(Overflow::Trim, 10), (Overflow::Drop, 30)] {

@@ -2,14 +2,14 @@
 
 use super::{Motif, Operation, reduce};
 
-/// Operations of a dimension: expect, send and await, down and up.
+/// Operations of one dimension: expect, send and await, each down and up.
 const DIMENSION: u32 = 6;
 
 pub(super) fn face_operations(motif: &Motif) -> u32 {
     1 + 3 * DIMENSION + reduce::operations(motif.ranks())
 }
 
-/// Compute, exchange faces, sum.
+/// Operations of [`super::Pattern::Halo3d`]: compute, exchange faces, sum.
 pub(super) fn faces(motif: &Motif, rank: u32, number: u32) -> Operation {
     let Some(number) = number.checked_sub(1) else {
         return Operation::Compute { ps: motif.compute_ps };
@@ -22,7 +22,7 @@ pub(super) fn faces(motif: &Motif, rank: u32, number: u32) -> Operation {
     exchange(motif, rank, step, number % DIMENSION / 2, false)
 }
 
-/// All neighbours: faces first, then edges, then corners, as ember orders them.
+/// Steps to all neighbours: faces first, then edges, then corners, as ember orders them.
 const STEPS: [[i32; 3]; 26] = steps();
 
 const fn steps() -> [[i32; 3]; 26] {
@@ -44,7 +44,7 @@ const fn steps() -> [[i32; 3]; 26] {
     steps
 }
 
-/// Compute; expect, start and await for each neighbour; and wait for what was sent.
+/// Number of operations: compute; expect, start and await for each neighbour; and a flush.
 pub(super) const ALL_OPERATIONS: u32 = 1 + 3 * 26 + 1;
 
 pub(super) fn all(motif: &Motif, rank: u32, number: u32) -> Operation {
@@ -58,7 +58,7 @@ pub(super) fn all(motif: &Motif, rank: u32, number: u32) -> Operation {
     }
 }
 
-/// What is done with one neighbour, in order: expect, send, await.
+/// Operation of one phase of an exchange with a neighbour; the phases are expect, send, await.
 fn exchange(motif: &Motif, rank: u32, step: [i32; 3], phase: u32, at_once: bool) -> Operation {
     let Some(other) = motif.neighbour(rank, step) else { return Operation::Nothing };
     let bytes = motif.bytes(step);

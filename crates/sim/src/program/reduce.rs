@@ -6,7 +6,7 @@ fn levels(ranks: u32) -> u32 {
     ranks.next_power_of_two().trailing_zeros()
 }
 
-/// Up: expect and await, or send, at each level; then down.
+/// Number of operations: upward, expect and await at each level and a send; then downward.
 pub(super) fn operations(ranks: u32) -> u32 {
     2 * levels(ranks) + 2 + levels(ranks)
 }

@@ -4,17 +4,17 @@ use super::{Motif, Operation, WORD};
 
 /// Fields of a cell.
 const FIELDS: u32 = 8;
-/// Operations of a step: expect and await from both sides, compute, send to both.
+/// Operations of a step: expect and await from two sides, compute, send to two sides.
 const STEP: u32 = 7;
 
-/// Where the wave of each sweep comes from, in x and in y.
+/// Corner from which the wave of each sweep comes, in x and in y.
 const FROM: [[i32; 2]; 4] = [[-1, -1], [1, -1], [1, 1], [-1, 1]];
 
 fn steps(motif: &Motif, layers: u32) -> u32 {
     motif.cells[2] / layers
 }
 
-/// Two rounds of four sweeps.
+/// Number of operations: two rounds of four sweeps.
 pub(super) fn operations(motif: &Motif, layers: u32) -> u32 {
     2 * 4 * steps(motif, layers) * STEP
 }

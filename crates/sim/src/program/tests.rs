@@ -1,5 +1,5 @@
-//! Messages and bytes of the programs against those of SST's `ember` motifs, and programs run by
-//! ranks for which nothing takes time.
+//! Compares the messages and bytes of the programs with those of SST's `ember` motifs. The programs
+//! are executed by ranks for which nothing takes time.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ fn motif(pattern: Pattern, grid: [u32; 3], cells: [u32; 3]) -> Motif {
     Motif { pattern, grid, cells, iterations: 1, compute_ps: 1000 }
 }
 
-/// Runs a program to its end; gives messages and bytes.
+/// Runs a program to its end. Returns the numbers of messages and bytes.
 fn run(motif: &Motif) -> (u64, u64) {
     let ranks = motif.ranks();
     let mut at = vec![0; ranks as usize];
-    // Lengths that were sent and not awaited, and expected, by sender and receiver.
+    // By sender and receiver: lengths of messages sent and not awaited, and of those expected.
     let mut sent: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
     let mut expected: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
     let (mut messages, mut bytes_sent) = (0, 0);

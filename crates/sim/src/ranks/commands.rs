@@ -1,16 +1,16 @@
-//! What ranks have their NIC do, and what the NIC says.
+//! Commands of ranks to the NIC, and the NIC's events.
 
 use super::*;
 
 impl Ranks {
-    /// A command reaches the NIC.
+    /// Handles a command that has reached the NIC.
     pub(super) fn command(&mut self, nic: &mut Nic, now: u64, command: (u32, Order, u32)) {
         if !self.blocked.is_empty() || !self.post(nic, now, command) {
             self.blocked.push_back(command);
         }
     }
 
-    /// Hands a command to the engine; false if it has to wait until others have completed.
+    /// Posts a command to the engine. Returns false if it has to wait until others have completed.
     fn post(&mut self, nic: &mut Nic, now: u64, command: (u32, Order, u32)) -> bool {
         let (link, order, turn) = command;
         let rank = self.first + self.rank_of(link);
@@ -44,7 +44,7 @@ impl Ranks {
             channel: here.channel.expect("ranks of one host copy"),
             work,
             local,
-            // No rank waits for the end of the others.
+            // No rank waits for the completion of the other commands.
             signaled: matches!(order, Order::Put | Order::Write | Order::Read),
             order: match order {
                 Order::Write if follows => ordered(Tag::Ro),
@@ -67,7 +67,7 @@ impl Ranks {
         true
     }
 
-    /// The memory of a message that is sent.
+    /// Returns the memory of a message that is sent.
     fn outgoing(&self, link: u32, turn: u32) -> LocalRange {
         let length = self.links[link as usize].out[(turn % DEPTH) as usize];
         LocalRange { length, ..self.at(link, turn) }
@@ -78,10 +78,10 @@ impl Ranks {
         RemoteRange { token_id: self.segment.token_id(), token_value: TOKEN, address }
     }
 
-    /// Payload has been placed in a link's memory.
+    /// Records payload placed in a link's memory.
     pub(crate) fn placed(&mut self, now: u64, place: &LocalRange) {
         let at = (place.offset >> SLOT_BITS) as usize;
-        // Not what is held in the staging memory, nor notes.
+        // Staging memory and notes do not count.
         let Some(link) = self.links.get_mut(at).filter(|_| place.segment == self.segment) else {
             return;
         };
@@ -92,16 +92,16 @@ impl Ranks {
         }
     }
 
-    /// A put has filled its buffer.
+    /// Handles a mailbox buffer that a put has filled.
     pub(crate) fn epoch(&mut self, now: u64, done: &EpochDone) {
         assert!(done.operations == 1 && !done.early, "an epoch is a message: {done:?}");
         self.schedule(now + self.program.host_ps, Act::Came(done.id as u32));
     }
 
-    /// An operation or a receive is complete.
+    /// Handles the completion of an operation or a receive.
     pub(crate) fn completed(&mut self, nic: &mut Nic, now: u64, completion: &Completion) {
         if completion.status != Status::Success {
-            // The peer was given up: its links failed for longer than a NIC waits.
+            // The NIC has given up the peer because its links failed for too long.
             self.failed += 1;
             return;
         }
@@ -125,7 +125,7 @@ impl Ranks {
         }
     }
 
-    /// A note, or a short message.
+    /// Handles a received note or short message.
     fn received(&mut self, nic: &mut Nic, now: u64, completion: &Completion) {
         let rank = completion.jetty.value() - 1;
         let immediate = completion.immediate.expect("notes say what they are");

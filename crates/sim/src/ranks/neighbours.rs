@@ -3,12 +3,13 @@
 use super::Operation;
 use crate::program::Program;
 
-/// The neighbours of each rank, counted once for all hosts.
+/// The neighbours of each rank, computed once for all hosts.
 pub(crate) struct Neighbours {
-    /// By rank, and behind the last: the first of its neighbours.
+    /// Index in `peers` of each rank's first neighbour, and behind the last rank the length of
+    /// `peers`.
     first: Vec<u32>,
     peers: Vec<u32>,
-    /// Bytes that go from host to host.
+    /// Bytes of all messages between different hosts.
     pub(crate) bytes: u64,
 }
 
@@ -39,19 +40,19 @@ impl Neighbours {
         new
     }
 
-    /// Those of a rank, in order.
+    /// Returns the neighbours of a rank, in order.
     pub(crate) fn of(&self, rank: u32) -> &[u32] {
         let [first, end] = [0, 1].map(|next| self.first[rank as usize + next] as usize);
         &self.peers[first..end]
     }
 
-    /// How many a host's ranks have.
+    /// Number of neighbours of all ranks of a host together.
     pub(crate) fn links(&self, program: &Program, host: u32) -> u32 {
         let ranks = program.ranks_of(host);
         self.first[ranks.end as usize] - self.first[ranks.start as usize]
     }
 
-    /// The number of a rank's link to a peer, among those of its host.
+    /// Returns the number of a rank's link to a peer, among those of its host.
     pub(super) fn number(&self, program: &Program, rank: u32, peer: u32) -> u32 {
         let own = self.of(rank).binary_search(&peer).expect("neighbours know each other");
         let before = program.ranks_of(program.host(rank)).start;

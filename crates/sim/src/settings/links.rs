@@ -1,25 +1,25 @@
-//! Settings of what happens to links: failures, other rates, longer ways.
+//! Settings of link events: failures, changes of rate, increases of latency.
 
 use crate::error::SettingsError;
 use crate::quantity::{rate, time};
 use crate::scenario::{Change, Delay, LATENCY_MAX_PS};
 use crate::topology::{Link, Network};
 
-/// Which links, in both directions.
+/// Names a set of links, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Ends {
-    /// Those that join two nodes.
+    /// The links that join two nodes.
     Nodes(u32, u32),
-    /// All of a node, by its number.
+    /// All links of a node, by its number.
     Node(u32),
-    /// All of a node, by its kind and its number among those.
+    /// All links of a node, by its kind and its number among the nodes of that kind.
     Named(String, u32),
-    /// All of a plane.
+    /// All links of a plane.
     Plane(u32),
 }
 
 impl Ends {
-    /// `A-B`, `A`, a kind of node and its number, as `spine-0`, or `plane-N`.
+    /// Parses `A-B`, `A`, a kind of node with its number, as `spine-0`, or `plane-N`.
     fn parse(text: &str) -> Option<Ends> {
         let Some((a, b)) = text.split_once('-') else {
             return Some(Ends::Node(text.parse().ok()?));
@@ -34,7 +34,7 @@ impl Ends {
         })
     }
 
-    /// The number of a node that is named by its kind.
+    /// Returns the number of a node that is named by its kind.
     fn node(network: &Network, kind: &str, number: u32) -> Option<u32> {
         let mut nodes = match kind {
             "switch" => network.hosts..network.nodes(),
@@ -43,10 +43,10 @@ impl Ends {
         nodes.nth(number as usize)
     }
 
-    /// The links of a network, by number.
+    /// Returns the links that are named, by number.
     ///
     /// # Errors
-    /// If it has none.
+    /// If the network has none of them.
     fn links(&self, network: &Network) -> Result<Vec<u32>, SettingsError> {
         let named = match self {
             Ends::Node(node) => Some(*node),
@@ -75,7 +75,7 @@ impl Ends {
     }
 }
 
-/// The error of a node that a network does not have; it lists the numbers of those it has.
+/// Returns the error for a node that a network does not have; it lists the node numbers that exist.
 fn no_node(node: String, network: &Network) -> SettingsError {
     let kinds = network.kinds().into_iter().map(|(kind, nodes)| {
         let last = nodes.len() - 1;
@@ -84,17 +84,17 @@ fn no_node(node: String, network: &Network) -> SettingsError {
     SettingsError::NoNode { node, known: kinds.collect::<Vec<_>>().join(", ") }
 }
 
-/// What happens to links, as it was written.
+/// Link events, as they were set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LinkSettings {
-    /// Which, when, and to which rate in megabits per second: `u64::MAX` is the link's own.
+    /// Links, time, and new rate in megabits per second; `u64::MAX` stands for the link's own rate.
     changes: Vec<(Ends, u64, u64)>,
-    /// Which, when, and to which latency in picoseconds.
+    /// Links, time, and new latency in picoseconds.
     delays: Vec<(Ends, u64, u64)>,
 }
 
 impl LinkSettings {
-    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    /// Returns `None` if the setting is of another kind, and `Some(None)` if the value is invalid.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         let changes = match name {
             "fail" => fail(value),
@@ -105,10 +105,10 @@ impl LinkSettings {
         Some(changes.map(|changes| self.changes.extend(changes)))
     }
 
-    /// Both directions of every link that changes.
+    /// Returns the changes of rate, in both directions of every link.
     ///
     /// # Errors
-    /// Names nodes that no link joins, or a node or a plane that is not there.
+    /// Names nodes that no link joins, or a node or plane that does not exist.
     pub(super) fn changes(&self, network: &Network) -> Result<Vec<Change>, SettingsError> {
         let mut changes = Vec::new();
         for &(ref ends, at_ps, megabits) in &self.changes {
@@ -120,10 +120,10 @@ impl LinkSettings {
         Ok(changes)
     }
 
-    /// Both directions of every link that takes longer.
+    /// Returns the increases of latency, in both directions of every link.
     ///
     /// # Errors
-    /// As [`Self::changes`], or if a link would take less.
+    /// As [`Self::changes`], or if a latency would decrease.
     pub(super) fn delays(&self, network: &Network) -> Result<Vec<Delay>, SettingsError> {
         let mut delays = Vec::new();
         for &(ref ends, at_ps, latency_ps) in &self.delays {
@@ -140,7 +140,7 @@ impl LinkSettings {
     }
 }
 
-/// `LINKS@TIME`, or `LINKS@TIME..TIME`.
+/// Parses `LINKS@TIME` or `LINKS@TIME..TIME`.
 fn fail(text: &str) -> Option<Vec<(Ends, u64, u64)>> {
     let (ends, when) = text.split_once('@')?;
     let ends = Ends::parse(ends)?;
@@ -152,21 +152,21 @@ fn fail(text: &str) -> Option<Vec<(Ends, u64, u64)>> {
     Some(changes)
 }
 
-/// `LINKS@TIME:RATE`.
+/// Parses `LINKS@TIME:RATE`.
 fn degrade(text: &str) -> Option<(Ends, u64, u64)> {
     let (ends, when) = text.split_once('@')?;
     let (at, new) = when.split_once(':')?;
     Some((Ends::parse(ends)?, time(at)?, rate(new)?))
 }
 
-/// `LINKS@TIME:LATENCY`.
+/// Parses `LINKS@TIME:LATENCY`.
 fn delay(text: &str) -> Option<(Ends, u64, u64)> {
     let (ends, when) = text.split_once('@')?;
     let (at, latency) = when.split_once(':')?;
     Some((Ends::parse(ends)?, time(at)?, latency_of(latency)?))
 }
 
-/// Picoseconds that a link may take.
+/// Parses the latency of a link, into picoseconds.
 pub(super) fn latency_of(text: &str) -> Option<u64> {
     time(text).filter(|ps| (1..=LATENCY_MAX_PS).contains(ps))
 }

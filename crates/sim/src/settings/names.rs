@@ -1,6 +1,6 @@
-//! What can be set, and to what names.
+//! Names, values and meanings of all settings.
 
-/// Every setting, what it takes, and what it means.
+/// For every setting: its name, the values it takes, and its meaning.
 pub const SETTINGS: &[(&str, &str, &str)] = &[
     (
         "workload",
@@ -190,7 +190,7 @@ pub const SETTINGS: &[(&str, &str, &str)] = &[
     ("check", "on|off", "check that every byte is placed once and where it belongs"),
 ];
 
-/// The workloads by name, and what each does.
+/// The workloads by name, with a description of each.
 pub const WORKLOADS: [(&str, &str); 19] = [
     ("permutation", "every host sends a message to one other and receives one"),
     ("incast", "--senders hosts (default: all others) send a message each to host 0"),
@@ -216,7 +216,7 @@ pub const WORKLOADS: [(&str, &str); 19] = [
     ("streams", "messages without end between pairs of hosts, one --stream each"),
 ];
 
-/// The hosts of a workload if nothing says how many: as many as end within seconds.
+/// Default number of hosts of a workload, chosen so that a run takes seconds.
 pub(super) fn usual_nodes(workload: &str) -> u32 {
     match workload {
         "all-to-all" => 32,
@@ -226,7 +226,7 @@ pub(super) fn usual_nodes(workload: &str) -> u32 {
     }
 }
 
-/// The bytes of a message, or of a token, if nothing says how many.
+/// Default bytes of a message or token.
 pub(super) fn usual_bytes(workload: &str) -> u32 {
     match workload {
         // 7,168 values of 8 bits, as DeepSeek-V3 dispatches them.
@@ -235,11 +235,11 @@ pub(super) fn usual_bytes(workload: &str) -> u32 {
     }
 }
 
-/// Settings of Fairway's transport that RoCE's NICs do not have.
+/// Settings of Fairway's transport that RoCE NICs do not support.
 pub(super) const FAIRWAY_ONLY: [&str; 4] = ["paths", "path", "chunk", "policy-swap"];
 
-/// The topologies by name.
+/// Names of the topologies.
 pub(super) const TOPOLOGIES: [&str; 7] =
     ["fat-tree", "leaf-spine", "rail", "torus", "hyperx", "dragonfly", "dual-plane"];
-/// Those that may be a plane.
+/// Topologies that a plane may have.
 pub(super) const PLANES: [&str; 2] = ["fat-tree", "leaf-spine"];

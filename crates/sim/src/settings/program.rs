@@ -1,4 +1,4 @@
-//! Settings of programs: the motifs, and how their messages travel.
+//! Settings of programs: the motifs and the protocol of their messages.
 
 use super::{set, three};
 use crate::error::SettingsError;
@@ -6,7 +6,7 @@ use crate::program::{Motif, Pattern, grid_of};
 use crate::program::{Program, Protocol};
 use crate::quantity::{bytes, count, rate, span};
 
-/// What a program is made from. The defaults are those of the RVMA paper's own model.
+/// Settings of a program. The defaults are those of the RVMA paper's own model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProgramSettings {
     grid: Option<[u32; 3]>,
@@ -42,7 +42,7 @@ impl Default for ProgramSettings {
     }
 }
 
-/// The protocols by name.
+/// Names of the protocols.
 const PROTOCOLS: [(&str, Protocol); 4] = [
     ("rvma", Protocol::Mailbox),
     ("rdma", Protocol::Write { ordered: false }),
@@ -51,7 +51,7 @@ const PROTOCOLS: [(&str, Protocol); 4] = [
 ];
 
 impl ProgramSettings {
-    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    /// Returns `None` if the setting is of another kind, and `Some(None)` if the value is invalid.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         Some(match name {
             "grid" => set(&mut self.grid, three(value, 'x').map(Some)),
@@ -73,10 +73,10 @@ impl ProgramSettings {
         })
     }
 
-    /// The program of a workload, if it is one, on `hosts`.
+    /// Builds the program of a workload on `hosts` hosts; `None` if the workload is not a program.
     ///
     /// # Errors
-    /// Says what does not go together.
+    /// Names settings that cannot be combined.
     pub(super) fn build(
         &self,
         workload: &str,

@@ -1,4 +1,4 @@
-//! Settings of streams, and of what their schedulers run on.
+//! Settings of streams, and of the processors of their schedulers.
 
 use super::set;
 use crate::control::ControlSpec;
@@ -8,17 +8,17 @@ use fairway_device::random::Random;
 use fairway_engine::policy::Share;
 use fairway_sandbox::Policies;
 
-/// Streams alike, and what they are made from.
+/// A setting of one or more equal streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Streams {
     source: u32,
     destination: u32,
     verb: Verb,
-    /// Least and most bytes of a message; each stream draws its own.
+    /// Minimum and maximum bytes of a message; each stream draws its own.
     bytes: (u32, u32),
     depth: u32,
     count: u32,
-    /// Each starts so much later than the one before.
+    /// Delay from the start of one stream to the start of the next, in picoseconds.
     every_ps: u64,
     start_ps: u64,
     end_ps: u64,
@@ -29,7 +29,7 @@ struct Streams {
     policy: Option<Policies>,
 }
 
-/// What streams are made from.
+/// All settings of streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StreamSettings {
     streams: Vec<Streams>,
@@ -39,7 +39,7 @@ pub(super) struct StreamSettings {
 }
 
 impl StreamSettings {
-    /// `None` if the setting is of another kind, `Some(None)` if the value is no good.
+    /// Returns `None` if the setting is of another kind, and `Some(None)` if the value is invalid.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Option<Option<()>> {
         Some(match name {
             "stream" => streams(value).map(|streams| self.streams.push(streams)),
@@ -59,14 +59,14 @@ impl StreamSettings {
         })
     }
 
-    /// What schedulers run on.
+    /// Returns the processor of the schedulers.
     pub(super) fn control(&self) -> Option<ControlSpec> {
         let until_threshold = !self.eager;
         let (threads, event_ps) = self.control?;
         Some(ControlSpec { threads, event_ps, until_threshold })
     }
 
-    /// The streams, with what is drawn drawn from `seed`.
+    /// Builds the streams, with random draws from `seed`.
     pub(super) fn build(&self, seed: u64) -> Vec<Stream> {
         let mut random = Random::fork(seed, 0x5354_5245_414D);
         let mut all = Vec::new();
@@ -93,7 +93,7 @@ impl StreamSettings {
     }
 }
 
-/// `A-B`, and after it what of the rest is not as usual, each as `NAME=VALUE`.
+/// Parses `A-B`, followed by the settings that differ from the defaults, each as `NAME=VALUE`.
 fn streams(text: &str) -> Option<Streams> {
     let mut words = text.split_whitespace();
     let (source, destination) = words.next()?.split_once('-')?;
@@ -139,16 +139,16 @@ fn streams(text: &str) -> Option<Streams> {
     Some(streams)
 }
 
-/// `3`, or `3@200us`: when, and what.
+/// Parses a hint, `3` or `3@200us`, into its time and value.
 fn hint(text: &str) -> Option<(u64, u64)> {
     let (value, at) = text.split_once('@').unwrap_or((text, "0ns"));
     Some((span(at)?, value.parse().ok()?))
 }
 
-/// `64K`, or `4K..1M`: any length between.
+/// Parses a length, `64K`, or a range of lengths, `4K..1M`.
 fn sizes(text: &str) -> Option<(u32, u32)> {
     let (least, most) = text.split_once("..").unwrap_or((text, text));
     let (least, most) = (bytes(least)?, bytes(most)?);
-    // A message has a piece of the segment of its own.
+    // Each message has its own piece of the segment, which limits its length.
     (0 < least && least <= most && most <= 1 << 30).then_some((least, most))
 }

@@ -41,7 +41,7 @@ fn other_networks_and_what_happens_to_them() {
     assert!(settings.build(1).expect_err("no such routing").to_string().contains("ugal"));
 }
 
-/// Links that a `fail` takes away, as pairs of nodes.
+/// Returns the links that a `fail` setting takes down, as pairs of nodes.
 fn failed(network: &str, links: &str) -> Result<Vec<(u32, u32)>, String> {
     let mut settings = Settings::default();
     settings.read(network).expect("a network");
@@ -153,7 +153,7 @@ fn slow_links_and_long_ones_are_read_and_limits_are_named() {
     }
 }
 
-/// The names that are documented are those that are understood.
+/// Every documented setting is accepted.
 #[test]
 fn every_setting_is_known() {
     for (name, ..) in SETTINGS {
@@ -199,7 +199,7 @@ fn settings_of_fairway_are_refused_on_roce() {
         }
         let mut settings = Settings::default();
         settings.read(&format!("nodes 8\n{line}")).expect("fine");
-        // A swap takes the name of a module, which is not there.
+        // A policy swap names a module, which does not exist here.
         let built = settings.build(1);
         assert!(built.is_ok() || line.starts_with("policy-swap"), "with Fairway's own stack");
     }
@@ -212,7 +212,7 @@ fn every_workload_has_hosts_that_suit_it() {
         settings.set("workload", name).expect("it is known");
         match settings.build(1) {
             Ok(scenario) => assert!(scenario.network.hosts >= 32, "{name}"),
-            // These need a file, or streams.
+            // These workloads need a file or streams.
             Err(error) => assert!(["sizes", "streams"].contains(name), "{name}: {error}"),
         }
     }

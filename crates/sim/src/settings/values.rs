@@ -1,9 +1,9 @@
-//! Values of settings that are more than one number.
+//! Parsers of settings with composite values.
 
 use crate::Marking;
 use crate::quantity::{bytes, count};
 
-/// Up to three numbers; 1 for those that are not there.
+/// Parses up to three numbers; missing ones are 1.
 pub(super) fn three(text: &str, between: char) -> Option<[u32; 3]> {
     let mut numbers = [1; 3];
     let parts: Vec<&str> = text.split(between).collect();
@@ -34,7 +34,7 @@ pub(super) fn marking(text: &str) -> Option<Marking> {
     }
 }
 
-/// Puts a value into its place; `None` if it is no good.
+/// Stores a value in its place; `None` if the value is invalid.
 pub(super) fn set<T>(place: &mut T, value: Option<T>) -> Option<()> {
     *place = value?;
     Some(())

@@ -1,13 +1,13 @@
-//! Times of many messages, in so little room that a thousand streams have one each.
+//! A histogram of message latencies, small enough that a thousand streams have one each.
 
 use crate::Quantiles;
 
-/// Steps of a factor of two: a time is known to less than 1 %.
+/// Steps per factor of two, so that a time is known to less than 1 %.
 const STEPS: usize = 128;
-/// Times up to 2^OCTAVES picoseconds: 18 minutes.
+/// Factors of two that the histogram covers: up to 2^OCTAVES picoseconds, 18 minutes.
 const OCTAVES: usize = 50;
 
-/// Counts by time.
+/// Number of messages, by latency step.
 pub(crate) struct Latencies(Box<[u32]>);
 
 impl Latencies {
@@ -15,12 +15,12 @@ impl Latencies {
         Latencies(vec![0; STEPS * OCTAVES].into_boxed_slice())
     }
 
-    /// A time, in picoseconds.
+    /// Adds a time, in picoseconds.
     pub(crate) fn add(&mut self, ps: u64) {
         self.0[place(ps)] += 1;
     }
 
-    /// By the nearest rank; of each time the middle of its step.
+    /// Returns quantiles by the nearest rank; each time is represented by the middle of its step.
     pub(crate) fn quantiles(&self) -> Quantiles {
         let all: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
         let at = |permille: u64| {
@@ -65,7 +65,7 @@ mod tests {
         {
             assert!(got.abs_diff(us * 1_000_000) < us * 10_000, "{got} for {us} us");
         }
-        // What is too long is counted as the longest.
+        // Times beyond the last step are counted in it.
         latencies.add(u64::MAX);
         assert!(latencies.quantiles().max > 1 << (OCTAVES + 6));
     }

@@ -1,37 +1,38 @@
 //! Fat trees: leaf and spine, or leaf, aggregation and core.
 //!
-//! Ports of a leaf: its hosts, then up. Of an aggregation switch: the leaves of its pod, then its
-//! cores. Of a spine: all leaves. Of a core: one port for each pod. Core `j·c + i` is wired to
-//! aggregation switch `j` of every pod, where `c` is the number of cores each of those has.
+//! A leaf's ports lead to its hosts, then up. An aggregation switch's ports lead to the leaves of
+//! its pod, then to its cores. A spine's ports lead to all leaves. A core has one port for each
+//! pod. Core `j·c + i` is wired to aggregation switch `j` of every pod, where `c` is the number of
+//! cores of each aggregation switch.
 
 use super::error::TopologyError;
 use super::{Builder, Candidates, Network, Shape};
 
-/// A fat tree. Any of the numbers may be smaller than in a full one.
+/// A fat tree. Any of the numbers may be smaller than in a full tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clos {
-    /// Hosts of a leaf.
+    /// Hosts per leaf.
     pub hosts_per_leaf: u32,
-    /// Leaves of a pod; with two tiers, all leaves.
+    /// Leaves per pod; with two tiers, all leaves.
     pub leaves: u32,
-    /// Aggregation switches of a pod; with two tiers, spines.
+    /// Aggregation switches per pod; with two tiers, spines.
     pub uplinks: u32,
     /// Pods; with two tiers, 1.
     pub pods: u32,
-    /// Cores of each aggregation switch; with two tiers, 0.
+    /// Cores per aggregation switch; with two tiers, 0.
     pub cores: u32,
-    /// Rails: hosts of a server go to so many leaves, one each. 1: all hosts of a leaf are
-    /// neighbours.
+    /// Rails: the number of leaves among which the hosts of a server are divided, one each. With 1,
+    /// all hosts of a leaf have consecutive numbers.
     pub rails: u32,
 }
 
 impl Clos {
-    /// A three-tier fat tree for exactly `hosts`, of switches of as few ports as possible (`k`, an
-    /// even number), with `oversubscription` times as many ports down as up at the leaves. It has
-    /// as many pods as it needs.
+    /// Returns a three-tier fat tree for exactly `hosts`, made of switches with as few ports as
+    /// possible (`k`, an even number), with `oversubscription` times as many ports down as up at
+    /// the leaves. It has as many pods as it needs.
     ///
     /// # Errors
-    /// Names two numbers of hosts for which there is one.
+    /// Names the next smaller and larger numbers of hosts for which there is a tree.
     pub fn three_tiers(hosts: u32, oversubscription: u32) -> Result<Clos, TopologyError> {
         let shape = |half: u32| {
             let down = half * oversubscription;
@@ -54,8 +55,8 @@ impl Clos {
         })
     }
 
-    /// Leaves and spines for exactly `hosts`: as many spines as a leaf has hosts, divided by
-    /// `oversubscription`. Without `hosts_per_leaf` it takes the fewest ports.
+    /// Returns leaves and spines for exactly `hosts`: as many spines as a leaf has hosts, divided
+    /// by `oversubscription`. Without `hosts_per_leaf`, the tree with the fewest ports is chosen.
     ///
     /// # Errors
     /// If the leaves would not be full.
@@ -89,7 +90,8 @@ impl Clos {
         self.all_leaves() + self.pods * self.uplinks + self.uplinks * self.cores
     }
 
-    /// The kinds of switch, in the order of their numbers, and how many there are of each.
+    /// Returns the kinds of switch, in the order of their numbers, and the number of switches of
+    /// each.
     pub(super) fn tiers(&self) -> Vec<(&'static str, u32)> {
         let leaves = ("leaf", self.all_leaves());
         match self.cores {
@@ -106,7 +108,7 @@ impl Clos {
         self.pods * self.leaves
     }
 
-    /// The leaf of a host, and its port there.
+    /// Returns the leaf of a host, and the host's port there.
     #[inline]
     fn place(&self, host: u32) -> (u32, u32) {
         if self.rails <= 1 {
@@ -155,7 +157,8 @@ impl Clos {
         if switch - self.hosts() < self.all_leaves() { 1 } else { self.uplinks }
     }
 
-    /// Pods stay together (leaves, if there is one pod), and cores follow their number.
+    /// Returns the group of a node and the number of groups: pods (or leaves, if there is one pod)
+    /// stay together, and cores follow by number.
     pub(super) fn group(&self, node: u32) -> (u32, u32) {
         let (hosts, leaves) = (self.hosts(), self.all_leaves());
         let leaf = if node < hosts { self.place(node).0 } else { node - hosts };
@@ -176,21 +179,22 @@ impl Clos {
         (index - self.pods * self.uplinks, self.uplinks * self.cores)
     }
 
-    /// Is this a core, or with two tiers a spine? It has one port for each pod, or leaf.
+    /// True for a core, or with two tiers a spine. It has one port for each pod, or leaf.
     pub(super) fn is_top(&self, node: u32) -> bool {
         let below = self.hosts() + self.all_leaves();
         let aggregation = if self.cores == 0 { 0 } else { self.pods * self.uplinks };
         node >= below + aggregation
     }
 
-    /// Lays the links.
+    /// Builds the network.
     pub fn build(self, megabits: u64, latency_ps: u64) -> Network {
         let mut builder = Builder::new(self.hosts() + self.switches());
         self.lay(0, &mut |from, to| builder.link(from, to, megabits, latency_ps));
         builder.finish(self.hosts(), Shape::Clos(self))
     }
 
-    /// Lays the links, with `before` other switches between the hosts and the first of these.
+    /// Adds the links, with `before` other switches between the hosts and the first switch of this
+    /// tree.
     pub(super) fn lay(&self, before: u32, link: &mut impl FnMut(u32, u32)) {
         let (hosts, leaves) = (self.hosts(), self.all_leaves());
         let first_leaf = hosts + before;

@@ -1,16 +1,17 @@
 //! Networks in which every switch has hosts: torus, HyperX, dragonfly.
 //!
-//! Ports of a switch: its hosts, then its neighbours. In a torus those are, dimension by dimension,
-//! the next one up and the next one down (one, if there are only two). In a HyperX, dimension by
-//! dimension, all others of its row, in order. In a dragonfly the other switches of its group, in
-//! order, then its global links.
+//! A switch's ports lead to its hosts, then to its neighbours. In a torus the neighbours are,
+//! dimension by dimension, the next switch up and the next one down (one port if there are only
+//! two). In a HyperX they are, dimension by dimension, all other switches of the row, in order. In
+//! a dragonfly they are the other switches of the group, in order, then the ends of the switch's
+//! global links.
 
 use super::{Builder, Candidates, Network, Shape};
 
 /// A network in which every switch has hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direct {
-    /// Hosts of a switch.
+    /// Hosts per switch.
     pub hosts_per_switch: u32,
     /// How switches are wired.
     pub wiring: Wiring,
@@ -19,17 +20,17 @@ pub struct Direct {
 /// How the switches of a [`Direct`] network are wired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wiring {
-    /// A ring in each dimension. 1 in those that are not there.
+    /// A ring in each dimension. Missing dimensions are 1.
     Torus([u32; 3]),
-    /// A link to every other switch of the row, in each dimension. 1 in those that are not there.
+    /// A link to every other switch of the row, in each dimension. Missing dimensions are 1.
     HyperX([u32; 3]),
     /// Groups of switches that are all linked to each other, with global links between groups.
     Dragonfly {
-        /// Switches of a group.
+        /// Switches per group.
         switches: u32,
-        /// Global links of a switch. A group has a whole number of them for every other group.
+        /// Global links per switch. A group has the same number of them to every other group.
         global: u32,
-        /// Groups, at least 2.
+        /// Number of groups, at least 2.
         groups: u32,
     },
 }
@@ -42,18 +43,18 @@ impl Direct {
         }
     }
 
-    /// Hosts of all switches together.
+    /// Number of hosts.
     pub fn hosts(&self) -> u32 {
         self.switches() * self.hosts_per_switch
     }
 
-    /// The switch of a host, and the host's port there.
+    /// Returns the switch of a host, and the host's port there.
     #[inline]
     pub(super) fn place(&self, host: u32) -> (u32, u32) {
         (self.hosts() + host / self.hosts_per_switch, host % self.hosts_per_switch)
     }
 
-    /// A switch, from a number that is drawn.
+    /// Maps a drawn number to a switch.
     #[inline]
     pub(super) fn any_switch(&self, drawn: u32) -> u32 {
         self.hosts() + ((u64::from(drawn) * u64::from(self.switches())) >> 32) as u32
@@ -68,9 +69,9 @@ impl Direct {
         }
     }
 
-    /// Ports of `switch` that lead to switch `target`, another one, on a shortest way; of a
-    /// dragonfly
-    /// on the one that `entropy` names. In order of dimensions only the first dimension counts.
+    /// Returns the ports of `switch` that lead to another switch, `target`, on a shortest way; in a
+    /// dragonfly, on the one that `entropy` selects. With `any` false, only the first dimension
+    /// counts.
     #[inline]
     pub(super) fn toward(&self, switch: u32, target: u32, entropy: u32, any: bool) -> Candidates {
         let (from, to) = (switch - self.hosts(), target - self.hosts());
@@ -110,7 +111,8 @@ impl Direct {
         candidates
     }
 
-    /// Links from switch to switch on a shortest way (in a dragonfly on the one `entropy` names).
+    /// Links between switches on a shortest way (in a dragonfly, on the one that `entropy`
+    /// selects).
     #[inline]
     pub(super) fn distance(&self, switch: u32, target: u32, entropy: u32) -> u32 {
         let (mut from, mut to) = (switch - self.hosts(), target - self.hosts());
@@ -131,7 +133,8 @@ impl Direct {
         }
     }
 
-    /// Rows (of the last dimension there is) and groups stay together.
+    /// Returns the group of a node and the number of groups: rows (of the last dimension) and
+    /// groups of a dragonfly stay together.
     pub(super) fn group(&self, node: u32) -> (u32, u32) {
         let hosts = self.hosts();
         let switch = if node < hosts { node / self.hosts_per_switch } else { node - hosts };
@@ -141,7 +144,7 @@ impl Direct {
         }
     }
 
-    /// Lays the links.
+    /// Builds the network.
     ///
     /// # Panics
     /// If the global links of a dragonfly do not divide among the groups.
@@ -161,7 +164,7 @@ impl Direct {
         builder.finish(hosts, Shape::Direct(self))
     }
 
-    /// In the order of ports.
+    /// Returns the neighbours of a switch, in the order of its ports.
     fn neighbours(&self, switch: u32) -> Vec<u32> {
         let mut neighbours = Vec::new();
         match self.wiring {
@@ -197,7 +200,7 @@ impl Direct {
     }
 }
 
-/// The shorter way round: up, if both are equally short.
+/// Returns the port of the shorter way around a ring: up, if both are equally short.
 fn torus_port(size: u32, here: u32, there: u32) -> u32 {
     let up = (there + size - here) % size;
     u32::from(size > 2 && up > size - up)
@@ -216,8 +219,7 @@ fn row_ports(size: u32) -> u32 {
 }
 
 /// A dragonfly. The global links of group `g` are numbered, switch by switch; number `s` leads to
-/// group
-/// `g + 1 + s mod (groups − 1)`, and is the `s / (groups − 1)`-th one there.
+/// group `g + 1 + s mod (groups − 1)`, and is the `s / (groups − 1)`-th link to that group.
 #[derive(Clone, Copy)]
 struct Fly {
     switches: u32,
@@ -232,7 +234,7 @@ impl Fly {
         links / (self.groups - 1)
     }
 
-    /// The number, in group `from`, of the link to group `to` that `entropy` names.
+    /// Returns the number, in group `from`, of the link to group `to` that `entropy` selects.
     #[inline]
     fn slot(&self, from: u32, to: u32, entropy: u32) -> u32 {
         let others = self.groups - 1;
@@ -241,7 +243,7 @@ impl Fly {
         copy * others + (to + self.groups - from - 1) % self.groups
     }
 
-    /// The switch at the other end of a global link.
+    /// Returns the switch at the other end of a global link.
     fn far_end(&self, group: u32, slot: u32) -> u32 {
         let others = self.groups - 1;
         assert!(slot / others < self.copies(), "a global link that leads nowhere");

@@ -1,33 +1,34 @@
-//! Several networks side by side: every host has a wire into each of them, and no switch is in two.
+//! Several networks side by side: every host has a wire into each, and every switch belongs to one.
 //!
 //! Ports of a host: one for each plane, in order. The switches of plane 0 come first, then those of
 //! plane 1, each numbered as in a network of its own.
 
 use super::{Builder, Clos, Network, Shape};
 
-/// Fat trees side by side, with the same hosts.
+/// Equal fat trees side by side, with the same hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planes {
-    /// Each of them.
+    /// The fat tree of each plane.
     pub plane: Clos,
-    /// How many there are: 2 in a dual-plane network.
+    /// Number of planes: 2 in a dual-plane network.
     pub count: u32,
 }
 
 impl Planes {
-    /// A switch by the number it would have if its plane were the only one. A host keeps its own.
+    /// Returns the number that a switch would have if its plane were the only one. A host keeps its
+    /// own.
     #[inline]
     pub(super) fn within(&self, node: u32) -> u32 {
         let hosts = self.plane.hosts();
         if node < hosts { node } else { hosts + (node - hosts) % self.plane.switches() }
     }
 
-    /// The plane that a switch is in; `None` for hosts.
+    /// Returns the plane of a switch; `None` for hosts.
     pub(super) fn of(&self, node: u32) -> Option<u32> {
         Some(node.checked_sub(self.plane.hosts())? / self.plane.switches())
     }
 
-    /// Lays the links. Every wire of a host has the full rate.
+    /// Builds the network. Every wire of a host has the full rate.
     pub fn build(self, megabits: u64, latency_ps: u64) -> Network {
         let (hosts, switches) = (self.plane.hosts(), self.plane.switches());
         let mut builder = Builder::new(hosts + self.count * switches);

@@ -1,7 +1,7 @@
 use super::*;
 
-/// Follows every choice of candidates from every host to every other: all of them arrive, after at
-/// most `diameter` links, and the longest way has exactly that many.
+/// Follows every candidate from every host to every other. All of them arrive after at most
+/// `diameter` links, and the longest way has exactly that many.
 fn check(network: &Network) {
     let mut longest = 0;
     for from in 0..network.hosts {
@@ -23,7 +23,7 @@ fn walk(network: &Network, node: u32, to: u32, links: u32) -> u32 {
         return links;
     }
     assert!(node >= network.hosts && links <= network.diameter(), "{node} on the way to {to}");
-    // Any of the ways through a dragonfly: one for each pair, and one for all choices on it.
+    // Any of the ways through a dragonfly: one for each pair, with the same choice at every switch.
     let entropy = to.wrapping_mul(0x9E37_79B9);
     let candidates = network.toward(node, to, entropy, true);
     let mut ends = vec![candidates.get(0), candidates.get(candidates.count() - 1)];
@@ -48,7 +48,7 @@ fn a_full_fat_tree_is_one_of_equal_switches() {
     assert_eq!(network.nodes(), 128 + 32 + 32 + 16);
     assert!(degrees(&network)[128..].iter().all(|degree| *degree == 8));
     assert!(degrees(&network)[..128].iter().all(|degree| *degree == 1));
-    // Between the halves run as many links as half the hosts have.
+    // As many links connect the halves as half the hosts have.
     let pod = |node: u32| network.part_of(node, 2);
     let tops = network.nodes() - 16;
     let cut = |link: &&Link| link.from < tops && link.to >= tops && pod(link.from) == 0;
@@ -78,7 +78,7 @@ fn leaves_and_spines() {
     let rails = Clos { rails: 4, ..Clos::two_tiers(64, Some(8), 1).expect("8 leaves") };
     let network = rails.build(400_000, 1);
     check(&network);
-    // The first hosts of servers share a leaf.
+    // The first hosts of different servers share a leaf.
     let leaf = |host: u32| network.links[network.first_port[host as usize] as usize].to;
     assert!(leaf(0) == leaf(4) && leaf(0) != leaf(1));
     assert!(Clos::two_tiers(10, Some(4), 1).is_err());
@@ -88,7 +88,7 @@ fn direct(hosts_per_switch: u32, wiring: Wiring) -> Network {
     Direct { hosts_per_switch, wiring }.build(400_000, 1_000_000)
 }
 
-/// Links from one half of the switches to the other.
+/// Counts the links from one half of the switches to the other.
 fn bisection(network: &Network) -> usize {
     let switches = network.nodes() - network.hosts;
     let half = network.hosts + switches / 2;
@@ -140,7 +140,7 @@ fn groups_of_a_dragonfly_are_all_linked() {
     }
 }
 
-/// What is said of a distance is how far it is.
+/// The reported distance equals the number of links that are walked.
 #[test]
 fn distances_are_those_of_the_ways() {
     for wiring in [

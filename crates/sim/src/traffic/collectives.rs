@@ -1,22 +1,22 @@
-//! Collective operations, as flows that wait for each other: host `i` sends a piece on when it has
-//! it.
+//! Collective operations, as flows that wait for each other: host `i` forwards a piece when it has
+//! received it.
 
 use super::{After, Flow};
 
-/// Which collective.
+/// Kind of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
-    /// Every host ends up with the sum: a ring goes round twice.
+    /// Every host ends up with the sum, by two rounds of a ring.
     RingAllReduce,
     /// Every host ends up with all pieces.
     AllGather,
-    /// Every host ends up with the sum of its piece.
+    /// Every host ends up with the sum of one piece.
     ReduceScatter,
     /// The sum goes up a binary tree and down again.
     TreeAllReduce,
 }
 
-/// A collective over `bytes` per host.
+/// Returns the flows of a collective over `bytes` per host.
 pub fn collective(kind: Collective, hosts: u32, bytes: u32) -> Vec<Flow> {
     let piece = bytes.div_ceil(hosts).max(1);
     match kind {
@@ -26,7 +26,7 @@ pub fn collective(kind: Collective, hosts: u32, bytes: u32) -> Vec<Flow> {
     }
 }
 
-/// In step `s` host `i` sends to `i + 1` what came to it in step `s − 1`.
+/// In step `s` host `i` sends to `i + 1` what it received in step `s − 1`.
 fn ring(hosts: u32, piece: u32, steps: u32) -> Vec<Flow> {
     let flow = |step: u32, host: u32| {
         let mut flow = Flow::new(host, (host + 1) % hosts, piece);
@@ -39,8 +39,8 @@ fn ring(hosts: u32, piece: u32, steps: u32) -> Vec<Flow> {
     (0..steps).flat_map(|step| (0..hosts).map(move |host| flow(step, host))).collect()
 }
 
-/// Host `i`'s parent is `(i − 1) / 2`. Flows up come first, the last host's first; those down
-/// follow.
+/// Host `i`'s parent is `(i − 1) / 2`. The flows up come first, the last host's before the others;
+/// the flows down follow.
 fn tree(hosts: u32, bytes: u32) -> Vec<Flow> {
     let children = |host: u32| (2 * host + 1..=2 * host + 2).filter(move |child| *child < hosts);
     let wait = |flow| After { flow, delivered: true };

@@ -9,16 +9,15 @@
 //! trigger id 1 oneshot
 //! ```
 //!
-//! `start` is in picoseconds. A trigger is `oneshot` or `barrier count N`; of `multishot` ones
-//! only the
-//! first shot counts, since a flow here begins once. `prio` is read and ignored. A `#` begins a
-//! comment.
+//! `start` is in picoseconds. A trigger is `oneshot` or `barrier count N`; of a `multishot` trigger
+//! only the first shot counts, because a flow begins only once here. `prio` is read and ignored. A
+//! `#` begins a comment.
 
 use super::error::{MatrixError, MatrixLineError};
 use super::{After, Flow};
 use std::collections::BTreeMap;
 
-/// A line that is a connection.
+/// A parsed line of a connection.
 #[derive(Default)]
 struct Line {
     flow: Flow,
@@ -27,10 +26,10 @@ struct Line {
     on_received: Option<u64>,
 }
 
-/// The number of nodes, and the flows.
+/// Parses a matrix into the number of nodes and the flows.
 ///
 /// # Errors
-/// Names the line, and what is wrong with it.
+/// Names the line and what is wrong with it.
 pub fn parse_matrix(text: &str) -> Result<(u32, Vec<Flow>), MatrixError> {
     let mut nodes = 0;
     let mut lines = Vec::new();

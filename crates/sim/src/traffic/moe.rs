@@ -1,4 +1,4 @@
-//! A mixture of experts: tokens go to the hosts of their experts, and come back.
+//! A mixture of experts: tokens are sent to the hosts of their experts, and results return.
 
 use super::error::MoeError;
 use super::{After, Flow, shuffled};
@@ -7,14 +7,14 @@ use fairway_device::random::Random;
 /// Dispatch and combine of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moe {
-    /// Tokens of each host.
+    /// Tokens per host.
     pub tokens: u32,
-    /// Experts, on all hosts in turn.
+    /// Number of experts, assigned to the hosts in turn.
     pub experts: u32,
-    /// Experts of a token, all different.
+    /// Experts per token, all different.
     pub each: u32,
-    /// Choices, in thousandths, that follow Zipf's law (the r-th most popular expert 1/r as often
-    /// as the first); the others are for any expert alike.
+    /// Share of choices, in thousandths, that follow Zipf's law (the r-th most popular expert is
+    /// chosen 1/r as often as the first). The other choices are uniform.
     pub skew_permille: u32,
 }
 
@@ -24,16 +24,18 @@ impl Default for Moe {
     }
 }
 
-/// Hosts at most: an answer waits for everything that comes to its host.
+/// Maximum number of hosts. It is limited because each result waits for all tokens sent to its
+/// host.
 pub(super) const HOSTS_MAX: u32 = 256;
 
 impl Moe {
-    /// Every host sends each of its tokens, of `bytes`, once to each other host that has an expert
-    /// of it. When all of a host's have come, it sends twice as many bytes back for each (results
-    /// are of 16 bits, tokens of 8). Which experts are popular the seed draws, for all hosts alike.
+    /// Every host sends each of its tokens, of `bytes`, once to each other host that has one of the
+    /// token's experts. When all tokens for a host have arrived, it sends twice as many bytes back
+    /// for each, because results have 16 bits and tokens 8. The seed determines which experts are
+    /// popular, for all hosts alike.
     ///
     /// # Errors
-    /// If there are more than 256 hosts, or more than 2 GiB for one.
+    /// If there are more than 256 hosts, or more than 2 GiB for one of them.
     pub fn flows(&self, hosts: u32, bytes: u32, seed: u64) -> Result<Vec<Flow>, MoeError> {
         if hosts > HOSTS_MAX {
             return Err(MoeError::Hosts(hosts));
@@ -56,7 +58,7 @@ impl Moe {
         Ok(flows)
     }
 
-    /// Tokens by the host that has them and the host they go to.
+    /// Counts tokens by the host that has them and the host they are sent to.
     fn counts(&self, hosts: u32, seed: u64) -> Vec<u32> {
         let mut random = Random::fork(seed, 0x006D_6F65);
         let popular = shuffled(self.experts, &mut random);
@@ -84,7 +86,7 @@ impl Moe {
         counts
     }
 
-    /// Zipf's law, summed up to each rank.
+    /// Cumulative weights of Zipf's law, by rank.
     fn shares(&self) -> Vec<u64> {
         let mut sum = 0;
         let weights = (1..=u64::from(self.experts)).map(|rank| (1 << 32) / rank);
@@ -106,7 +108,7 @@ impl Moe {
     }
 }
 
-/// All ordered pairs, each host beginning with its right neighbour.
+/// All ordered pairs of hosts; each host begins with its right neighbour.
 fn pairs(hosts: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..hosts).flat_map(move |from| (1..hosts).map(move |step| (from, (from + step) % hosts)))
 }

@@ -1,17 +1,18 @@
-//! Flows that begin at random, of random sizes.
+//! Flows with random start times and sizes.
 
 use super::Flow;
 use super::error::SizesError;
 use fairway_device::random::Random;
 
-/// A distribution of sizes: points of its cumulative distribution, between which it is linear.
+/// A distribution of sizes, given by points of its cumulative distribution and linear between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Bytes, and how many of a million flows are at most as large; both ascend, to a million.
+    /// Bytes, and how many of a million flows are at most that large; both ascend, the latter to a
+    /// million.
     points: Vec<(u32, u32)>,
 }
 
-/// Web search (Alizadeh et al., DCTCP, SIGCOMM 2010), by the points that simulators use.
+/// Web search (Alizadeh et al., DCTCP, SIGCOMM 2010), by the points that simulators commonly use.
 const WEB_SEARCH: [(u32, u32); 12] = [
     (1, 0),
     (10_000, 150_000),
@@ -27,7 +28,7 @@ const WEB_SEARCH: [(u32, u32); 12] = [
     (30_000_000, 1_000_000),
 ];
 
-/// Hadoop (Roy et al., SIGCOMM 2015), by the points that simulators use.
+/// Hadoop (Roy et al., SIGCOMM 2015), by the points that simulators commonly use.
 const HADOOP: [(u32, u32); 15] = [
     (1, 0),
     (180, 100_000),
@@ -47,7 +48,7 @@ const HADOOP: [(u32, u32); 15] = [
 ];
 
 impl Sizes {
-    /// `websearch` or `hadoop`.
+    /// Returns the distribution named `websearch` or `hadoop`.
     pub fn named(name: &str) -> Option<Sizes> {
         let points: &[(u32, u32)] = match name {
             "websearch" => &WEB_SEARCH,
@@ -57,8 +58,8 @@ impl Sizes {
         Some(Sizes { points: points.to_vec() })
     }
 
-    /// A line for each point: bytes, and the percentage of flows that are at most as large, the
-    /// last one 100.
+    /// Parses a distribution with one point per line: bytes, and the percentage of flows that are
+    /// at most that large. The last percentage is 100.
     ///
     /// # Errors
     /// Names the line.
@@ -93,7 +94,7 @@ impl Sizes {
         (low.0 + part as u32).max(1)
     }
 
-    /// The mean, in bytes.
+    /// Mean size, in bytes.
     fn mean(&self) -> u64 {
         let parts = self.points.windows(2).map(|pair| {
             u64::from(pair[1].1 - pair[0].1) * (u64::from(pair[0].0) + u64::from(pair[1].0))
@@ -102,7 +103,7 @@ impl Sizes {
     }
 }
 
-/// A percentage with up to four decimals, in millionths.
+/// Parses a percentage with up to four decimals into millionths.
 fn per_million(text: &str) -> Option<u32> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{decimals:0<4}");
@@ -111,8 +112,8 @@ fn per_million(text: &str) -> Option<u32> {
     (number <= 1_000_000).then_some(number)
 }
 
-/// `count` flows that begin at random (Poisson), between hosts drawn at random, so that all hosts
-/// together send `load_percent` of what their links carry.
+/// Returns `count` flows that begin at random times (Poisson) between hosts drawn at random. All
+/// hosts together send `load_percent` of what their links can carry.
 pub fn poisson(
     hosts: u32,
     count: u32,
@@ -123,7 +124,7 @@ pub fn poisson(
 ) -> Vec<Flow> {
     let mut random = Random::fork(seed, 0x706F_6973);
     let rate = u128::from(megabits) * u128::from(hosts) * u128::from(load_percent.max(1));
-    // Picoseconds between two flows of the whole network, on average, times 2^16.
+    // Mean time between two flows of the whole network in picoseconds, times 2^16.
     let mean = ((u128::from(sizes.mean()) * 800_000_000) << 16) / rate.max(1);
     let mut now = 0u128;
     let flow = |_| {
@@ -137,12 +138,12 @@ pub fn poisson(
     (0..count).map(flow).collect()
 }
 
-/// `−ln u · 2^32` for a `u` drawn between 0 and 1: digit by digit, in integers, so that every
-/// machine draws the same.
+/// Returns `−ln u · 2^32` for a `u` drawn between 0 and 1. It is computed digit by digit in
+/// integers, so that every machine draws the same.
 fn negative_log(random: &mut Random) -> u64 {
     let drawn = random.number() | 1;
     let zeros = drawn.leading_zeros();
-    // In [1, 2), with 63 bits behind the point.
+    // In [1, 2), with 63 bits behind the binary point.
     let mut x = drawn << zeros;
     let mut log = 0u64;
     for _ in 0..32 {

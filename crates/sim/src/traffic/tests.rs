@@ -40,7 +40,7 @@ fn a_wrong_matrix_is_refused_with_its_line() {
     }
 }
 
-/// Runs a collective on paper: flow by flow, it follows which rank holds what.
+/// Traces a collective flow by flow and tracks which data each rank holds.
 #[test]
 fn collectives_bring_all_data_to_every_rank() {
     for hosts in [2u32, 3, 7, 16] {
@@ -49,7 +49,7 @@ fn collectives_bring_all_data_to_every_rank() {
             let mut knows: Vec<Vec<bool>> =
                 (0..hosts).map(|host| (0..hosts).map(|other| other == host).collect()).collect();
             for (index, flow) in flows.iter().enumerate() {
-                // What a flow waits for comes before it, and ends where it begins.
+                // A flow waits only for flows that precede it and that end at its source.
                 for after in &flow.after {
                     assert!((after.flow as usize) < index && after.delivered);
                     assert_eq!(flows[after.flow as usize].destination, flow.source);
@@ -87,7 +87,7 @@ fn tokens_go_to_their_experts_and_come_back() {
         }
         (0..32).map(|host| bytes(&flows, host)).max().expect("hosts")
     };
-    // Some 128 tokens of 8 experts from each of 31 hosts: an equal share is near 7.9 MB.
+    // About 128 tokens of 8 experts from each of 31 hosts: an equal share is near 7.9 MB.
     let equal = busiest(0);
     assert!((6_000_000..9_000_000).contains(&equal), "{equal}");
     assert!(busiest(1000) > 2 * equal, "{}", busiest(1000));

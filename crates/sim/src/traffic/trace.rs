@@ -1,7 +1,8 @@
 //! Traces of a parallel program: collective operations in order, and the time between them.
 //!
-//! A rank does one operation after the other, unless the trace says what an operation waits for. It
-//! is done with one when all that comes to it is in place and all that it has sent is acknowledged.
+//! A rank executes one operation after the other, unless the trace names the operations that it
+//! waits for. A rank is done with an operation when all data for it is in place and all data that
+//! it sent is acknowledged.
 
 mod text;
 
@@ -13,24 +14,24 @@ use super::error::TraceError;
 use super::{After, Collective, Flow, collective};
 use std::collections::BTreeMap;
 
-/// Flows and steps at most, and as many times that one waits for another.
+/// Maximum number of flows and steps, and of waits between them.
 pub(super) const FLOWS_MAX: usize = 1 << 22;
 
-/// What ranks of an operation do together.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
-    /// Each computes, in picoseconds.
+    /// Each rank computes.
     Compute {
-        /// How long.
+        /// Computing time, in picoseconds.
         ps: u64,
     },
-    /// One of [`Collective`], over the whole buffer.
+    /// A [`Collective`] over the whole buffer.
     Collective(Collective),
-    /// The first rank's buffer goes down a binary tree.
+    /// The first rank's buffer is sent down a binary tree.
     Broadcast,
-    /// The sum comes up a binary tree to the first rank.
+    /// The sum is computed up a binary tree to the first rank.
     Reduce,
-    /// Each rank sends each other an equal piece of the buffer.
+    /// Each rank sends an equal piece of the buffer to each other rank.
     AllToAll,
     /// The first rank sends to the second.
     Send,
@@ -39,46 +40,47 @@ pub enum OperationKind {
 /// An operation of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// As it is called: by its name, or by what it does.
+    /// Name of the operation; without one, its kind.
     pub name: String,
-    /// What it does.
+    /// Kind of the operation.
     pub kind: OperationKind,
-    /// The ranks that take part, all different; a rank is a host of the same number.
+    /// The ranks that take part, all different; a rank is the host of the same number.
     pub ranks: Vec<u32>,
-    /// Of the whole buffer: what is summed or sent, or comes together at each rank.
+    /// Bytes of the whole buffer: the data that is summed, sent, or gathered at each rank.
     pub bytes: u32,
-    /// Operations before this one that each rank waits for, as far as it takes part in them;
-    /// `None`: its last one before this in the trace.
+    /// Earlier operations that each rank waits for if it takes part in them; `None` for its
+    /// previous operation in the trace.
     pub after: Option<Vec<usize>>,
 }
 
-/// A program of ranks.
+/// A parallel program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: u32,
-    /// The operations, in an order in which every rank could do them.
+    /// The operations, in an order in which every rank can execute them.
     pub operations: Vec<Operation>,
 }
 
-/// What of a run's flows an operation is.
+/// The flows of a run that make up an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The operation's name.
     pub name: String,
-    /// How many ranks take part.
+    /// Number of ranks that take part.
     pub ranks: u32,
-    /// Its buffer, in bytes; 0 if it only computes.
+    /// Bytes of the buffer; 0 if the operation only computes.
     pub bytes: u32,
-    /// Its flows and steps, by index.
+    /// Flows and steps of the operation, by index.
     pub flows: std::ops::Range<usize>,
 }
 
 impl Trace {
-    /// The trace as flows that wait for each other, and which of them each operation is.
+    /// Converts the trace to flows that wait for each other, and returns which flows each operation
+    /// has.
     ///
     /// # Errors
-    /// If that would be more than four million flows, or waits.
+    /// If the trace needs more than four million flows or waits.
     pub fn flows(&self) -> Result<(Vec<Flow>, Vec<Span>), TraceError> {
         let mut program = Program::default();
         let mut last = vec![None; self.ranks as usize];
@@ -107,7 +109,7 @@ impl Trace {
 }
 
 impl Operation {
-    /// At most as many flows and steps, or waits, does it make.
+    /// Upper bound both of the flows and steps, and of the waits, that the operation makes.
     fn size(&self) -> usize {
         let count = self.ranks.len();
         let waits = count.saturating_mul(3 + self.after.as_ref().map_or(1, Vec::len));
@@ -121,20 +123,20 @@ impl Operation {
                 count.saturating_mul(2 * count)
             }
         };
-        // Each waits for its rank, for another one, and is waited for.
+        // Each flow waits for its source's rank and for one other flow, and its end is waited for.
         flows.saturating_mul(3).saturating_add(waits)
     }
 }
 
-/// Flows as they are added.
+/// The flows made so far.
 #[derive(Default)]
 struct Program {
     flows: Vec<Flow>,
-    /// How often one waits for another.
+    /// Number of waits.
     waits: usize,
 }
 
-/// The end of a step, or of what comes to a rank.
+/// Waits for the end of a step, or for the arrival of a flow's data.
 fn placed(flow: u32) -> After {
     After { flow, delivered: true }
 }
@@ -146,21 +148,22 @@ impl Program {
         self.flows.len() as u32 - 1
     }
 
-    /// A rank's own step: over `ps` after all that it waits for.
+    /// Adds a step of a rank, which ends `ps` after everything it waits for.
     fn step(&mut self, rank: u32, after: Vec<After>, ps: u64) -> u32 {
         let (start_ps, delay_ps) = if after.is_empty() { (ps, 0) } else { (0, ps) };
         self.push(Flow { start_ps, delay_ps, after, ..Flow::new(rank, rank, 0) })
     }
 
-    /// Adds an operation; `begins` has for each of its ranks the steps that it waits for. Gives the
-    /// step at which each rank is done with it.
+    /// Adds an operation; `begins` has, for each of its ranks, the steps to wait for. Returns the
+    /// step at which each rank is done with the operation.
     fn add(&mut self, operation: &Operation, begins: &[Vec<u32>]) -> Vec<u32> {
         let ranks = &operation.ranks;
         let waits = |at: usize| begins[at].iter().map(|step| placed(*step)).collect::<Vec<_>>();
         if let OperationKind::Compute { ps } = operation.kind {
             return (0..ranks.len()).map(|at| self.step(ranks[at], waits(at), ps)).collect();
         }
-        // Every flow waits for its rank to begin: one step for all that it waits for.
+        // Every flow waits for its rank to begin. If the rank waits for several steps, one step
+        // combines them.
         let mut gates = Vec::with_capacity(ranks.len());
         for (at, rank) in ranks.iter().enumerate() {
             gates.push(match begins[at].as_slice() {
@@ -175,7 +178,8 @@ impl Program {
         let mut comes = vec![Vec::new(); ranks.len()];
         let mut heard = vec![false; flows.len()];
         for (index, flow) in flows.iter().enumerate() {
-            // What the sender of a later flow has waited for is over when that one is.
+            // A later flow ends after the flows that it waits for, so the rank need not wait for
+            // those.
             flow.after.iter().for_each(|after| heard[after.flow as usize] = true);
             sent[flow.source as usize].push(first + index as u32);
             comes[flow.destination as usize].push(index);
@@ -200,7 +204,7 @@ impl Program {
     }
 }
 
-/// The flows of an operation between its ranks, which are numbered from 0 here.
+/// Returns the flows of an operation between its ranks, which are numbered from 0 here.
 fn flows_of(operation: &Operation) -> Vec<Flow> {
     let (count, bytes) = (operation.ranks.len() as u32, operation.bytes);
     let parent = |rank: u32| (rank - 1) / 2;

@@ -1,10 +1,10 @@
-//! Histories written by hand: good ones that have to pass, and bad ones that must not.
+//! Histories written by hand: correct ones that have to pass, and wrong ones that must not.
 
 use super::super::clock::Clock;
 use super::super::freedom::Freedom;
 use super::*;
 
-/// Writes a history of a program, with the values that a right memory would give.
+/// Writes a history of a program, with the values that a correct memory would return.
 struct Script {
     program: Program,
     memories: Vec<Vec<u8>>,
@@ -13,7 +13,7 @@ struct Script {
 }
 
 impl Script {
-    /// Everything is posted.
+    /// Starts a history in which every operation is posted.
     fn new(program: &str) -> Script {
         let program: Program = program.parse().unwrap();
         let count = program.operations.len();
@@ -28,7 +28,7 @@ impl Script {
         self.part(op, 0, length)
     }
 
-    /// Some of its bytes do.
+    /// Some bytes of operation `op` take effect.
     fn part(mut self, op: usize, at: usize, length: usize) -> Script {
         let operation = &self.program.operations[op];
         let memory = &mut self.memories[operation.node];
@@ -57,23 +57,23 @@ impl Script {
         self
     }
 
-    /// It completes.
+    /// Operation `op` completes with success.
     fn done(self, op: usize) -> Script {
         let (value, bytes) = self.values[op].clone();
         self.say(What::Completed { op, success: true, value, bytes })
     }
 
-    /// It is given up.
+    /// Operation `op` is given up.
     fn failed(self, op: usize) -> Script {
         self.say(What::Completed { op, success: false, value: 0, bytes: Vec::new() })
     }
 
-    /// Its receive completes.
+    /// The receive of operation `op` completes.
     fn received(self, op: usize) -> Script {
         self.say(What::Received { op })
     }
 
-    /// They take effect and complete, one after the other.
+    /// The operations take effect and complete, one after the other.
     fn all(mut self, operations: &[usize]) -> Script {
         for &op in operations {
             self = self.effect(op).done(op);
@@ -90,7 +90,7 @@ impl Script {
         check(&self.program, &History::in_order(self.whats.clone())).unwrap();
     }
 
-    /// Breaks `rule`, by these two operations.
+    /// Checks that the history breaks `rule`, by these two operations.
     fn breaks(&self, rule: Rule, first: usize, second: usize) {
         let broken = check(&self.program, &History::in_order(self.whats.clone())).unwrap_err();
         assert_eq!((broken.rule, broken.first, broken.second), (rule, first, second), "{broken}");
@@ -128,8 +128,8 @@ fn strict_does_not_wait_for_what_was_given_up() {
 
 #[test]
 fn strict_waits_for_other_nodes_by_way_of_messages() {
-    // Both orders are right by the clock on the wall; but only one of them could not have been
-    // the other way round.
+    // Both histories have the right order in real time, but only in one of them the reverse order
+    // would have been impossible.
     let program: Program = "0 0W1>1.rot.ro 0W1>2.rot.so".parse().unwrap();
     let history = |told: bool| {
         let mut clocks = [Clock::default(); NODES];
@@ -177,7 +177,7 @@ fn completion_in_order_is_asked_for_by_the_later_one() {
     let program = "0,0 0W1>1.rol 0W1>1.rol.cio 0W1>1.rol 1W1>1.rol";
     Script::new(program).all(&[3, 2, 0, 1]).passes();
     Script::new(program).all(&[3, 2, 1, 0]).breaks(Rule::CompletionOrder, 0, 1);
-    // What makes no completion is not waited for.
+    // An operation without a completion is not waited for.
     Script::new("0 0W1>1.rol.quiet 0W1>1.rol.cio").all(&[1]).effect(0).passes();
 }
 
@@ -242,13 +242,13 @@ fn values_are_those_of_the_memory() {
 
 #[test]
 fn a_strict_read_of_a_copy_taken_too_early() {
-    // The answer was lost, and what was taken again is what the initiator got to see.
+    // The response was lost, and the initiator received the bytes that were read at the second try.
     let program = "0 0R1>1.rot.so 0W1>1.rot.so";
     Script::new(program).effect(0).effect(1).done(0).done(1).passes();
     Script::new(program).effect(1).effect(0).done(0).done(1).breaks(Rule::Strict, 0, 1);
 }
 
-/// Runs that end well, one for each order of effects.
+/// Observes one successful run for each order of effects. Returns the pairs not seen reversed.
 fn freedom(program: &str, orders: &[&[usize]]) -> Vec<(usize, usize)> {
     let parsed: Program = program.parse().unwrap();
     let mut freedom = Freedom::new(&parsed);
@@ -265,7 +265,7 @@ fn operations_without_order_do_not_wait() {
     let program = "0 0W1>1.rot.so 0W1>1.rot.ro 0W1>1.rot.so";
     assert_eq!(freedom(program, &[&[0, 1, 2]]), [(0, 1)]);
     assert_eq!(freedom(program, &[&[1, 0, 2]]), []);
-    // An engine that does one thing after the other.
+    // An engine that executes one operation after the other.
     let program = "0,0 0W1>1.rol 0R1>1.rol 1W1>1.rol.so";
     assert_eq!(freedom(program, &[&[0, 1, 2]]), [(0, 1), (0, 2), (1, 2)]);
     assert_eq!(freedom(program, &[&[2, 1, 0]]), []);
@@ -286,10 +286,11 @@ fn a_fence_behind_a_completion_in_order_waits_for_what_that_waits_for() {
 
 #[test]
 fn d9_a_tracker_that_takes_two_nodes_for_one() {
-    // Node 2 has a Jetty of the same number: its relaxed one is counted instead of ours.
+    // Node 2 has a Jetty of the same number, whose relaxed operation is counted instead of node
+    // 0's.
     let program = "0,2 0W1>1.rot.ro 1W1>1.rot.ro 0W1>1.rot.so";
     Script::new(program).all(&[1, 2, 0]).breaks(Rule::Strict, 0, 2);
-    // Or ours waits for it.
+    // Or a strict operation waits for the other node's relaxed one.
     let program = "0,2 0W1>1.rot.ro 1W1>1.rot.so";
     assert_eq!(freedom(program, &[&[0, 1]]), [(0, 1)]);
 }
@@ -343,11 +344,12 @@ fn d22_reads_without_an_answer() {
 
 #[test]
 fn d23_an_answer_that_is_taken_for_a_request() {
-    // The sequence number is one that a request had: one of the two is called a duplicate.
+    // The sequence number equals that of an earlier request, so one of the two is dropped as a
+    // duplicate.
     let program = "0,1 0R1>1.rol 1W1>0.rol";
     let lost = Script::new(program).all(&[0]).done(1);
     lost.breaks(Rule::ExactlyOnce, 1, 1);
-    // Or its bytes are those of the other.
+    // Or the response is placed with the other operation's bytes.
     let bytes = vec![0x20; 32];
     let taken = Script::new(program).all(&[1]).effect(0);
     let wrong = What::Completed { op: 0, success: true, value: 0, bytes };
@@ -356,10 +358,10 @@ fn d23_an_answer_that_is_taken_for_a_request() {
 
 #[test]
 fn d30_unreliable_packets_that_pass_the_order_gate() {
-    // They are made to wait.
+    // Unreliable packets are made to wait.
     let program = "0 0W1>1.rot.so 0W1>1.uno";
     assert_eq!(freedom(program, &[&[0, 1]]), [(0, 1)]);
-    // Or they are counted, and what waits for others is let through.
+    // Or they are counted, and an operation that waits for others is executed too early.
     let program = "0 0W1>1.rot.ro 0W1>1.uno 0W1>1.rot.so";
     Script::new(program).all(&[1, 2, 0]).breaks(Rule::Strict, 0, 2);
 }

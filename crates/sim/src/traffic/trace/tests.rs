@@ -68,8 +68,8 @@ fn errors_name_the_line() {
     assert!(parse_trace(&many).expect_err("too much").to_string().contains("line 18"));
 }
 
-/// Whatever is cut off or changed in a trace, it is read or refused, and what is read makes flows
-/// that wait for earlier ones only.
+/// A truncated or altered trace is either parsed or rejected, and a parsed one makes flows that
+/// wait only for earlier ones.
 #[test]
 fn damaged_traces_do_no_harm() {
     let text = "ranks 8\ngroup pair 0,4\ncompute all 9us\nsum: all-reduce 0-3 64M\n\
@@ -93,13 +93,14 @@ fn damaged_traces_do_no_harm() {
             assert!(flow.is_step() || (flow.bytes > 0 && flow.source != flow.destination));
             let earlier = |after: &After| (after.flow as usize) < index;
             assert!(spans.last().is_some_and(|span| index < span.flows.end));
-            // In a tree, flows down wait for flows up, which come first; rings go step by step.
+            // In a tree, flows down wait for flows up, which precede them; rings go step by step.
             assert!(flow.after.iter().all(earlier), "{text}");
         }
     }
 }
 
-/// A ring of four: each flow waits for its rank, and each rank's end for the last of what comes.
+/// A ring of four: each flow waits for its rank, and each rank's end waits for the last data it
+/// receives.
 #[test]
 fn an_operation_begins_when_its_ranks_do() {
     let trace = parse("ranks 4\ncompute all 5us\nall-gather all 4K\n");

@@ -17,13 +17,13 @@ use crate::traffic::Collective;
 use crate::traffic::error::{TraceError, TraceLineError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ranks at most: as many as a network has hosts.
+/// Maximum number of ranks, which equals the maximum number of hosts.
 pub(in crate::traffic) const RANKS_MAX: u32 = 1 << 18;
 
-/// Of all groups and operations together.
+/// Maximum number of ranks of all groups and operations together.
 pub(in crate::traffic) const MEMBERS_MAX: usize = 1 << 22;
 
-/// What is known when a line is read.
+/// State of the parser between lines.
 #[derive(Default)]
 struct Reader {
     trace: Trace,
@@ -34,10 +34,10 @@ struct Reader {
     members: usize,
 }
 
-/// Reads a trace.
+/// Parses a trace.
 ///
 /// # Errors
-/// Names the line, and what is wrong with it.
+/// Names the line and what is wrong with it.
 pub fn parse_trace(text: &str) -> Result<Trace, TraceError> {
     let mut reader = Reader::default();
     for (at, line) in text.lines().enumerate() {
@@ -113,7 +113,7 @@ impl Reader {
         Ok(())
     }
 
-    /// `A->B`.
+    /// Parses `A->B`.
     fn ends(&self, text: &str) -> Result<Vec<u32>, TraceLineError> {
         let wrong = || TraceLineError::Ends(text.to_owned());
         let (from, to) = text.split_once("->").ok_or_else(wrong)?;
@@ -121,7 +121,7 @@ impl Reader {
         if from == to { Err(wrong()) } else { Ok(vec![from, to]) }
     }
 
-    /// `all`, a group's name, or `0-3,7`.
+    /// Parses `all`, a group's name, or `0-3,7`.
     fn ranks(&mut self, text: &str) -> Result<Vec<u32>, TraceLineError> {
         let ranks = self.members_of(text)?;
         self.members += ranks.len();
@@ -164,7 +164,7 @@ impl Reader {
         rank.ok_or_else(|| TraceLineError::Rank { rank: text.to_owned(), last })
     }
 
-    /// Names of operations above, or `-`.
+    /// Parses names of operations above, or `-`.
     fn after(&self, text: &str) -> Result<Vec<usize>, TraceLineError> {
         if text == "-" {
             return Ok(Vec::new());
@@ -177,7 +177,7 @@ impl Reader {
     }
 }
 
-/// What an operation does.
+/// Parses the kind of an operation.
 fn kind(what: &str, how_much: &str, rest: &[&str]) -> Result<OperationKind, TraceLineError> {
     let kind = match (what, rest) {
         ("compute", []) => {
