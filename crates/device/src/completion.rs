@@ -1,9 +1,9 @@
-//! Completion queues. Room for a completion is reserved when its operation is posted, so a queue
-//! never overflows and no completion is ever lost.
+//! Completion queues. Capacity for a completion is reserved when its operation is posted, so a
+//! queue never overflows and no completion is ever lost.
 
 use alloc::collections::VecDeque;
 
-/// A queue of completions of type `C`: each protocol has its own.
+/// A queue of completions of type `C`, which each protocol defines.
 #[derive(Debug)]
 pub struct CompletionQueue<C> {
     entries: VecDeque<C>,
@@ -12,17 +12,17 @@ pub struct CompletionQueue<C> {
 }
 
 impl<C> CompletionQueue<C> {
-    /// An empty queue with room for `depth` completions.
+    /// Creates an empty queue with capacity for `depth` completions.
     pub fn new(depth: u32) -> Self {
         CompletionQueue { entries: VecDeque::with_capacity(depth as usize), depth, reserved: 0 }
     }
 
-    /// Completions that it has room for.
+    /// Capacity of the queue, in completions.
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Sets room aside for one completion; false if there is none.
+    /// Reserves capacity for one completion. Returns false if there is none.
     pub fn reserve(&mut self) -> bool {
         if self.entries.len() as u32 + self.reserved >= self.depth {
             return false;
@@ -31,34 +31,35 @@ impl<C> CompletionQueue<C> {
         true
     }
 
-    /// Gives reserved room back without a completion.
+    /// Releases reserved capacity without a completion.
     pub fn unreserve(&mut self) {
         assert!(self.reserved > 0, "completion room given back twice");
         self.reserved -= 1;
     }
 
-    /// Uses reserved room.
+    /// Adds a completion, using reserved capacity.
     pub fn push(&mut self, completion: C) {
         self.unreserve();
         self.entries.push_back(completion);
     }
 
-    /// Takes the oldest completion out.
+    /// Removes and returns the oldest completion.
     pub fn pop(&mut self) -> Option<C> {
         let first = self.entries.pop_front();
         if self.entries.is_empty() {
-            // What comes next goes where the caches are warm, and not once round all of the memory.
+            // The next completions use memory that is still in the caches, instead of cycling
+            // through all of it.
             self.entries.clear();
         }
         first
     }
 
-    /// True if it holds no completion, and none is to come.
+    /// True if the queue is empty, and no capacity is reserved.
     pub fn is_idle(&self) -> bool {
         self.reserved == 0 && self.entries.is_empty()
     }
 
-    /// Completions for which room is reserved.
+    /// Number of completions for which capacity is reserved.
     pub fn reserved(&self) -> u32 {
         self.reserved
     }

@@ -1,144 +1,145 @@
-//! The contract between a protocol and its caller: [`Device`], and the values that both protocols
-//! hand over in the same form.
+//! The contract between a protocol and its caller: [`Device`], and the values that have the same
+//! form in both protocols.
 //!
 //! | step | call | the caller's part |
 //! |---|---|---|
-//! | a packet arrived | [`Device::handle_packet`] | carries out the [`Verdict`] |
-//! | payload or word is in memory | [`Device::handle_placed`] | |
+//! | a packet arrived | [`Device::handle_packet`] | executes the [`Verdict`] |
+//! | a payload has been placed, or a word changed | [`Device::handle_placed`] | |
 //! | the memory is missing | [`Device::handle_unplaced`] | |
-//! | work that waited is due | [`Device::poll_execution`] | carries it out, in the order given |
+//! | deferred work is due | [`Device::poll_execution`] | executes it, in the order given |
 //! | a packet may be sent | [`Device::poll_transmit`] | gathers the payload and sends both |
 //! | its payload is missing | [`Device::handle_ungathered`] | sends nothing |
 //! | time has passed | [`Device::handle_timeout`] | |
 //!
-//! **What stays a type of the protocol's own**, because the protocols differ there: packets
-//! (`Received`, `Transmit`: Unified Bus routes by node and path, RoCE by address and queue pair),
-//! what a placement needs beside its bytes (`Target`), the verdicts that only one of them gives
+//! **Types that each protocol defines**, because the protocols differ there: packets (`Received`,
+//! `Transmit`: Unified Bus routes by node and path, RoCE by address and queue pair), what a
+//! placement needs beside its bytes (`Target`), the verdicts that only one of them returns
 //! (`OwnVerdict`), and everything that names its objects: completions, status codes, events,
-//! reasons for drops, limits. Posting work is not part of the contract: each protocol has work
-//! requests of its own.
+//! reasons for drops, limits. Posting work is not part of the contract, because each protocol has
+//! its own work requests.
 
 use crate::scatter::ScatterList;
 use crate::values::{CompletionQueueId, LocalRange};
 use fairway_wire::{AtomicOperator, Instant};
 
-/// A NIC as a state machine: no clock, no sockets, no payload bytes. Payload is named, never held.
+/// A NIC as a state machine: no clock, no sockets, no payload bytes. Payload is referred to, never
+/// stored.
 ///
-/// The order of calls is the caller's to keep: after every [`Self::handle_packet`] and
+/// The caller must observe this order of calls: after every [`Self::handle_packet`] and
 /// [`Self::handle_placed`], [`Self::poll_execution`] until it returns `None`. Times never decrease
 /// from one call to the next.
 pub trait Device {
-    /// A packet that arrived, decoded and proven genuine.
+    /// A packet that arrived, decoded and authenticated.
     type Received;
-    /// The bytes of registered memory that a payload belongs to.
+    /// The bytes of registered memory where a payload is to be placed.
     type Target: Ranges;
-    /// Names a placement under way.
+    /// Identifies a placement under way.
     type Token: Copy;
-    /// A verdict that only this protocol gives.
+    /// A verdict that only this protocol returns.
     type OwnVerdict;
-    /// Why a packet was ignored.
+    /// The reason why a packet was ignored.
     type DropReason;
-    /// Work that waited for its turn.
+    /// Deferred work that is due.
     type Execution: Into<Execution<Self::Token>>;
-    /// A packet to be sent: its destination, its headers, and the name of its payload.
+    /// A packet to be sent: its destination, its headers, and a reference to its payload.
     type Transmit;
-    /// One operation has ended.
+    /// The completion of one operation.
     type Completion;
-    /// Something happened that no operation asked for.
+    /// An event that no operation caused.
     type Event;
 
-    /// Takes in a packet, and returns what is to be done with it.
+    /// Processes a packet, and returns the action that the caller must take.
     fn handle_packet(&mut self, now: Instant, received: &Self::Received) -> VerdictOf<Self>;
 
-    /// Reports that a payload is where a verdict or an execution said, or that a word was changed
-    /// and was `old` before. For everything but words `old` is 0.
+    /// Reports that a payload has been placed as a verdict or an execution requested, or that a
+    /// word was changed, whose previous value is `old`. For everything but words `old` is 0.
     fn handle_placed(&mut self, now: Instant, token: Self::Token, old: u64);
 
-    /// Reports, instead of [`Self::handle_placed`], that the memory is not there any more or cannot
-    /// be written. Any of the bytes may have been written.
+    /// Reports, instead of [`Self::handle_placed`], that the memory is missing or read-only. Any of
+    /// the bytes may have been written.
     fn handle_unplaced(&mut self, now: Instant, token: Self::Token);
 
-    /// Reports that a packet was not sent, because the memory of its payload is not there any more.
-    /// Of a packet that no peer acknowledges this comes before anything else is polled.
+    /// Reports that a packet was not sent, because the memory of its payload is missing. For a
+    /// packet that no peer acknowledges this must be called before anything else is polled.
     fn handle_ungathered(&mut self, transmit: &Self::Transmit);
 
-    /// Does what is due at `now`.
+    /// Handles the timers that are due at `now`.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// The next packet to send, as long as there is one that may go.
+    /// Returns the next packet that may be sent.
     fn poll_transmit(&mut self, now: Instant) -> Option<Self::Transmit>;
 
-    /// The next work that waited for its turn and is due now.
+    /// Returns the next deferred work that is due.
     fn poll_execution(&mut self) -> Option<Self::Execution>;
 
-    /// The next completion of a queue.
+    /// Returns the next completion of a queue.
     fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Self::Completion>;
 
-    /// The next event.
+    /// Returns the next event.
     fn poll_event(&mut self) -> Option<Self::Event>;
 
-    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    /// Time at which [`Self::handle_timeout`] must be called at the latest; it may be called
+    /// earlier.
     fn poll_timeout(&self) -> Option<Instant>;
 }
 
-/// The verdicts of a device.
+/// The verdict type of a device.
 pub type VerdictOf<D> = Verdict<
     Placement<<D as Device>::Target, <D as Device>::Token>,
     <D as Device>::OwnVerdict,
     <D as Device>::DropReason,
 >;
 
-/// What is to become of a packet that arrived.
+/// The action that the caller must take for a packet that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<P, O, R> {
-    /// Nothing more to do.
+    /// No action.
     Done,
-    /// Put the payload there, then call [`Device::handle_placed`].
+    /// Copy the payload to this place, then call [`Device::handle_placed`].
     Place(P),
-    /// What only this protocol asks for; its type says what is to be done.
+    /// An action that only this protocol requests; its type describes it.
     Own(O),
-    /// Ignore it; the reason has been counted.
+    /// Ignore the packet; the reason has been counted.
     Drop(R),
 }
 
-/// Where the payload of a packet belongs.
+/// The place of a packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement<T, K> {
-    /// Where.
+    /// The bytes where it is to be placed.
     pub target: T,
-    /// What to hand to [`Device::handle_placed`] afterwards.
+    /// The token to pass to [`Device::handle_placed`] afterwards.
     pub token: K,
 }
 
-/// An atomic to be executed now, atomically with everything else that touches the word.
+/// An atomic to be executed now, atomically with all other accesses to the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicExecution<K> {
     /// The word: 4 or 8 bytes, at an address that is a multiple of its length.
     pub target: LocalRange,
-    /// How it changes.
+    /// The change of the word.
     pub operator: AtomicOperator,
     /// The operand; the new value of a compare-and-swap.
     pub operand: u64,
-    /// What a compare-and-swap compares with; otherwise 0.
+    /// The value with which a compare-and-swap compares; otherwise 0.
     pub compare: u64,
-    /// What to hand to [`Device::handle_placed`] together with the old value.
+    /// The token to pass to [`Device::handle_placed`] together with the previous value.
     pub token: K,
 }
 
-/// Work that waited for its turn and is due now.
+/// Deferred work that is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution<K> {
-    /// Copy a payload that was set aside to where it belongs, then call
-    /// [`Device::handle_placed`].
+    /// Copy a payload that was set aside to its place, then call [`Device::handle_placed`].
     Copy {
-        /// Where it was set aside: a range of the staging memory.
+        /// The range of the staging memory that contains it.
         from: LocalRange,
-        /// Where it belongs: as long.
+        /// The range of its place, of the same length.
         to: LocalRange,
-        /// What to hand over afterwards.
+        /// The token to pass to [`Device::handle_placed`].
         token: K,
     },
-    /// Change a word, likewise.
+    /// Change a word, then call [`Device::handle_placed`].
     Atomic(AtomicExecution<K>),
 }
 
@@ -148,22 +149,22 @@ impl<K> From<AtomicExecution<K>> for Execution<K> {
     }
 }
 
-/// A buffer for one incoming message. (A WRITE with immediate data consumes one, and leaves the
-/// bytes alone.)
+/// A buffer for one incoming message. (A WRITE with immediate data consumes one, and leaves its
+/// bytes unchanged.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveRequest<L> {
-    /// The caller's own number, returned in the completion.
+    /// The caller's number, which the completion contains.
     pub id: u64,
     /// The buffer.
     pub local: L,
 }
 
-/// Bytes that lie in one or more ranges of registered memory, in that order.
+/// Bytes in one or more ranges of registered memory, in that order.
 pub trait Ranges {
     /// The ranges.
     fn ranges(&self) -> &[LocalRange];
 
-    /// Bytes in all.
+    /// Total length of the ranges, in bytes.
     fn length(&self) -> u32 {
         self.ranges().iter().map(|range| range.length).sum()
     }

@@ -1,21 +1,21 @@
-//! When a device next has to be woken: the earliest deadline of each channel or queue pair, in a
-//! binary heap.
+//! The earliest deadline of each channel or queue pair, in a binary heap, from which the device's
+//! next wake-up follows.
 
 use crate::pool::Index;
 use alloc::vec::Vec;
 use fairway_wire::Instant;
 
-/// One entry per channel at most. An entry may be earlier than the channel's true deadline, never
-/// later: moving a deadline back costs nothing until it fires.
+/// At most one entry per channel. An entry may be earlier than the channel's true deadline, never
+/// later: postponing a deadline costs nothing until it fires.
 #[derive(Debug)]
 pub struct Deadlines {
     heap: Vec<(Instant, u32)>,
-    /// By channel: the place of its entry in the heap.
+    /// For each channel: the position of its entry in the heap.
     position: Vec<Option<Index<(Instant, u32)>>>,
 }
 
 impl Deadlines {
-    /// No deadlines, of at most `channels` channels.
+    /// Creates an empty heap for at most `channels` channels.
     pub fn new(channels: u32) -> Self {
         Deadlines {
             heap: Vec::with_capacity(channels as usize),
@@ -23,12 +23,12 @@ impl Deadlines {
         }
     }
 
-    /// When the next entry is due.
+    /// Time at which the next entry is due.
     pub fn earliest(&self) -> Option<Instant> {
         self.heap.first().map(|entry| entry.0)
     }
 
-    /// Makes sure `channel` is woken at `at` or earlier.
+    /// Ensures that `channel` is woken at `at` or earlier.
     #[inline]
     pub fn wake_by(&mut self, channel: u32, at: Instant) {
         match self.position[channel as usize] {
@@ -48,7 +48,7 @@ impl Deadlines {
         }
     }
 
-    /// Takes a channel whose entry is due.
+    /// Removes and returns a channel whose entry is due.
     pub fn pop_due(&mut self, now: Instant) -> Option<u32> {
         let &(at, channel) = self.heap.first()?;
         if now.is_before(at) {
@@ -104,7 +104,7 @@ impl Deadlines {
         self.put(b);
     }
 
-    /// Takes note of where an entry is.
+    /// Records the position of an entry.
     fn put(&mut self, at: usize) {
         self.position[self.heap[at].1 as usize] = Some(Index::of(at as u32));
     }

@@ -1,22 +1,22 @@
-//! Drives a [`Device`] for callers that have memory of their own: a simulator, a model, a test.
+//! Drives a [`Device`] for callers that manage the memory themselves: a simulator, a model, a test.
 //!
-//! [`Driver`] is the contract as those callers see it: it turns the verdicts and executions of any
-//! protocol into one kind of request, [`Access`], and what the device has for its application into
-//! one kind of [`Output`]. It keeps the order that the contract asks for.
+//! [`Driver`] presents the contract to those callers: it converts the verdicts and executions of
+//! any protocol to one kind of request, [`Access`], and the device's reports to its application to
+//! one kind of [`Output`]. It observes the order that the contract requires.
 //!
 //! | the caller | calls | until |
 //! |---|---|---|
-//! | has a packet that arrived | [`Driver::handle_packet`] | |
-//! | after a packet or a report | [`Driver::poll_access`] | `None` |
-//! | has carried an access out, now or later | [`Driver::handle_placed`] | |
+//! | has received a packet | [`Driver::handle_packet`] | |
+//! | has passed on a packet or a report | [`Driver::poll_access`] | `None` |
+//! | has executed an access, now or later | [`Driver::handle_placed`] | |
 //! | finds its memory missing | [`Driver::handle_unplaced`] | |
-//! | has room on its wire | [`Driver::poll_transmit`] | `None`, or the wire is full |
+//! | can send a packet | [`Driver::poll_transmit`] | `None`, or no more can be sent |
 //! | finds the payload missing | [`Driver::handle_ungathered`] | |
-//! | has seen time pass | [`Driver::handle_time`] | |
-//! | has time for its application | [`Driver::outputs`] | they end |
+//! | has advanced the time | [`Driver::handle_time`] | |
+//! | serves its application | [`Driver::outputs`] | they end |
 //!
-//! The driver decides nothing: when an access is carried out, which packets are lost and which
-//! memory is missing is the caller's part. Faults are injected there.
+//! The driver decides nothing: the caller decides when an access is executed, which packets are
+//! lost and which memory is missing, and so injects faults.
 
 mod access;
 mod output;
@@ -33,57 +33,58 @@ use alloc::vec::Vec;
 use core::fmt;
 use fairway_wire::Instant;
 
-/// A device whose own verdicts and outputs a [`Driver`] can pass on.
+/// A device with its own verdicts and outputs, which a [`Driver`] can pass on.
 pub trait Driven: Device<OwnVerdict: Into<Request<Self::Token>>> {
     /// An output that only this protocol has.
     type OwnOutput;
 
-    /// The next output that only this protocol has.
+    /// Returns the next output that only this protocol has.
     fn poll_own_output(&mut self) -> Option<Self::OwnOutput> {
         None
     }
 
-    /// The next packet that has to be sent before `received` is handed in, because `received` will
-    /// change its payload. A device of which this is not asked has `received` sent again.
+    /// Returns the next packet that has to be sent before `received` is passed in, because
+    /// `received` will change its payload. If the caller does not use this method, the device has
+    /// `received` retransmitted.
     fn poll_answer(&mut self, _received: &Self::Received) -> Option<Self::Transmit> {
         None
     }
 
-    /// The place of a packet that was buffered ([`Request::Buffer`]) and whose turn has come.
+    /// Returns the place of a buffered packet ([`Request::Buffer`]) whose turn has come.
     fn poll_replay(&mut self) -> Option<u32> {
         None
     }
 
-    /// A packet as it is handed in again after it was buffered: its congestion mark has been
-    /// counted.
+    /// Returns a buffered packet as it is passed in again: without its congestion mark, which has
+    /// been counted.
     fn unmarked(received: &Self::Received) -> Self::Received;
 
-    /// The parts of the device that send independently of each other.
+    /// Number of parts of the device that send independently of each other.
     fn engines(&self) -> u32 {
         1
     }
 
-    /// The next packet of one of the [`Self::engines`].
+    /// Returns the next packet of one of the [`Self::engines`].
     fn poll_engine(&mut self, now: Instant, _engine: u32) -> Option<Self::Transmit> {
         self.poll_transmit(now)
     }
 }
 
-/// The request behind a verdict that only one protocol gives.
+/// The request in a verdict that only one protocol returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<K> {
     /// Change a word.
     Atomic(AtomicExecution<K>),
-    /// Put a value there: 8 bytes.
+    /// Store a value of 8 bytes.
     Store {
-        /// Where it belongs.
+        /// The bytes where it is stored.
         target: ScatterList,
-        /// The value, in the order of the machine's bytes.
+        /// The value, in the machine's byte order.
         value: u64,
-        /// Reported with [`Driver::handle_placed`].
+        /// The token to pass to [`Driver::handle_placed`].
         token: K,
     },
-    /// Buffer the packet at this place until [`Driven::poll_replay`] names the place.
+    /// Buffer the packet at this place until [`Driven::poll_replay`] returns the place.
     Buffer(u32),
 }
 
@@ -93,7 +94,7 @@ impl<K> From<AtomicExecution<K>> for Request<K> {
     }
 }
 
-/// What became of a packet.
+/// The result of passing a packet to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome<A, R> {
@@ -101,12 +102,12 @@ pub enum Outcome<A, R> {
     Done,
     /// Memory is to be accessed.
     Access(A),
-    /// The device ignored it; the reason has been counted.
+    /// The device ignored the packet; the reason has been counted.
     Dropped(R),
 }
 
 impl<A, R> Outcome<A, R> {
-    /// The access that is to be carried out, if any.
+    /// Returns the access to execute, if any.
     #[inline]
     pub fn access(self) -> Option<A> {
         match self {
@@ -116,36 +117,36 @@ impl<A, R> Outcome<A, R> {
     }
 }
 
-/// The outcomes of a device.
+/// The outcome type of a device.
 pub type OutcomeOf<D, P> = Outcome<AccessOf<D, P>, <D as Device>::DropReason>;
 
-/// A device, and the packets that it has asked to be buffered with payloads of type `P`.
+/// A device, and the packets that it has requested to be buffered, with payloads of type `P`.
 pub struct Driver<D: Device, P> {
     device: D,
     buffered: Vec<Option<(D::Received, P)>>,
 }
 
 impl<D: Driven, P> Driver<D, P> {
-    /// Drives a device that asks for at most `buffered` packets to be buffered at a time.
+    /// Drives a device that requests at most `buffered` packets to be buffered at a time.
     pub fn new(device: D, buffered: usize) -> Self {
         let mut places = Vec::with_capacity(buffered);
         places.resize_with(buffered, || None);
         Driver { device, buffered: places }
     }
 
-    /// The device, for its commands and everything else that is not part of the contract.
+    /// The device, for its commands and other calls outside the contract.
     #[inline]
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// The device, likewise.
+    /// The device, mutable.
     #[inline]
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// Hands a packet to the device. `payload` is asked for only if the packet has a place.
+    /// Passes a packet to the device. `payload` is called only if the packet has a place.
     #[inline]
     pub fn handle_packet(
         &mut self,
@@ -176,8 +177,9 @@ impl<D: Driven, P> Driver<D, P> {
         }
     }
 
-    /// [`Self::handle_packet`] for a caller that can send at once: first it gets the packets that
-    /// have to be sent before this one takes effect. Their payload is to be gathered at once.
+    /// As [`Self::handle_packet`], for a caller that can send at once: `send` first receives the
+    /// packets that must be sent before this one takes effect. Their payload must be gathered at
+    /// once.
     pub fn handle_packet_after_answers(
         &mut self,
         now: Instant,
@@ -191,14 +193,14 @@ impl<D: Driven, P> Driver<D, P> {
         self.handle_packet(now, received, payload)
     }
 
-    /// The next access that waited for its turn and is due now, whether the driver buffered its
-    /// packet or the device its payload.
+    /// Returns the next deferred access that is due now, of a packet that the driver buffered or of
+    /// a payload that the device set aside.
     #[inline]
     pub fn poll_access(&mut self, now: Instant) -> Option<AccessOf<D, P>> {
         self.poll_replay(now).or_else(|| self.poll_execution())
     }
 
-    /// [`Self::poll_access`] for a caller that can send at once, likewise.
+    /// As [`Self::poll_access`], for a caller that can send at once.
     pub fn poll_access_after_answers(
         &mut self,
         now: Instant,
@@ -210,14 +212,15 @@ impl<D: Driven, P> Driver<D, P> {
         replayed.or_else(|| self.poll_execution())
     }
 
-    /// The first half of [`Self::poll_access`]: hands in the packets that were buffered and whose
-    /// turn has come. Returns the first access that one of them needs.
+    /// The first half of [`Self::poll_access`]: passes in the buffered packets whose turn has come.
+    /// Returns the first access that one of them needs.
     #[inline]
     pub fn poll_replay(&mut self, now: Instant) -> Option<AccessOf<D, P>> {
         self.replay(|driver, received, payload| driver.handle_packet(now, received, || payload))
     }
 
-    /// The second half of [`Self::poll_access`]: the next access that the device put off.
+    /// The second half of [`Self::poll_access`]: returns the next access that the device has
+    /// deferred.
     #[inline]
     pub fn poll_execution(&mut self) -> Option<AccessOf<D, P>> {
         Some(match self.device.poll_execution()?.into() {
@@ -226,26 +229,26 @@ impl<D: Driven, P> Driver<D, P> {
         })
     }
 
-    /// Reports that an access was carried out. `old` is the value that a word had before, and
+    /// Reports that an access was executed. `old` is the previous value of a changed word, and
     /// otherwise 0.
     #[inline]
     pub fn handle_placed(&mut self, now: Instant, token: D::Token, old: u64) {
         self.device.handle_placed(now, token, old);
     }
 
-    /// Reports that an access could not be carried out, or only in part: memory is missing.
+    /// Reports that an access could not be executed, or only in part, because memory is missing.
     #[inline]
     pub fn handle_unplaced(&mut self, now: Instant, token: D::Token) {
         self.device.handle_unplaced(now, token);
     }
 
-    /// The next packet to send.
+    /// Returns the next packet to send.
     #[inline]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<D::Transmit> {
         self.device.poll_transmit(now)
     }
 
-    /// The next packet to send of any engine: `first` is asked first.
+    /// Returns the next packet to send of any engine, beginning with `first`.
     #[inline]
     pub fn poll_transmit_from(&mut self, now: Instant, first: u32) -> Option<D::Transmit> {
         let engines = self.device.engines();
@@ -259,7 +262,7 @@ impl<D: Driven, P> Driver<D, P> {
         self.device.handle_ungathered(transmit);
     }
 
-    /// Lets the device do what is due at `now`. Returns whether anything was.
+    /// Lets the device handle the timers that are due at `now`. Returns true if any were.
     #[inline]
     pub fn handle_time(&mut self, now: Instant) -> bool {
         let is_due = self.device.poll_timeout().is_some_and(|due| now.is_at_or_after(due));
@@ -269,13 +272,13 @@ impl<D: Driven, P> Driver<D, P> {
         is_due
     }
 
-    /// When [`Self::handle_time`] is to be called next, if ever.
+    /// Time at which [`Self::handle_time`] is to be called next, if ever.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.device.poll_timeout()
     }
 
-    /// Takes out what the device has for its application, with the completions of `queues`.
+    /// Returns the device's outputs to its application, including the completions of `queues`.
     #[inline]
     pub fn outputs<'a>(&'a mut self, queues: &'a [CompletionQueueId]) -> Outputs<'a, D> {
         Outputs::new(&mut self.device, queues)

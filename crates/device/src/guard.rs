@@ -1,20 +1,20 @@
-//! Guarded memory: a remote access goes through a Jetty of the target, which has to grant it.
+//! Guarded memory: a remote access names a Jetty of the target, which must grant it.
 //!
-//! RDMA's queue pairs do that: a WRITE is for a queue pair, and that queue pair's state, access
-//! flags and protection domain count beside the region's. UB's accesses name a segment and a secret
-//! only. In a guarded NIC the bits of the secret above the segment's own are the number of the
-//! Jetty, so the packet's format stays what it is.
+//! This models RDMA's queue pairs: a WRITE is for a queue pair, and that queue pair's state, access
+//! flags and protection domain count beside the region's. UB's accesses name only a segment and a
+//! secret. In a guarded NIC the bits of the secret above the segment's own are the number of the
+//! Jetty, so the packet format does not change.
 
 use crate::{Grant, Rights};
 use alloc::vec::Vec;
 use fairway_wire::{Access, JettyId, Refusal};
 
-/// What each Jetty grants, and which domain each segment belongs to.
+/// The grant of each Jetty, and the domain of each segment.
 #[derive(Debug)]
 pub struct Guards {
-    /// Bits of the secret that are the segment's own.
+    /// Number of bits of a token value that are the segment's own secret.
     secret_bits: u32,
-    /// By Jetty.
+    /// Grants by Jetty.
     grants: Vec<Granted>,
     /// The domain of each segment.
     domains: Vec<u32>,
@@ -23,18 +23,18 @@ pub struct Guards {
 #[derive(Clone, Copy, Debug, Default)]
 struct Granted {
     grant: Grant,
-    /// Counts changes.
+    /// Counts changes of the grant.
     generation: u32,
 }
 
 impl Guards {
-    /// Jetties that grant nothing, and segments of domain 0.
+    /// Creates a table of Jetties that grant nothing, and of segments of domain 0.
     pub fn new(secret_bits: u32, jetties: u32, segments: u32) -> Guards {
         let grants = alloc::vec![Granted::default(); jetties as usize];
         Guards { secret_bits, grants, domains: alloc::vec![0; segments as usize] }
     }
 
-    /// What a Jetty grants from now on.
+    /// Sets the grant of a Jetty.
     ///
     /// # Panics
     /// If there is no such Jetty.
@@ -44,7 +44,7 @@ impl Guards {
         granted.generation = granted.generation.wrapping_add(1);
     }
 
-    /// The domain of a segment from now on.
+    /// Sets the domain of a segment.
     ///
     /// # Panics
     /// If there is no such segment.
@@ -57,7 +57,8 @@ impl Guards {
         self.domains.get(segment as usize).copied()
     }
 
-    /// The Jetty that an access names, if it grants it; its generation, and the segment's secret.
+    /// Returns the number of the Jetty that an access names, if it grants the access; its
+    /// generation; and the segment's secret.
     ///
     /// # Errors
     /// [`Refusal::NoJetty`], [`Refusal::ReceiverNotReady`] or [`Refusal::Rights`].
@@ -76,30 +77,30 @@ impl Guards {
         }
     }
 
-    /// The part of a token value that is the segment's own secret.
+    /// Returns the part of a token value that is the segment's own secret.
     pub fn secret_of(&self, token_value: u32) -> u32 {
         token_value & ((1 << self.secret_bits) - 1)
     }
 
-    /// Checks that the segment is of the domain of the Jetty, and that the Jetty grants something.
+    /// Checks that the segment is in the domain of the Jetty, and that the Jetty grants any access.
     ///
     /// # Errors
     /// [`Refusal::Access`].
     pub fn check_domain(&self, via: u32, segment: u32) -> Result<(), Refusal> {
         match (self.grants[via as usize].grant, self.domains.get(segment as usize)) {
             (Grant::Access { domain, .. }, Some(&of)) if of == domain => Ok(()),
-            // As for a segment that is not there: a stranger learns nothing.
+            // The error is that for a missing segment, so that a stranger learns nothing.
             _ => Err(Refusal::Access),
         }
     }
 
-    /// True if memory may be seen to change in any order by way of this Jetty.
+    /// True if accesses through this Jetty may change memory in any order.
     pub fn is_relaxed(&self, via: u32) -> bool {
         let granted = self.grants.get(via as usize).map(|granted| granted.grant);
         matches!(granted, Some(Grant::Access { rights, .. }) if rights.contains(Rights::RELAXED))
     }
 
-    /// How often the grant of this Jetty has changed, modulo 2^32.
+    /// Number of changes of this Jetty's grant, modulo 2^32.
     pub fn generation(&self, via: u32) -> u32 {
         self.grants.get(via as usize).map_or(0, |granted| granted.generation)
     }

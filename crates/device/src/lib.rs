@@ -1,18 +1,18 @@
-//! What the protocols of a NIC share.
+//! Parts that the protocols of a NIC share.
 //!
 //! **What it is.** The values of the contract between a protocol and its caller that are the same
 //! for Unified Bus (`engine`) and RoCEv2 (`roce`): [`Device`], which both implement, verdicts,
 //! placements, names of segments and completion queues, access rights, ranges of registered memory,
-//! errors of set-up. And the parts that both are built from: pools of records, lists through them,
+//! errors of set-up. Also the parts that both are built from: pools of records, lists through them,
 //! a heap of deadlines, the table of segments with its access check, completion queues, quotas of
-//! source addresses, a seeded random number generator; and [`drive`], the driver of callers with
-//! memory of their own.
+//! source addresses, a seeded random number generator; and [`drive`], the driver for callers that
+//! manage the memory themselves.
 //!
 //! **May import:** `wire`.
 //!
-//! **Invariants.** No protocol: nothing here knows a packet's meaning. No clock, no sockets, no
-//! threads, no globals, no payload bytes but those that a caller hands to [`drive`]; `no_std`, no
-//! `unsafe`. Records are allocated when a device is made, and a pool that is exhausted says so
+//! **Invariants.** Nothing here depends on the meaning of a packet. No clock, no sockets, no
+//! threads, no globals, no payload bytes except those that a caller passes to [`drive`]; `no_std`,
+//! no `unsafe`. Records are allocated when a device is created, and an exhausted pool reports that
 //! instead of growing.
 //!
 //! **How to test:** `cargo test -p fairway-device`; the storm in `fairway-fabric` runs both

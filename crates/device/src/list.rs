@@ -1,9 +1,10 @@
-//! Doubly linked lists threaded through records that live elsewhere, and a fixed ring of names.
+//! Doubly linked lists threaded through records that are stored elsewhere, and a fixed ring of
+//! names.
 
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 
-/// The two links of a record that `I` names; both `None` while it is in no list.
+/// The two links of a record, to records named by `I`; both `None` while it is in no list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links<I> {
     next: Option<I>,
@@ -11,7 +12,7 @@ pub struct Links<I> {
 }
 
 impl<I: Copy> Links<I> {
-    /// Those of a record in no list.
+    /// The links of a record that is in no list.
     pub const UNLINKED: Links<I> = Links { next: None, previous: None };
 
     /// The record behind this one, if any.
@@ -27,16 +28,16 @@ impl<I: Copy> Links<I> {
     }
 }
 
-/// Records that a list goes through, named by `I`.
+/// Records that a list links, named by `I`.
 pub trait Linked<I> {
     /// The links of a record.
     fn links(&mut self, index: I) -> &mut Links<I>;
 }
 
-/// A record that is in one list at most. Where records are in several, each list has a type of its
-/// own that implements [`Linked`].
+/// A record that is in at most one list. If records are in several lists, each list has a separate
+/// type that implements [`Linked`].
 pub trait ListRecord: Sized {
-    /// Its links.
+    /// The record's links.
     fn links(&mut self) -> &mut Links<Index<Self>>;
 }
 
@@ -47,7 +48,7 @@ impl<T: ListRecord> Linked<Index<T>> for Pool<T> {
     }
 }
 
-/// A first-in first-out list of records that live elsewhere, named by `I`.
+/// A first-in first-out list of records that are stored elsewhere, named by `I`.
 #[derive(Clone, Copy, Debug)]
 pub struct List<I> {
     head: Option<I>,
@@ -61,7 +62,7 @@ impl<I> Default for List<I> {
 }
 
 impl<I: Copy + PartialEq> List<I> {
-    /// A list of no records.
+    /// The empty list.
     pub const EMPTY: List<I> = List { head: None, tail: None };
 
     /// The first record, if any.
@@ -76,13 +77,13 @@ impl<I: Copy + PartialEq> List<I> {
         self.tail
     }
 
-    /// True if it holds no record.
+    /// True if the list has no record.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.head.is_none()
     }
 
-    /// Puts a record at the end, which is in no list.
+    /// Adds a record that is in no list at the end.
     pub fn push_back(&mut self, records: &mut impl Linked<I>, index: I) {
         *records.links(index) = Links { next: None, previous: self.tail };
         match self.tail {
@@ -92,7 +93,7 @@ impl<I: Copy + PartialEq> List<I> {
         self.tail = Some(index);
     }
 
-    /// Puts a record at the front, which is in no list.
+    /// Adds a record that is in no list at the front.
     pub fn push_front(&mut self, records: &mut impl Linked<I>, index: I) {
         *records.links(index) = Links { next: self.head, previous: None };
         match self.head {
@@ -102,10 +103,10 @@ impl<I: Copy + PartialEq> List<I> {
         self.head = Some(index);
     }
 
-    /// Takes a record out, wherever it is in this list.
+    /// Removes a record from any position in this list.
     pub fn unlink(&mut self, records: &mut impl Linked<I>, index: I) {
         let links = core::mem::replace(records.links(index), Links::UNLINKED);
-        // Records that are in no list, or in another one, would empty this one.
+        // Unlinking a record of no list, or of another one, would empty this list.
         debug_assert!(links.previous.is_some() || self.head == Some(index), "not in the list");
         debug_assert!(links.next.is_some() || self.tail == Some(index), "not in the list");
         match links.previous {
@@ -118,7 +119,7 @@ impl<I: Copy + PartialEq> List<I> {
         }
     }
 
-    /// Takes the first record out.
+    /// Removes the first record.
     pub fn pop_front(&mut self, records: &mut impl Linked<I>) -> Option<I> {
         let head = self.head?;
         self.unlink(records, head);
@@ -126,7 +127,7 @@ impl<I: Copy + PartialEq> List<I> {
     }
 }
 
-/// A queue of at most `capacity` names; the memory is taken once.
+/// A queue of at most `capacity` names; its memory is allocated once.
 #[derive(Debug)]
 pub struct Ring<I> {
     slots: Vec<Option<I>>,
@@ -135,12 +136,12 @@ pub struct Ring<I> {
 }
 
 impl<I: Copy + PartialEq> Ring<I> {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new(capacity: u32) -> Self {
         Ring { slots: alloc::vec![None; capacity as usize], start: 0, length: 0 }
     }
 
-    /// Callers keep every name in the queue at most once, so it cannot overflow.
+    /// Adds a name. The queue cannot overflow, because callers keep every name in it at most once.
     pub fn push(&mut self, index: I) {
         assert!(self.length < self.slots.len(), "index queue overflow");
         let at = (self.start + self.length) % self.slots.len();
@@ -148,7 +149,7 @@ impl<I: Copy + PartialEq> Ring<I> {
         self.length += 1;
     }
 
-    /// Takes every mention of `index` out.
+    /// Removes every occurrence of `index`.
     pub fn purge(&mut self, index: I) {
         for _ in 0..self.length {
             if let Some(other) = self.pop().filter(|&other| other != index) {
@@ -157,12 +158,12 @@ impl<I: Copy + PartialEq> Ring<I> {
         }
     }
 
-    /// True if it holds no name.
+    /// True if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Takes the first name out.
+    /// Removes and returns the first name.
     pub fn pop(&mut self) -> Option<I> {
         if self.length == 0 {
             return None;

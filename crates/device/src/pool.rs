@@ -1,11 +1,11 @@
-//! A pool of equal records, taken once and named by dense index.
+//! A pool of equal records, allocated once and named by dense index.
 
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 use core::num::NonZeroU32;
 
-/// Names a record of a [`Pool`] of `T`. An `Option` of it takes four bytes, too.
+/// Names a record of a [`Pool`] of `T`. An `Option` of it has four bytes, too.
 pub struct Index<T> {
     /// The record's number, inverted, so that the largest number is the one that cannot be named.
     inverted: NonZeroU32,
@@ -16,7 +16,7 @@ const _: () = assert!(size_of::<Option<Index<u64>>>() == 4);
 
 impl<T> Index<T> {
     /// Names record `number`. Pools name their records themselves ([`Pool::add`]); this is for
-    /// records that are kept elsewhere, in an array for one.
+    /// records that are stored elsewhere, for example in an array.
     ///
     /// # Panics
     /// If the number is `u32::MAX`.
@@ -28,14 +28,14 @@ impl<T> Index<T> {
         }
     }
 
-    /// The record's place in its pool, from 0.
+    /// The record's index in its pool, from 0.
     #[inline]
     pub const fn number(self) -> u32 {
         !self.inverted.get()
     }
 }
 
-// Derived, these would ask the same of `T`.
+// Derived implementations would require the same of `T`.
 impl<T> Clone for Index<T> {
     fn clone(&self) -> Self {
         *self
@@ -58,7 +58,8 @@ impl<T> fmt::Debug for Index<T> {
     }
 }
 
-/// `capacity` records of one kind. Memory is taken in [`Pool::new`]; nothing is allocated later.
+/// A pool of `capacity` records of one kind. [`Pool::new`] allocates the memory; nothing is
+/// allocated later.
 #[derive(Debug)]
 pub struct Pool<T> {
     items: Vec<T>,
@@ -67,7 +68,7 @@ pub struct Pool<T> {
 }
 
 impl<T> Pool<T> {
-    /// An empty pool, whose memory is reserved now.
+    /// Creates an empty pool, and allocates its memory.
     pub fn new(capacity: u32) -> Self {
         Pool {
             items: Vec::with_capacity(capacity as usize),
@@ -76,12 +77,12 @@ impl<T> Pool<T> {
         }
     }
 
-    /// The record of this name, unless it names one of another pool that has more.
+    /// Returns the record with this name, or `None` if the name belongs to a larger pool.
     pub fn get(&self, index: Index<T>) -> Option<&T> {
         self.items.get(index.number() as usize)
     }
 
-    /// Takes a record. Returns its name, or `None` if all are in use.
+    /// Allocates a record. Returns its name, or `None` if all are in use.
     pub fn add(&mut self, value: T) -> Option<Index<T>> {
         if let Some(index) = self.free.pop() {
             self[index] = value;
@@ -94,14 +95,14 @@ impl<T> Pool<T> {
         Some(Index::of(self.items.len() as u32 - 1))
     }
 
-    /// Gives a record back. Its content stays until it is taken again.
+    /// Frees a record. Its content stays until the record is allocated again.
     pub fn remove(&mut self, index: Index<T>) {
         debug_assert!(!self.free.contains(&index), "record {index:?} given back twice");
         assert!(self.get(index).is_some(), "record {index:?} was never taken");
         self.free.push(index);
     }
 
-    /// Every record that was ever taken, whether it is in use or not.
+    /// Returns every record that was ever allocated, in use or not.
     pub fn ever_taken(&self) -> impl Iterator<Item = Index<T>> + use<T> {
         (0..self.high_water()).map(Index::of)
     }
@@ -116,12 +117,12 @@ impl<T> Pool<T> {
         self.in_use() == self.capacity
     }
 
-    /// Number of records in use at most.
+    /// Maximum number of records in use.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// Number of records that were ever taken: all indices in use lie below.
+    /// Number of records that were ever allocated: all indices in use are below it.
     fn high_water(&self) -> u32 {
         self.items.len() as u32
     }

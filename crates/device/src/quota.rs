@@ -1,20 +1,20 @@
-//! What one source address, and one network, may take of what a device has.
+//! Limits on the share of a device's resources that one source address, and one network, may take.
 //!
-//! Sources are told apart by IPv4 address, and by the first 64 bits of an IPv6 address, because
-//! a host commonly has all addresses of such a network. Sources count to the network that an
-//! attacker may have as a whole: 24 bits of an IPv4 address, 48 of an IPv6 address.
+//! Sources are distinguished by IPv4 address, and by the first 64 bits of an IPv6 address, because
+//! a host commonly has all addresses of such a network. They are grouped by networks that an
+//! attacker may own as a whole: 24 bits of an IPv4 address, 48 of an IPv6 address.
 //!
-//! Each limit is a part of what the source or network has and of what is left, so that however many
-//! of them take all they may, some are left for others.
+//! Each limit is a fraction of the sum of what the source or network has and what is left, so some
+//! are always left for others, however many of them take their maximum.
 
 use core::net::IpAddr;
 
-/// What an address counts as: itself, or its IPv6 network of 64 bits.
+/// The identity of an address for quotas: the IPv4 address, or the IPv6 network of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Source([u8; 8]);
 
 impl Source {
-    /// The source that an address is.
+    /// Returns the source of an address.
     pub fn of(address: IpAddr) -> Source {
         let network = match address.to_canonical() {
             IpAddr::V4(address) => address.to_ipv6_mapped().octets()[8..].try_into(),
@@ -24,13 +24,13 @@ impl Source {
     }
 }
 
-/// The network that an address counts to: the first 24 bits of an IPv4 address, or the first 48 of
-/// an IPv6 address.
+/// The network of an address: the first 24 bits of an IPv4 address, or the first 48 of an IPv6
+/// address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network([u8; 8]);
 
 impl Network {
-    /// The network of an address.
+    /// Returns the network of an address.
     pub fn of(address: IpAddr) -> Network {
         let Source(mut bytes) = Source::of(address);
         match address.to_canonical() {
@@ -41,20 +41,21 @@ impl Network {
     }
 }
 
-/// Things that a source has and those of its network, and how many are left for all.
+/// Number of objects that a source and its network have, and number left for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Those of the source.
+    /// Objects of the source.
     pub source: u32,
-    /// Those of its network, the source's included.
+    /// Objects of its network, including those of the source.
     pub network: u32,
-    /// Those that are free.
+    /// Objects that are free.
     pub left: u32,
 }
 
 impl Held {
-    /// May the source have one more? It gets three quarters of what it has and of what is left, and
-    /// its network seven eighths. The first thing of a network is given as long as there is one.
+    /// True if the source may have one more. A source gets at most three quarters of what it has
+    /// and what is left together, and its network seven eighths. The first object of a network is
+    /// granted as long as one is left.
     pub fn allows_one_more(self) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         let part = |of: u32| of.saturating_mul(left);
@@ -86,7 +87,8 @@ mod tests {
         assert_ne!(network("2001:db8:7:1::1"), network("2001:db8:8:1::1"));
     }
 
-    /// Takes all that a source may have beside what its network has; how many that is.
+    /// Takes as many as a source may have in addition to those of its network. Returns their
+    /// number.
     fn taken(left: &mut u32, network: &mut u32) -> u32 {
         let mut source = 0;
         while (Held { source, network: *network, left: *left }).allows_one_more() {

@@ -1,11 +1,11 @@
-//! Scatter/gather lists: up to six ranges of local segments as one run of bytes.
+//! Scatter/gather lists: up to six ranges of local segments that form one string of bytes.
 
 use crate::values::{LocalRange, SegmentId};
 
-/// Ranges in a list.
+/// Maximum number of ranges in a list.
 pub const SGE_MAX: usize = 6;
 
-/// A run of bytes that lies in up to [`SGE_MAX`] ranges.
+/// A string of bytes in up to [`SGE_MAX`] ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScatterList {
     ranges: [LocalRange; SGE_MAX],
@@ -13,14 +13,14 @@ pub struct ScatterList {
 }
 
 impl ScatterList {
-    /// No bytes.
+    /// The list without bytes.
     pub const EMPTY: ScatterList = ScatterList {
         ranges: [LocalRange { segment: SegmentId::new(0), offset: 0, length: 0 }; SGE_MAX],
         count: 0,
     };
 
-    /// The bytes of `ranges`, one behind the other; `None` if there are more than [`SGE_MAX`], or
-    /// together they have 2^32 bytes or more.
+    /// Returns the list of `ranges`; `None` if there are more than [`SGE_MAX`], or their total
+    /// length is 2^32 bytes or more.
     pub fn new(ranges: &[LocalRange]) -> Option<ScatterList> {
         let mut list = ScatterList::EMPTY;
         list.ranges.get_mut(..ranges.len())?.copy_from_slice(ranges);
@@ -34,12 +34,12 @@ impl ScatterList {
         &self.ranges[..usize::from(self.count)]
     }
 
-    /// Bytes in all.
+    /// Total length, in bytes.
     pub fn length(&self) -> u32 {
         self.ranges().iter().map(|range| range.length).sum()
     }
 
-    /// The `length` bytes after the first `from`; as many of them as there are.
+    /// Returns the `length` bytes after the first `from`, or as many of them as exist.
     pub fn slice(&self, mut from: u32, mut length: u32) -> ScatterList {
         let mut slice = ScatterList::EMPTY;
         for range in self.ranges() {

@@ -1,4 +1,4 @@
-//! Registered memory: what a device knows of it, and which accesses it admits.
+//! Registered memory: a device's records of it, and the check of remote accesses.
 
 use crate::guard::Guards;
 use crate::pool::{Index, Pool};
@@ -6,15 +6,16 @@ use crate::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 use alloc::vec::Vec;
 use fairway_wire::{Access, Refusal};
 
-/// A segment: 32 bytes (checked below), as OpenURMA counts an MR (paper Table 4).
+/// Record of a segment: 32 bytes (checked below), the size that OpenURMA gives for an MR (paper
+/// Table 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     address: u64,
     length: u64,
     token_value: u32,
-    /// Operations and posted receives that still need the memory.
+    /// Number of operations and posted receives that still need the memory.
     references: u32,
-    /// Counts registrations of this index, so that a message to an earlier one is refused.
+    /// Counts registrations of this index, so that a message for an earlier one is refused.
     generation: u32,
     rights: Rights,
     state: SegmentState,
@@ -23,33 +24,33 @@ pub struct Segment {
 const _: () = assert!(size_of::<Segment>() == 32);
 
 impl Segment {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Operations and posted receives that still need the memory.
+    /// Number of operations and posted receives that still need the memory.
     pub fn references(&self) -> u32 {
         self.references
     }
 
-    /// What peers may do with it.
+    /// The rights of peers.
     pub fn rights(&self) -> Rights {
         self.rights
     }
 }
 
-/// What admitted a remote access.
+/// Record of the admission of a remote access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
-    /// Of the registration, and of the grant if there is one, added: both only ever grow.
+    /// Generation of the registration plus that of the grant, if there is one: both only ever grow.
     pub generation: u32,
-    /// The Jetty that granted it, if Jetties guard the segments.
+    /// The Jetty that granted the access, if Jetties guard the segments.
     pub via: Option<u32>,
 }
 
 impl Admission {
-    /// That of an access of no bytes, which is to no segment.
+    /// The admission of an access of no bytes, which needs no segment.
     pub const NOWHERE: Admission = Admission { generation: 0, via: None };
 }
 
@@ -59,7 +60,7 @@ const NOWHERE: u32 = SegmentId::NOWHERE.number();
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SegmentState {
     Registered,
-    /// Deregistered, but still referred to: remote accesses are refused already.
+    /// Deregistered, but still in use: remote accesses are already refused.
     Releasing,
     Free,
 }
@@ -69,30 +70,31 @@ enum SegmentState {
 pub struct Segments {
     pool: Pool<Segment>,
     generation: u32,
-    /// Where each lies in the memory of its owner.
+    /// Address of each segment in the memory of its owner.
     places: Vec<u64>,
-    /// What Jetties grant, if peers name one with every access.
+    /// Grants of Jetties, if peers name a Jetty with every access.
     guards: Option<Guards>,
 }
 
 impl Segments {
-    /// Room for `capacity` segments.
+    /// Creates a table for `capacity` segments.
     pub fn new(capacity: u32) -> Self {
         let places = alloc::vec![0; capacity as usize];
         Segments { pool: Pool::new(capacity), generation: 0, places, guards: None }
     }
 
-    /// What Jetties grant, if they guard the segments.
+    /// The grants of Jetties, if they guard the segments.
     pub fn guards(&self) -> Option<&Guards> {
         self.guards.as_ref()
     }
 
-    /// The same, to be changed.
+    /// The grants of Jetties, mutable.
     pub fn guards_mut(&mut self) -> Option<&mut Guards> {
         self.guards.as_mut()
     }
 
-    /// From now on remote accesses name a Jetty, which has to grant them.
+    /// Makes Jetties guard the segments: from now on remote accesses name a Jetty, which must grant
+    /// them.
     pub fn guard(&mut self, guards: Guards) {
         self.guards = Some(guards);
     }
@@ -119,13 +121,13 @@ impl Segments {
         let index = self.pool.add(segment).ok_or(SetupError::Limit("segments"))?.number();
         self.places[index as usize] = request.address;
         if let Some(guards) = &mut self.guards {
-            // The number may be one that was used before: its domain went with that segment.
+            // The number may have been used before; the domain of that segment does not apply.
             guards.set_domain(index, 0);
         }
         Ok(SegmentId::new(index))
     }
 
-    /// Refuses remote accesses from now on; true if the memory may be freed at once.
+    /// Refuses remote accesses from now on. Returns true if the memory may be freed at once.
     ///
     /// # Errors
     /// [`SetupError::Missing`] if it is not registered.
@@ -142,13 +144,13 @@ impl Segments {
         Ok(false)
     }
 
-    /// The record at this index, if it was ever used.
+    /// Returns the record at this index, if it was ever used.
     pub fn get(&self, index: u32) -> Option<&Segment> {
         if index == NOWHERE { None } else { self.pool.get(Index::of(index)) }
     }
 
-    /// Changes what peers may do; `revoke` says that some might before and may not now, so what
-    /// they have under way is refused.
+    /// Changes the rights of peers. `revoke` must be true if some rights are withdrawn: then
+    /// accesses under way are refused.
     ///
     /// # Errors
     /// [`SetupError::Missing`] if it is not registered.
@@ -177,8 +179,8 @@ impl Segments {
         }
     }
 
-    /// True if a new local operation may use this range, false if it reaches beyond the segment,
-    /// `None` if the segment is not registered.
+    /// Returns true if a new local operation may use this range, false if the range leaves the
+    /// segment, `None` if the segment is not registered.
     pub fn holds(&self, index: u32, offset: u64, length: u32) -> Option<bool> {
         let segment = self.get(index)?;
         if segment.state != SegmentState::Registered {
@@ -187,8 +189,8 @@ impl Segments {
         Some(offset.checked_add(u64::from(length)).is_some_and(|end| end <= segment.length))
     }
 
-    /// One more operation or receive needs the memory. [`SegmentId::NOWHERE`], which stands for no
-    /// bytes, has no references.
+    /// Adds a reference of an operation or receive that needs the memory. [`SegmentId::NOWHERE`],
+    /// which stands for no bytes, has no references.
     ///
     /// # Panics
     /// If there is no such segment.
@@ -198,7 +200,7 @@ impl Segments {
         }
     }
 
-    /// Drops a reference; true if that released a deregistered segment.
+    /// Removes a reference. Returns true if that released a deregistered segment.
     ///
     /// # Panics
     /// If there is no reference.
@@ -216,10 +218,10 @@ impl Segments {
         false
     }
 
-    /// Checks a remote access; returns what [`Self::is_current`] needs, and the range in the
-    /// segment.
+    /// Checks a remote access. Returns the admission, for [`Self::is_current`], and the range in
+    /// the segment.
     ///
-    /// Where Jetties guard the segments, an access of no bytes needs the grant of its Jetty, and no
+    /// If Jetties guard the segments, an access of no bytes needs the grant of its Jetty, and no
     /// segment (InfiniBand specification C9-88: the key of a request of length 0 is not checked).
     /// Its range has the segment number [`SegmentId::NOWHERE`].
     ///
@@ -251,8 +253,8 @@ impl Segments {
 
     fn check_segment(&self, access: &Access, rights: Rights) -> Result<(u32, u64), Refusal> {
         let segment = self.get(access.token_id.value()).ok_or(Refusal::Access)?;
-        // A free or releasing segment, a wrong secret and a range outside give the same answer,
-        // so that a stranger learns nothing from it.
+        // A free or releasing segment, a wrong secret and a range outside give the same error, so
+        // that a stranger learns nothing from it.
         if segment.state != SegmentState::Registered || segment.token_value != access.token_value {
             return Err(Refusal::Access);
         }
@@ -267,7 +269,7 @@ impl Segments {
         Ok((segment.generation, offset))
     }
 
-    /// True if the segment is registered, with another secret than the access names.
+    /// True if the segment is registered, and its secret differs from that of the access.
     pub fn has_other_secret(&self, access: &Access) -> bool {
         let secret = match &self.guards {
             Some(guards) => guards.secret_of(access.token_value),
@@ -278,8 +280,8 @@ impl Segments {
         })
     }
 
-    /// True if what was admitted is still open: the registration, if it is not
-    /// [`SegmentId::NOWHERE`], and the grant it came by.
+    /// True if an admission is still valid: that of the registration, if the segment is not
+    /// [`SegmentId::NOWHERE`], and that of the grant.
     ///
     /// # Panics
     /// If there never was such a segment.
@@ -307,7 +309,7 @@ impl Segments {
             || (index != NOWHERE && self.pool[Index::of(index)].rights.contains(Rights::RELAXED))
     }
 
-    /// True if two ranges share memory. Segments may lie in the same memory.
+    /// True if two ranges share memory. Several segments may cover the same memory.
     pub fn overlap(&self, one: &LocalRange, other: &LocalRange) -> bool {
         if [one.segment, other.segment].contains(&SegmentId::NOWHERE) {
             return false;
@@ -320,19 +322,19 @@ impl Segments {
         first < second + u128::from(other.length) && second < first + u128::from(one.length)
     }
 
-    /// Sets where a segment lies in its owner's memory.
+    /// Sets the address of a segment in its owner's memory.
     pub fn set_place(&mut self, index: u32, place: u64) {
         if let Some(known) = self.places.get_mut(index as usize) {
             *known = place;
         }
     }
 
-    /// True if it is neither free nor about to be.
+    /// True if the segment is registered: neither free nor being released.
     pub fn is_registered(&self, index: u32) -> bool {
         self.get(index).is_some_and(|segment| segment.state == SegmentState::Registered)
     }
 
-    /// Number of segments, released ones that are still needed included.
+    /// Number of segments, including deregistered ones that are still needed.
     pub fn in_use(&self) -> u32 {
         self.pool.in_use()
     }

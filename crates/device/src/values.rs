@@ -1,4 +1,4 @@
-//! The values that both protocols share: names of segments and queues, rights, ranges, errors of
+//! Values that both protocols share: names of segments and queues, rights, ranges, errors of
 //! set-up.
 
 use core::fmt;
@@ -9,22 +9,22 @@ use fairway_wire::TokenId;
 pub struct SegmentId(u32);
 
 impl SegmentId {
-    /// Stands for a segment in the range of an access of no bytes, which needs none.
+    /// Stands for no segment, in the range of an access of no bytes.
     pub const NOWHERE: SegmentId = SegmentId(u32::MAX);
 
-    /// The segment at this index, of whatever counts its segments so.
+    /// Returns the name of the segment at this index.
     pub const fn new(index: u32) -> Self {
         SegmentId(index)
     }
-    /// The segment's name on the wire.
+    /// Returns the segment's name on the wire.
     pub const fn token_id(self) -> TokenId {
         TokenId::new(self.0)
     }
-    /// The dense index of the segment: below `Limits::segments`, reused after release.
+    /// Returns the dense index of the segment: below `Limits::segments`, reused after release.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
-    /// [`Self::index`] as pools count.
+    /// Returns [`Self::index`] as a `u32`, as pools use it.
     pub const fn number(self) -> u32 {
         self.0
     }
@@ -35,42 +35,42 @@ impl SegmentId {
 pub struct CompletionQueueId(u32);
 
 impl CompletionQueueId {
-    /// The queue at this index, of whatever counts its queues so.
+    /// Returns the name of the queue at this index.
     pub const fn new(index: u32) -> Self {
         CompletionQueueId(index)
     }
-    /// The dense index of the queue.
+    /// Returns the dense index of the queue.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
-    /// [`Self::index`] as pools count.
+    /// Returns [`Self::index`] as a `u32`, as pools use it.
     pub const fn number(self) -> u32 {
         self.0
     }
 }
 
-/// What remote peers may do to a segment.
+/// The accesses to a segment that remote peers may make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights(u8);
 
 impl Rights {
-    /// Nothing: the segment is local.
+    /// No rights: the segment is local.
     pub const NONE: Rights = Rights(0);
-    /// READ.
+    /// READ is allowed.
     pub const READ: Rights = Rights(1);
-    /// WRITE and WRITE_IMM.
+    /// WRITE and WRITE_IMM are allowed.
     pub const WRITE: Rights = Rights(2);
-    /// Atomics.
+    /// Atomics are allowed.
     pub const ATOMIC: Rights = Rights(4);
-    /// The memory may be seen to change in another order than that of a connection's operations
-    /// (relaxed ordering). It opens no access by itself.
+    /// Peers may change the memory in another order than that of a connection's operations (relaxed
+    /// ordering). This alone allows no access.
     pub const RELAXED: Rights = Rights(8);
-    /// READ and WRITE.
+    /// READ and WRITE are allowed.
     pub const READ_WRITE: Rights = Rights(3);
-    /// READ, WRITE and atomics.
+    /// READ, WRITE and atomics are allowed.
     pub const ALL: Rights = Rights(7);
 
-    /// The union.
+    /// Returns the union of two sets of rights.
     #[must_use]
     pub const fn with(self, other: Rights) -> Rights {
         Rights(self.0 | other.0)
@@ -79,41 +79,41 @@ impl Rights {
     pub const fn contains(self, other: Rights) -> bool {
         self.0 & other.0 == other.0
     }
-    /// The accesses among them: those without [`Rights::RELAXED`].
+    /// Returns the accesses among the rights: all except [`Rights::RELAXED`].
     #[must_use]
     pub const fn accesses(self) -> Rights {
         Rights(self.0 & Rights::ALL.0)
     }
 }
 
-/// What peers may do with memory by way of a Jetty
-/// (in a guarded NIC, see [`guard`](crate::guard)).
+/// The accesses to memory that a Jetty grants to peers (in a guarded NIC, see
+/// [`guard`](crate::guard)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grant {
-    /// Nothing: peers are told that there is no such Jetty.
+    /// No access: peers receive the answer that there is no such Jetty.
     #[default]
     Nothing,
-    /// Nothing yet: peers try again, as they do when a receive is missing.
+    /// No access yet: peers retry, as they do when a receive is missing.
     Later,
-    /// Some accesses to some segments.
+    /// Some accesses to the segments of one domain.
     Access {
-        /// Which accesses.
+        /// The accesses.
         rights: Rights,
         /// The segments' domain.
         domain: u32,
     },
 }
 
-/// Memory to register. A device only knows its numbers; the bytes are the caller's affair.
+/// A request to register memory. A device stores only these numbers; the caller manages the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRequest {
-    /// The address remote peers use for its first byte.
+    /// The address of its first byte in the peers' address space.
     pub address: u64,
     /// Length in bytes.
     pub length: u64,
-    /// What remote peers may do.
+    /// The rights of remote peers.
     pub rights: Rights,
-    /// The secret a remote peer must know.
+    /// The secret that a remote peer must name.
     pub token_value: u32,
 }
 
@@ -128,18 +128,18 @@ pub struct LocalRange {
     pub length: u32,
 }
 
-/// Why an object could not be made, opened or removed.
+/// The reason why an object could not be created, opened or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetupError {
-    /// The limit of this name is reached.
+    /// The limit with this name has been reached.
     Limit(&'static str),
-    /// The number is taken or out of range.
+    /// The number is in use or out of range.
     Number,
-    /// The parameter of this name is out of range.
+    /// The parameter with this name is out of range.
     Parameter(&'static str),
-    /// No such object.
+    /// There is no such object.
     Missing,
-    /// Something still uses it.
+    /// The object is still in use.
     Busy,
 }
 
@@ -157,15 +157,16 @@ impl fmt::Display for SetupError {
 
 impl core::error::Error for SetupError {}
 
-/// One line of the state table: a kind of record, its size, and how many there are.
+/// One row of the table of state sizes: a kind of record, its size, and its count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateSize {
-    /// What it is.
+    /// The kind of record.
     pub name: &'static str,
-    /// Bytes of one.
+    /// Bytes of one record.
     pub bytes: usize,
-    /// How many the given numbers of Jetties and hosts take at most.
+    /// Maximum number of records for the given numbers of Jetties and hosts.
     pub count: u64,
-    /// True if it is taken from a shared pool on demand; false if it is there as long as its owner.
+    /// True if the record is allocated from a shared pool on demand; false if it exists as long as
+    /// its owner.
     pub pooled: bool,
 }

@@ -1,4 +1,4 @@
-//! Many operations at a time, as tasks of tokio.
+//! Posts many operations at a time, each in its own tokio task.
 //!
 //! The context's background thread drives the NIC and wakes the tasks; no task blocks a thread.
 //!
@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const TASKS: u64 = 16;
 const PIECE: u64 = 4096;
 
-/// Runs both sides on a runtime of their own.
+/// Runs both sides on a tokio runtime with two worker threads.
 pub fn main() -> Result<(), Error> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();

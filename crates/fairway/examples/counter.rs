@@ -1,7 +1,8 @@
 //! A counter that several clients, and its owner, add to at the same time.
 //!
-//! Atomics are carried out once each, whatever the network loses or repeats, and are atomic with
-//! the owner's own instructions. The network of this example loses and repeats packets on purpose.
+//! Each atomic operation is executed exactly once, even if the network loses or duplicates packets,
+//! and is atomic with the owner's own instructions. The network of this example loses and
+//! duplicates packets on purpose.
 //!
 //! `cargo run --package fairway --example counter`
 

@@ -1,10 +1,11 @@
 //! Copies a file by remote WRITE: the target's memory is the mapped file itself.
 //!
-//! The receiver maps a file of the final length and gives its key away; what the sender writes is
-//! in the file, without a copy by the receiving program. Several WRITEs are in flight at a time.
+//! The receiver maps a file of the final length and passes its key to the sender. The bytes that
+//! the sender writes are in the file without a copy by the receiving program. Several WRITEs are in
+//! flight at a time.
 //!
-//! `cargo run --package fairway --example file_copy -- SOURCE TARGET`, or without
-//! arguments: a file that it makes up, in the folder for temporary files.
+//! `cargo run --package fairway --example file_copy -- SOURCE TARGET`. Without arguments, the
+//! example generates a file in the folder for temporary files and copies that.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const PIECE: u64 = 256 * 1024;
 const IN_FLIGHT: usize = 8;
 
-/// Copies the file that the command line names, or one that it makes up.
+/// Copies the file that the command line names, or a generated one.
 pub fn main() -> Result<(), Box<dyn std::error::Error>> {
     let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     if let [source, target] = paths.as_slice() {
@@ -40,14 +41,14 @@ fn copy(source: &Path, target: &Path) -> Result<(), Box<dyn std::error::Error>> 
     let source = File::open(source)?;
     let length = source.metadata()?.len();
 
-    // The receiver: a file of the final length, mapped.
+    // The receiver maps a file of the final length.
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(true).open(target)?;
     file.set_len(length)?;
     let receiver = Context::builder().bind([127, 0, 0, 1].into()).build()?;
     let exposed = receiver.register(Memory::map_file(&file, true)?, Rights::WRITE)?;
 
-    // The sender: the source, mapped, and WRITEs of a piece each.
+    // The sender maps the source and posts WRITEs of one piece each.
     let sender = Context::builder().bind([127, 0, 0, 1].into()).build()?;
     let peer = sender.connect(receiver.local_addrs()[0], TIMEOUT)?;
     let local = sender.register(Memory::map_file(&source, false)?, Rights::NONE)?;

@@ -1,7 +1,8 @@
-//! A server that takes requests from a mailbox: the receiver chooses where they are stored.
+//! A server that receives requests in a mailbox: the receiver chooses where they are stored.
 //!
-//! Clients put requests to an address and a key, without knowing where the server's buffers are.
-//! Each put fills the next buffer (an epoch of one put), and its number says which.
+//! Clients put requests to an address and a key, without the addresses of the server's buffers.
+//! Each put fills the next buffer (an epoch of one put), and the epoch's number identifies that
+//! buffer.
 //!
 //! `cargo run --package fairway --example mailbox_server`
 
@@ -15,7 +16,7 @@ use fairway::{
 const TIMEOUT: Duration = Duration::from_secs(5);
 const ADDRESS: u64 = 0x10b;
 const KEY: u32 = 4711;
-/// Length of a buffer in bytes, and how many there are.
+/// Length of a buffer in bytes; [`BUFFERS`] is the number of buffers.
 const BUFFER: u64 = 256;
 const BUFFERS: u64 = 4;
 const REQUESTS: u64 = 10;
@@ -24,7 +25,8 @@ const REQUESTS: u64 = 10;
 pub fn main() -> Result<(), Error> {
     let server = Context::builder().bind([127, 0, 0, 1].into()).build()?;
     let address = server.local_addrs()[0];
-    // Before any client starts: a put to a mailbox that is not there is refused.
+    // The mailbox must exist before any client starts, because a put to a missing mailbox is
+    // refused.
     let service = Service::open(&server)?;
     std::thread::scope(|threads| {
         let served = threads.spawn(|| service.serve());
@@ -34,7 +36,7 @@ pub fn main() -> Result<(), Error> {
     })
 }
 
-/// A mailbox, and the memory that its buffers lie in.
+/// A mailbox, and the memory that contains its buffers.
 struct Service {
     mailbox: Mailbox,
     shelf: Segment,
@@ -56,7 +58,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Lets a further request fill this buffer.
+    /// Posts buffer `number` again, so that another request may fill it.
     fn post(&self, number: u64) -> Result<(), Error> {
         let buffer = self.shelf.slice(number * BUFFER..(number + 1) * BUFFER);
         self.mailbox.post(buffer, number)

@@ -1,10 +1,10 @@
-//! Policies by name: the same transfer under several, over the same bad network.
+//! Selects policies by name: runs the same transfer under several, over the same impaired network.
 //!
-//! Policies of one's own are WebAssembly files: examples in C and Rust are in
-//! `examples/policies`, and `docs/policies.md` describes the calls.
+//! User-written policies are WebAssembly files: `examples/policies` contains examples in C and
+//! Rust, and `docs/policies.md` describes the calls.
 //!
-//! `cargo run --package fairway --example policy`, or with names of policies as
-//! arguments, as `cc=swift,path=p2c` or `cc=./mine.wasm`.
+//! `cargo run --package fairway --example policy`, optionally with names of policies as arguments,
+//! such as `cc=swift,path=p2c` or `cc=./mine.wasm`.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ pub fn main() -> Result<(), Error> {
         let (took, lost) = measure(policy)?;
         println!("{policy}: {BYTES} bytes in {took:.1?}, {lost} packets lost on the way");
     }
-    // A name that does not exist is refused where the context is built.
+    // Building the context fails if the name of a policy does not exist.
     let refused = Context::builder().policy_named("cc=hope").build();
     println!("cc=hope: {}", refused.expect_err("there is no such policy"));
     Ok(())

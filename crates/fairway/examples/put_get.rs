@@ -1,8 +1,8 @@
-//! WRITE into another context's memory, and READ it back, by calls that block.
+//! Writes to another context's memory and reads it back, by blocking calls.
 //!
-//! The owner of the memory registers it, hands out the key, and does nothing more: the background
-//! thread of its context serves the client. Both contexts are in this program; in two, the client
-//! needs the owner's address and the 48 digits that the key prints as.
+//! The owner of the memory registers it, passes the key on, and does nothing more: the background
+//! thread of its context serves the client. Both contexts are in this program. If they were in two
+//! programs, the client would need the owner's address and the 48 digits that the key prints as.
 //!
 //! `cargo run --package fairway --example put_get`
 
@@ -30,7 +30,7 @@ pub fn main() -> Result<(), Error> {
     assert!(local.compare(100, b"over the fairway")?, "and here again");
     println!("16 bytes were written to {} and read back", peer.address());
 
-    // What fails is an `Err` that names the cause.
+    // A failed operation returns an `Err` that names the cause.
     let past_the_end = exposed.key().at(1 << 20);
     let refused = jetty.write_all(&peer, local.slice(0..16), past_the_end, TIMEOUT);
     println!("a write past the end: {}", refused.expect_err("the segment ends there"));

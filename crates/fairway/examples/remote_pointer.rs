@@ -1,5 +1,5 @@
-//! A pointer into a peer's memory, and what an access costs: over the network, and where the peer
-//! is a process on the same host.
+//! Measures the cost of an access through a pointer into a peer's memory: over the network, and to
+//! a process on the same host.
 //!
 //! `cargo run --release --package fairway --example remote_pointer`
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Nanoseconds of an access: the median of nine runs.
+/// Nanoseconds per access: the median of nine runs.
 fn cost(access: impl Fn() -> Result<(), Error>) -> Result<f64, Error> {
     let mut runs = Vec::new();
     for _ in 0..9 {

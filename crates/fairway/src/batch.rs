@@ -13,12 +13,13 @@ use crate::segment::Segment;
 use crate::shared::Handle;
 
 /// Operations to be posted together; see [`crate::Jetty::batch`]. The operations are those of
-/// [`Post`]; the segments that they name have to outlive the batch.
+/// [`Post`]; the segments that they name must outlive the batch.
 pub struct Batch<'a> {
     handle: &'a Arc<Handle>,
     requests: RefCell<Vec<WorkRequest>>,
     signaled: bool,
-    /// Segments that live shorter than this are not taken, even by a shared reference.
+    /// Makes the lifetime invariant, so that a segment that lives shorter than `'a` is refused,
+    /// even through a shared reference.
     segments: PhantomData<Cell<&'a Segment>>,
 }
 
@@ -28,31 +29,31 @@ impl<'a> Batch<'a> {
         Batch { handle, requests, signaled: true, segments: PhantomData }
     }
 
-    /// Whether the operations named from now on report success (the default). Failure is always
-    /// reported.
+    /// Sets whether the operations added from now on report success (the default). Failures are
+    /// always reported.
     pub fn signaled(&mut self, signaled: bool) -> &mut Self {
         self.signaled = signaled;
         self
     }
 
-    /// Number of operations named so far.
+    /// Number of operations added so far.
     pub fn len(&self) -> usize {
         self.requests.borrow().len()
     }
 
-    /// True if none was.
+    /// True if no operation has been added.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The operations named.
+    /// Returns the operations that were added.
     pub(crate) fn into_requests(self) -> Vec<WorkRequest> {
         self.requests.into_inner()
     }
 }
 
 impl<'a> Post<'a> for Batch<'a> {
-    /// Keeps it until the batch is posted.
+    /// Stores the operation until the batch is posted.
     fn post(&self, operation: Operation<'_, 'a>) -> Result<(), Error> {
         let request = operation.request(self.handle)?;
         self.requests.borrow_mut().push(WorkRequest { signaled: self.signaled, ..request });

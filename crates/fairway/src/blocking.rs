@@ -1,8 +1,8 @@
-//! Operations that are over when the call returns.
+//! Operations that have completed when the call returns.
 //!
-//! Each runs on an endpoint of its own, a *lane*, so that it neither takes nor delays completions
-//! of the Jetty that it was called on. Lanes are kept for the next call. One whose operation may
-//! still be under way, after a time-out, is dropped instead.
+//! Each operation runs on a separate endpoint, a *lane*, so that it neither takes nor delays
+//! completions of the Jetty that it was called on. Lanes are reused by later calls. After a
+//! time-out the operation of a lane may still be under way, so that lane is dropped instead.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,17 +20,17 @@ use crate::shared::Handle;
 use crate::target::To;
 use crate::word::{AtomicOp, RemoteWord};
 
-/// Completions that a lane holds: one operation at a time.
+/// Capacity of a lane's completion queue. A lane runs one operation at a time.
 const DEPTH: u32 = 2;
 
-/// Endpoints of a Jetty for operations that are waited for one by one.
+/// Idle endpoints of a Jetty for blocking operations.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
     idle: Mutex<Vec<Jetty>>,
 }
 
 impl Lanes {
-    /// A lane for one caller until it is given back.
+    /// Returns a lane for one caller, until [`Lanes::return_lane`].
     pub(crate) fn take(&self, handle: &Arc<Handle>) -> Result<Jetty, Error> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(
@@ -42,20 +42,20 @@ impl Lanes {
         )
     }
 
-    /// Keeps a lane on which nothing is under way.
+    /// Keeps a lane that has no operation under way for a later call.
     pub(crate) fn return_lane(&self, lane: Jetty) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
     }
 }
 
-/// Blocking operations: posted, waited for and judged in one call.
+/// Blocking operations: each call posts an operation, waits for it and checks its result.
 ///
-/// They run beside the Jetty's own operations: they give it no completions, and no order holds
-/// between the two. Calls from several threads run at the same time. A context has to have its
-/// progress thread, or be polled by another thread, as for [`Jetty::wait`].
+/// They run beside the Jetty's own operations: they add no completions to its queue, and no order
+/// is guaranteed between the two. Calls from several threads run at the same time. The context must
+/// have its progress thread, or be polled by another thread, as for [`Jetty::wait`].
 ///
-/// After [`Error::Timeout`] the operation may still be carried out, once. Its memory stays
-/// registered until it has ended.
+/// After [`Error::Timeout`] the operation may still be executed, once. Its memory stays registered
+/// until it has completed.
 impl Jetty {
     /// Copies all of `local` to `remote`. The bytes are in place when the call returns.
     ///
@@ -94,9 +94,9 @@ impl Jetty {
         self.complete(timeout, |lane| Post::read(lane, peer, local, remote, 0)).map(drop)
     }
 
-    /// Sends all of `local` to a Jetty of the peer, whose receive has it when the call returns. The
-    /// sender that the peer sees ([`Completion::remote_jetty`]) takes no answers: where the peer is
-    /// to answer, [`Jetty::send`] from this Jetty.
+    /// Sends all of `local` to a Jetty of the peer. The message is in a receive of that Jetty when
+    /// the call returns. The sender that the peer sees ([`Completion::remote_jetty`]) is a lane,
+    /// which accepts no answers. If the peer is to answer, use [`Jetty::send`] from this Jetty.
     ///
     /// # Errors
     /// As [`Jetty::write_all`].
@@ -110,7 +110,7 @@ impl Jetty {
         self.complete(timeout, |lane| Post::send(lane, peer, to, local, 0)).map(drop)
     }
 
-    /// Changes a word of the peer, exactly once, and returns what it was before.
+    /// Changes a word of the peer exactly once, and returns its previous value.
     ///
     /// # Errors
     /// As [`Jetty::write_all`]; or an operand is too large for the word. After
@@ -126,7 +126,7 @@ impl Jetty {
         Ok(done.value)
     }
 
-    /// Runs one operation on a lane to its end.
+    /// Posts one operation on a lane and waits until it has completed.
     fn complete(
         &self,
         timeout: Duration,

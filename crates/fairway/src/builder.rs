@@ -1,4 +1,4 @@
-//! How a context is made.
+//! Settings of a context, and how it is built from them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,18 +23,19 @@ use fairway_observe::HostPressure;
 use fairway_observe::{Meter, Probe};
 use fairway_runtime::{addresses::with_scope, clock};
 
-/// Payload bytes of a packet by default, if the link allows it.
+/// Default payload bytes of a packet, if the link allows them.
 const MTU_DEFAULT: usize = 4096;
 
-/// Addresses of a context, of four sockets each: more sockets are not looked at in one poll.
+/// Maximum number of addresses of a context, of four sockets each, because one poll checks no more
+/// sockets than these have.
 pub(crate) const ADDRESSES_MAX: usize = 7;
-/// How often port numbers are drawn that have to be free at every address.
+/// Number of attempts to draw port numbers that are free at every address.
 const NUMBERS_TRIED: usize = 16;
 
-/// Makes a [`Context`]. Every setting has a default.
+/// Builds a [`Context`]. Every setting has a default.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    /// `None`: all addresses of both families.
+    /// Address to bind to; `None`: all addresses of both families.
     bind: Option<IpAddr>,
     port: u16,
     sockets: usize,
@@ -42,7 +43,7 @@ pub struct Builder {
     paths: u32,
     policy: Result<Policies, BadPolicy>,
     mtu: Option<usize>,
-    /// What set-up offers to peers, a bit each.
+    /// Capabilities that set-up offers to peers, one bit each.
     capabilities: u16,
     evict_idle: Option<wire::Duration>,
     limits: Limits,
@@ -55,13 +56,13 @@ pub struct Builder {
     stats: bool,
     prometheus: Option<SocketAddr>,
     host_pressure: Option<HostPressure>,
-    /// Only the first socket has the number asked for.
+    /// Only the first socket has the requested port; the others get any free ports.
     scattered: bool,
-    /// Further local addresses.
+    /// Further local addresses to bind to.
     others: Vec<SocketAddr>,
 }
 
-/// A policy that could not be parsed: its text, and what is wrong.
+/// A policy that could not be parsed: its text and the error message.
 type BadPolicy = (String, String);
 
 impl Default for Builder {
@@ -93,71 +94,73 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The local address to bind to (default: all, of IPv6 and IPv4, or of IPv4 where there is no
-    /// IPv6). Its family is the context's, except that `::` stands for both. On a host with several
-    /// addresses bind to one: answers from another than a peer asked are ignored.
+    /// Sets the local address to bind to. The default is all addresses of IPv6 and IPv4, or of IPv4
+    /// alone if the host has no IPv6. The family of the address is the context's; `::` stands for
+    /// both families. On a host with several addresses bind to one: a peer ignores answers from
+    /// another address than the one it contacted.
     #[must_use]
     pub fn bind(mut self, address: IpAddr) -> Self {
         self.bind = Some(address);
         self
     }
 
-    /// The port of the first socket; the others, of all engines, get the numbers after it. 0, the
-    /// default: any.
+    /// Sets the port of the first socket; the other sockets, of all engines, get the following
+    /// numbers. 0, the default, means any port.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// The port of the first socket; the others get any.
+    /// Sets the port of the first socket; the other sockets get any free ports.
     pub(crate) fn listen_at(self, port: u16) -> Self {
         Builder { port, scattered: true, ..self }
     }
 
-    /// Further local addresses, of any family, for a context with one engine that listens
-    /// ([`Builder::listen_at`]). At each of them there are as many sockets as at the first, with
-    /// the same port numbers. At most [`ADDRESSES_MAX`] addresses are taken into use, the first
-    /// included.
+    /// Sets further local addresses, of any family, for a context with one engine that listens
+    /// ([`Builder::listen_at`]). Each of them gets as many sockets as the first, with the same port
+    /// numbers. At most [`ADDRESSES_MAX`] addresses are used, including the first.
     pub(crate) fn bind_also(self, others: Vec<SocketAddr>) -> Self {
         Builder { others, ..self }
     }
 
-    /// Number of sockets of each engine, 1 to 16 (default 4). Sockets here times sockets at the
-    /// peer are the routes that a network can tell apart.
+    /// Sets the number of sockets of each engine, 1 to 16 (default 4). The network can distinguish
+    /// as many routes as the product of the numbers of sockets of this side and of the peer.
     #[must_use]
     pub fn sockets(mut self, sockets: usize) -> Self {
         self.sockets = sockets;
         self
     }
 
-    /// Number of engines, 1 to 16 (default 1). Each has sockets of its own. Peers that have several
-    /// engines too are connected by as many channels as both have: operations go by the one that
-    /// has least to do, and all guarantees hold across them. With several, each is a thread that
-    /// sends and receives while others do, and application threads leave that to them.
+    /// Sets the number of engines, 1 to 16 (default 1). Each has separate sockets. If a peer has
+    /// several engines too, the connection has as many channels as the smaller number of engines:
+    /// each operation takes the least loaded channel, and all guarantees hold across them. With
+    /// several engines, each is a thread that sends and receives in parallel with the others, and
+    /// application threads leave that to them.
     #[must_use]
     pub fn engines(mut self, engines: usize) -> Self {
         self.engines = engines;
         self
     }
 
-    /// Paths per peer, 1 to 256 (default 16). The smaller wish of the two sides counts.
+    /// Sets the number of paths per peer, 1 to 256 (default 16). A connection uses the smaller
+    /// number of the two sides.
     #[must_use]
     pub fn paths(mut self, paths: u32) -> Self {
         self.paths = paths;
         self
     }
 
-    /// Congestion control, path choice, loss detection and scheduler of this side: a
-    /// [`PolicySpec`](crate::PolicySpec), or [`Policies`] with modules of the user's own.
+    /// Sets the congestion control, path choice, loss detection and scheduler of this side: a
+    /// [`PolicySpec`](crate::PolicySpec), or [`Policies`] with user-written modules.
     #[must_use]
     pub fn policy(mut self, policy: impl Into<Policies>) -> Self {
         self.policy = Ok(policy.into());
         self
     }
 
-    /// The same by name, such as `cc=swift,path=spray,loss=path-order,sched=drr`. There are
-    /// `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure`,
+    /// Sets the same policies by name, such as `cc=swift,path=spray,loss=path-order,sched=drr`.
+    /// There are `cc=fixed|swift|cubic|timely|dcqcn|caqm|eqds|homa|backpressure`,
     /// `path=spray|p2c|plb|mp-rdma`, `loss=path-order|sack|receiver` and
     /// `sched=greedy|static|water-filling|drr`; `cc` and `path` may be WebAssembly files,
     /// `cc=./mine.wasm`.
@@ -167,20 +170,20 @@ impl Builder {
         self
     }
 
-    /// Has the scheduler and the congestion controls run on a thread of their own (default: false,
-    /// in line with the data path). Then they hear of what has come together since they last ran,
-    /// and the data path only leaves events and reads rates, windows and credit.
+    /// Runs the scheduler and the congestion controls on a separate thread (default: false, in line
+    /// with the data path). The thread then receives the accumulated events since it last ran, and
+    /// the data path only leaves events and reads rates, windows and credit.
     #[must_use]
     pub fn control_thread(mut self, own: bool) -> Self {
         self.control_thread = own;
         self
     }
 
-    /// Measures how late this side acts on what comes: from an acknowledgement to the congestion
-    /// control's decision, and from data to its acknowledgement
-    /// ([`Context::take_control_latency`]), with room for so many samples of each (8 bytes each,
-    /// taken here). 0, the default: does not. While it does, the kernel stamps every packet, and
-    /// each costs some tens of nanoseconds more.
+    /// Measures the reaction time of this side: from an acknowledgement to the congestion control's
+    /// decision, and from data to its acknowledgement ([`Context::take_control_latency`]).
+    /// `samples` is the capacity for each of the two, at 8 bytes a sample, allocated when the
+    /// context is built. 0, the default, disables the measurement. While it is enabled, the kernel
+    /// timestamps every packet, which costs some tens of nanoseconds more per packet.
     #[must_use]
     pub fn measure_control_latency(mut self, samples: usize) -> Self {
         self.control_latency_samples = samples;
@@ -188,11 +191,11 @@ impl Builder {
     }
 
     /// Starts a thread that measures whether this host is short of CPU time, memory, its NIC's bus
-    /// or room in the receive queues of the context's sockets; while it is, acknowledgements ask
-    /// peers to slow down. The thread also measures whether the transmit queues are full, which the
-    /// congestion controls here treat as pressure of the receivers. Default: no such thread. Linux
-    /// only: from `/proc/pressure` or, for CPU time, `/proc/stat`; from the sockets; and from the
-    /// NICs' drivers. Building fails if a requested signal cannot be measured.
+    /// or room in the receive queues of the context's sockets. While it is, acknowledgements
+    /// request that peers slow down. The thread also measures whether the transmit queues are full,
+    /// which the congestion controls here treat as pressure of the receivers. Default: no such
+    /// thread. Linux only: the sources are `/proc/pressure` or, for CPU time, `/proc/stat`; the
+    /// sockets; and the NICs' drivers. Building fails if a requested signal cannot be measured.
     /// [`Context::host_signals`] returns the last measurements.
     #[must_use]
     pub fn host_pressure(mut self, options: Option<HostPressure>) -> Self {
@@ -200,37 +203,38 @@ impl Builder {
         self
     }
 
-    /// Payload bytes per packet at most (default: 4096). A connection has fewer if the other side
-    /// asks for fewer, or if packets of that length do not get through in both directions:
-    /// [`Peer::mtu`](crate::Peer::mtu) says how many.
+    /// Sets the maximum payload bytes per packet (default: 4096). A connection uses fewer if the
+    /// other side requests fewer, or if packets of that length do not get through in both
+    /// directions: [`Peer::mtu`](crate::Peer::mtu) returns the number in use.
     #[must_use]
     pub fn mtu(mut self, payload_bytes: usize) -> Self {
         self.mtu = Some(payload_bytes);
         self
     }
 
-    /// Whether unreliable messages (mode UNO) may be sent and are received (default: yes). Both
-    /// sides of a connection have to allow them. A program that does not use them withholds them
+    /// Sets whether unreliable messages (mode UNO) may be sent and are received (default: yes).
+    /// Both sides of a connection must allow them. A program that does not use them can refuse them
     /// from peers by `false`.
     #[must_use]
     pub fn unreliable_messages(self, allowed: bool) -> Self {
         self.capability(UNRELIABLE, allowed)
     }
 
-    /// Whether loads and stores may be sent and are executed (default: yes). Both sides of a
-    /// connection have to allow them. A program that does not use them withholds them from peers by
+    /// Sets whether loads and stores may be sent and are executed (default: yes). Both sides of a
+    /// connection must allow them. A program that does not use them can refuse them from peers by
     /// `false`.
     #[must_use]
     pub fn loads_and_stores(self, allowed: bool) -> Self {
         self.capability(BYPASS, allowed)
     }
 
-    /// How long a connection that a peer has opened may be idle once fewer than a sixteenth of
+    /// Sets how long a connection that a peer has opened may be idle once fewer than a sixteenth of
     /// `Limits::channels` are left, or the share of an address is used up (default: five minutes;
-    /// `None`: for ever). For each new connection the one that has been idle for longest is closed
-    /// then, of the network (24 bits of IPv4, 48 of IPv6) and the address that have most, and
-    /// [`Event::Evicted`](crate::Event::Evicted) reports it. Peers on this host keep
-    /// theirs. Keep-alive messages are not use, and more than a day counts as one.
+    /// `None`: for ever). Then each new connection closes one idle connection: the one that has
+    /// been idle for longest, of the address with the most connections, in the network (24 bits of
+    /// IPv4, 48 of IPv6) with the most. [`Event::Evicted`](crate::Event::Evicted) reports it.
+    /// Connections of peers on this host are never closed so. Keep-alive messages do not count as
+    /// use. A value above a day counts as one day.
     #[must_use]
     pub fn evict_idle(mut self, after: Option<Duration>) -> Self {
         let day = Duration::from_secs(24 * 60 * 60);
@@ -244,45 +248,48 @@ impl Builder {
         self
     }
 
-    /// Capacities. (How many engines there are is for [`Builder::engines`] to say.)
+    /// Sets the capacities. (The number of engines is set by [`Builder::engines`].)
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Timing.
+    /// Sets the timing profile.
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Makes the network worse: what this context sends is delayed, lost, reordered or duplicated
-    /// as `spec` says, from `seed`.
+    /// Impairs the network: packets that this context sends are delayed, lost, reordered or
+    /// duplicated according to `spec`, at random from `seed`.
     #[must_use]
     pub fn emulate(mut self, spec: Spec, seed: u64) -> Self {
         self.emulate = Some((spec, seed));
         self
     }
 
-    /// Socket buffers to ask for, in bytes (default 4 MiB); the system may grant less.
+    /// Sets the size of the socket buffers to request, in bytes (default 4 MiB); the system may
+    /// grant less.
     #[must_use]
     pub fn buffer_bytes(mut self, bytes: usize) -> Self {
         self.buffer_bytes = bytes;
         self
     }
 
-    /// A background thread that takes over when the application does not poll (default: yes).
-    /// Without it nothing moves, and no peer is served, but while some thread polls or waits.
+    /// Sets whether a background thread drives the context when the application does not poll
+    /// (default: yes). Without the thread nothing is sent or received, and no peer is served,
+    /// except while some thread polls or waits.
     #[must_use]
     pub fn progress_thread(mut self, wanted: bool) -> Self {
         self.progress_thread = wanted;
         self
     }
 
-    /// Tells of itself to processes of the same user that ask, as `fairway top` does (default: no,
-    /// unless FAIRWAY_STATS is 1 in the environment). Costs a thread that sleeps.
+    /// Sets whether the context reports its statistics to processes of the same user that request
+    /// them, as `fairway top` does (default: no, unless FAIRWAY_STATS is 1 in the environment).
+    /// Costs a thread that sleeps.
     #[must_use]
     pub fn stats(mut self, wanted: bool) -> Self {
         self.stats = wanted;
@@ -290,19 +297,19 @@ impl Builder {
     }
 
     /// Serves metrics for Prometheus at `address`, as `GET /metrics` (default: no). Every host that
-    /// reaches the address may read them.
+    /// can reach the address may read them.
     #[must_use]
     pub fn prometheus(mut self, address: SocketAddr) -> Self {
         self.prometheus = Some(address);
         self
     }
 
-    /// The same, for callers within.
+    /// As [`Builder::build`], but returns the handle, for callers inside the crate.
     pub(crate) fn build_handle(self) -> Result<std::sync::Arc<crate::shared::Handle>, Error> {
         Ok(self.build()?.into_handle())
     }
 
-    /// Opens the sockets and starts.
+    /// Opens the sockets and starts the context.
     ///
     /// # Errors
     /// A setting is out of range, the address can't be bound, or the system refuses.
@@ -319,7 +326,7 @@ impl Builder {
         })
     }
 
-    /// The same on sockets that `wrap`, asked for each engine, may do something to.
+    /// As [`Builder::build`], but passes the sockets of each engine through `wrap` first.
     pub(crate) fn build_on(
         self,
         mut wrap: impl FnMut(UdpPort) -> Box<dyn Datapath>,
@@ -386,7 +393,7 @@ impl Builder {
         let sockets = if self.scattered { 1 } else { self.sockets };
         let mut opened = self.open_sockets(first_port, sockets);
         for _ in 1..NUMBERS_TRIED {
-            // A number that is free at one address may be taken at another.
+            // A number that is free at one address may be in use at another.
             if !self.others.is_empty() && is_taken(&opened) {
                 opened = self.open_sockets(first_port, sockets);
             }
@@ -406,15 +413,15 @@ impl Builder {
         Ok((open_io(engine as u32, wrap(port)), ports))
     }
 
-    /// Opens the sockets of an engine, on consecutive ports or scattered ones. Where no address was
-    /// asked for they take both families, or only IPv4 where there is no IPv6.
+    /// Opens the sockets of an engine, on consecutive or scattered ports. If no address was
+    /// requested the sockets accept both families, or only IPv4 if the host has no IPv6.
     fn open_sockets(&self, first_port: u16, sockets: usize) -> io::Result<UdpPort> {
         match self.bind {
             Some(bind) => self.open_sockets_at(bind, first_port, sockets),
             None => {
                 let open = |bind: IpAddr| self.open_sockets_at(bind, first_port, sockets);
                 open(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.kind() {
-                    // Another program has the port, which IPv4 alone does not change.
+                    // Another program uses the port; falling back to IPv4 would not change that.
                     io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(error),
                     _ => open(Ipv4Addr::UNSPECIFIED.into()),
                 })
@@ -422,7 +429,7 @@ impl Builder {
         }
     }
 
-    /// The sockets at one address, and after them those at each further one.
+    /// Opens the sockets at one address, and then those at each further address.
     fn open_sockets_at(
         &self,
         bind: IpAddr,
@@ -431,7 +438,7 @@ impl Builder {
     ) -> io::Result<UdpPort> {
         let buffer_bytes = self.buffer_bytes;
         let is_open = bind == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-        // The scope of a link-local address comes with it, as for the others.
+        // The scope of a link-local address is part of it, as for the other addresses.
         let mut port = match with_scope(bind, first_port) {
             first if self.scattered && !is_open => UdpPort::bind_one(first, buffer_bytes)?,
             _ => UdpPort::bind(&UdpConfig { bind, first_port, sockets, buffer_bytes })?,
@@ -504,7 +511,8 @@ fn check(
     Err(Error::Parameter { name, value: value.to_string(), remedy })
 }
 
-/// A node address for this start. Zero means "unknown" in a HELLO.
+/// Returns a random node address, which holds until the context ends. Zero means "unknown" in a
+/// HELLO.
 fn random_cna() -> Result<Cna, Error> {
     loop {
         let cna = Cna::new(clock::random()? as u32);

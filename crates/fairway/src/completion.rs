@@ -1,4 +1,4 @@
-//! How operations end.
+//! Completions: how operations and receives end.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use fairway_engine::{ChannelId, CompletionKind, Status};
 
 use crate::error::Error;
 
-/// The number that the caller gives to an operation or a receive, and finds in its completion.
+/// A number that the caller gives to an operation or a receive, and that its completion contains.
 ///
-/// It means nothing to Fairway. Methods take `impl Into<WrId>`, so that a plain number will do.
+/// Fairway does not interpret it. Methods take `impl Into<WrId>`, so a plain number is accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WrId(u64);
 
 impl WrId {
-    /// This number.
+    /// Returns the identifier with this number.
     pub const fn new(value: u64) -> WrId {
         WrId(value)
     }
 
-    /// The number that was given.
+    /// Returns the number that the caller gave.
     pub const fn value(self) -> u64 {
         self.0
     }
@@ -49,27 +49,27 @@ impl fmt::Display for WrId {
     }
 }
 
-/// The end of an operation or of a receive, in success or failure: [`Completion::result`] tells
-/// them apart.
+/// The end of an operation or of a receive, in success or failure: [`Completion::result`]
+/// distinguishes the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "the operation may have failed: look at `result()`"]
 pub struct Completion {
-    /// The number given with the request.
+    /// The number that the caller gave with the request.
     pub id: WrId,
-    /// The Jetty of this side.
+    /// The local Jetty.
     pub jetty: JettyId,
     /// How the operation ended; see [`Completion::result`].
     pub status: Status,
-    /// Which operation it was.
+    /// The kind of operation that completed.
     pub kind: CompletionKind,
-    /// Bytes moved.
+    /// Number of bytes transferred.
     pub bytes: u32,
     /// Immediate data, if the operation carried any (receives only).
     pub immediate: Option<u64>,
-    /// The old value of the word (atomics only).
+    /// The word's previous value (atomics only).
     pub value: u64,
-    /// The channel that the operation went over; [`Jetty::peer_of`](crate::Jetty::peer_of) gives
+    /// The channel that carried the operation; [`Jetty::peer_of`](crate::Jetty::peer_of) returns
     /// its peer.
     pub channel: ChannelId,
     /// The remote Jetty: the sender's in a receive, otherwise the target's.
@@ -119,20 +119,20 @@ impl From<fairway_engine::Completion> for Completion {
     }
 }
 
-/// An operation was carried out, or tried, and failed.
+/// Error of an operation that was posted and failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OperationError {
-    /// The number given with the request.
+    /// The number that the caller gave with the request.
     pub id: WrId,
-    /// Which operation it was.
+    /// The kind of operation that failed.
     pub operation: CompletionKind,
     /// Why it failed; never [`Status::Success`].
     pub status: Status,
 }
 
 impl OperationError {
-    /// The operation by name, as `WRITE`.
+    /// The operation's name, such as `WRITE`.
     pub fn operation_name(&self) -> &'static str {
         match self.operation {
             CompletionKind::Write => "WRITE",
@@ -164,7 +164,7 @@ impl From<OperationError> for Error {
     }
 }
 
-/// Why an operation ended so, and what to do about it.
+/// Returns the meaning of a status, and what the user can do about it.
 pub(crate) fn explanation(status: Status) -> (&'static str, &'static str) {
     match status {
         Status::Success => ("it succeeded", "there is nothing to do"),

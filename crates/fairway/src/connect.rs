@@ -1,4 +1,4 @@
-//! Connection set-up on real sockets and a real engine: the glue around [`crate::setup`].
+//! Connection set-up on real sockets and a real engine: connects [`crate::setup`] to them.
 
 use crate::peer_state::PeerState;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -32,61 +32,62 @@ mod ways;
 
 use ways::{Way, asker};
 
-/// The engine that attempts speak from, by the first socket of one of its addresses.
+/// The engine that sends the messages of connection attempts, from the first socket of one of its
+/// addresses.
 const SPEAKER: u32 = 0;
 
-/// Attempts to connect that are under way, and the listener for others'.
+/// Connection attempts of this side that are under way, and the listener for those of peers.
 pub(crate) struct Connecting {
     identity: Identity,
     listener: Listener,
-    /// Questions that are repeated may go from sockets opened for that alone.
+    /// True if repeated set-up messages may be sent from extra sockets opened for that purpose.
     detours: bool,
-    /// How long a connection may be idle if few channels are left.
+    /// Time for which a connection may be idle if few channels are left.
     evict_idle: Option<wire::Duration>,
     quota: Quota,
     pub(crate) guesses: Guesses,
     attempts: Vec<Option<Pending>>,
-    /// Connections that are probed with packets of full size.
+    /// Probes of connections with packets of full size.
     sizes: Vec<SizeProbe>,
-    /// When channels are looked at next: has one stalled?
+    /// Time of the next check for stalled channels.
     stalls_at: Instant,
 }
 
 struct Pending {
     attempt: Attempt,
-    /// The first socket of the address that it speaks from.
+    /// The first socket of the address that the attempt sends from.
     socket: usize,
-    /// The way that has answered, by which all that follows goes.
+    /// The way that has answered, which all following messages take.
     way: Way,
     listening: Listening,
     keys: KeyPair,
     channel: ChannelId,
     timeout: Duration,
-    /// The attempt for the first channel of the group, if this is for another.
+    /// The attempt for the first channel of the group, if this attempt is for another channel.
     leader: Option<usize>,
-    /// Set when the first channel is open; others of its group may be missing.
+    /// Set when the first channel is open; other channels of its group may still be missing.
     peer: Option<Arc<PeerState>>,
     /// The channels of the group, once the first one is open.
     members: Option<Members>,
     first_message: Msn,
-    /// Filled once it has ended.
+    /// Set once the attempt has ended.
     result: Option<Result<Arc<PeerState>, Error>>,
 }
 
-/// Which channel of a group is to be opened here.
+/// The place of a channel, to be opened here, within its group.
 struct Place {
     id: ChannelId,
     first_message: Msn,
-    /// The first one of the group, if it is another.
+    /// The first channel of the group, if this is another one.
     leader: Option<ChannelId>,
     engine: u32,
 }
 
-/// The other end of a channel to be opened, whichever side asked.
+/// The remote end of a channel to be opened, whichever side started the attempt.
 struct Remote {
     address: SocketAddr,
     role: Role,
-    /// The first of our sockets that its packets come to.
+    /// The first local socket that receives the peer's packets.
     socket: usize,
     key: CheckKey,
 }
@@ -112,7 +113,7 @@ impl Connecting {
         })
     }
 
-    /// When some attempt has something to say or do.
+    /// Time at which some attempt has a message to send or a time-out to handle.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let times = |pending: &Pending| {
             let asks_at = pending.attempt.poll_timeout()?;
@@ -123,7 +124,7 @@ impl Connecting {
         self.pending().filter_map(times).chain(probes).reduce(Instant::min)
     }
 
-    /// Forgets all attempts.
+    /// Drops all attempts.
     pub(crate) fn abandon_all(&mut self, nic: &mut Nic) {
         self.sizes.clear();
         for pending in self.attempts.iter_mut().flatten() {
@@ -134,19 +135,19 @@ impl Connecting {
         }
     }
 
-    /// The channel of an attempt.
+    /// Returns the channel of an attempt.
     fn channel_of(&self, index: usize) -> Option<ChannelId> {
         self.attempts.get(index)?.as_ref().map(|pending| pending.channel)
     }
 
-    /// The first channel of a group is open.
+    /// Records that the first channel of a group is open.
     fn note_open(&mut self, index: usize, peer: &Arc<PeerState>) {
         if let Some(Some(pending)) = self.attempts.get_mut(index) {
             pending.peer = Some(peer.clone());
         }
     }
 
-    /// How many sockets an address has, of those of an engine.
+    /// Number of sockets per address, among those of an engine.
     fn sockets(&self, engine: u32) -> usize {
         self.identity.ports[engine as usize].as_slice().len()
     }
@@ -157,7 +158,7 @@ impl Connecting {
 }
 
 impl Core {
-    /// Starts to connect; the number of the attempt.
+    /// Starts to connect, and returns the number of the attempt.
     pub fn start_attempt(&mut self, server: SocketAddr, timeout: Duration) -> Result<usize, Error> {
         self.check_running()?;
         let server = match server.ip().to_canonical() {
@@ -179,10 +180,11 @@ impl Core {
         Ok(index)
     }
 
-    /// The first socket of the address of ours from which packets to an address go, and that
-    /// address, with the link if it is link-local. `None` if no address of ours is of its family.
+    /// Returns the first socket of the local address from which packets to `remote` are sent, and
+    /// `remote` itself, with the link added if it is link-local. `None` if no local address is of
+    /// its family.
     fn way_to(&self, remote: SocketAddr) -> Option<(usize, SocketAddr)> {
-        // With several engines each has its sockets, all of one address.
+        // With several engines, each has its own sockets, all of one address.
         let step =
             if self.engines.len() > 1 { usize::MAX } else { self.connecting.sockets(SPEAKER) };
         let all = || self.local_addrs().iter().copied().enumerate().step_by(step);
@@ -193,7 +195,7 @@ impl Core {
         {
             remote.set_scope_id(scope);
         }
-        // A socket at `[::]` is one of both families.
+        // A socket at `[::]` serves both families.
         let reaches = |local: &SocketAddr| {
             local.is_ipv6() == remote.is_ipv6() || local.ip() == Ipv6Addr::UNSPECIFIED
         };
@@ -203,12 +205,12 @@ impl Core {
         if usable.next().is_none() {
             return Some((first, remote));
         }
-        // To itself from that address; otherwise from where the system would send.
+        // To a local address from that address itself; otherwise from the system's source address.
         let socket = at(remote.ip()).or_else(|| at(source_towards(remote)?)).unwrap_or(first);
         Some((socket, remote))
     }
 
-    /// Begins to ask for a channel: the first of a group, or one that joins it.
+    /// Starts an attempt to open a channel: the first of a group, or one that joins it.
     fn ask(
         &mut self,
         now: Instant,
@@ -238,7 +240,8 @@ impl Core {
             attempt,
             socket,
             way: Way::Path(Destination { path: 0, socket, to: server.into() }),
-            // What joins a group is asked for from ports that the server knows.
+            // The request for a channel that joins a group is sent from ports that the server has
+            // recorded.
             listening: Listening::new(now, self.connecting.detours && joins.is_none()),
             keys,
             channel,
@@ -258,20 +261,21 @@ impl Core {
         Ok(index)
     }
 
-    /// The UDP port of a socket of an engine.
+    /// Returns the UDP port of a socket of an engine.
     pub(crate) fn own_port(&self, engine: u32, socket: usize) -> u16 {
         let ports = self.connecting.identity.ports.get(engine as usize);
         ports.and_then(|ports| ports.as_slice().get(socket)).copied().unwrap_or_default()
     }
 
-    /// Has an attempt end at once when the network reports that no program listens at the address.
+    /// Makes an attempt end at once when the network reports that no program listens at the
+    /// address.
     pub(crate) fn heed_refusals(&mut self, index: usize) {
         if let Some(Some(pending)) = self.connecting.attempts.get_mut(index) {
             pending.listening.heed();
         }
     }
 
-    /// The result of an attempt that has ended.
+    /// Takes the result of an attempt that has ended.
     pub fn take_attempt(&mut self, index: usize) -> Option<Result<Arc<PeerState>, Error>> {
         let slot = self.connecting.attempts.get_mut(index)?;
         let result = slot.as_mut()?.result.take()?;
@@ -279,7 +283,7 @@ impl Core {
         Some(result)
     }
 
-    /// Ends an attempt whose result is of no use any more.
+    /// Ends an attempt whose result is no longer needed.
     pub fn abandon_attempt(&mut self, index: usize) {
         let slot = self.connecting.attempts.get_mut(index).and_then(Option::take);
         if let Some(pending) = slot
@@ -289,7 +293,7 @@ impl Core {
         }
     }
 
-    /// Lets go of what an attempt for the first channel of a group has got so far.
+    /// Releases the channels that an attempt for the first channel of a group has opened so far.
     fn call_off(&mut self, index: usize, pending: &Pending) {
         for slot in &mut self.connecting.attempts {
             if let Some(other) = slot.take_if(|other| other.leader == Some(index)) {
@@ -298,12 +302,12 @@ impl Core {
         }
         match &pending.peer {
             None => self.nic.release_channel(pending.channel),
-            // It may have ended meanwhile.
+            // The channel may have ended meanwhile.
             Some(peer) => drop(self.close_channel(peer.channel)),
         }
     }
 
-    /// Lets every attempt say what it has to say, and ends those that are over.
+    /// Sends the messages that are due of every attempt, and settles the attempts that have ended.
     pub(crate) fn speak(&mut self, now: Instant) {
         self.advance_size_probes(now);
         for index in 0..self.connecting.attempts.len() {
@@ -323,7 +327,7 @@ impl Core {
         }
     }
 
-    /// A set-up message came to a socket of an engine.
+    /// Handles a set-up message that a socket of an engine received.
     pub(crate) fn handle_setup(
         &mut self,
         now: Instant,
@@ -362,7 +366,7 @@ impl Core {
         let listener = &mut self.connecting.listener;
         let answer = match listener.handle_message(now, sender, mtu, setup) {
             Reaction::Ignore => return,
-            // ACCEPT, which is repeated, goes to a client that has proven its address.
+            // An ACCEPT, which is repeated, is always sent: its client has proven its address.
             Reaction::Answer(answer)
                 if !matches!(answer.message, SetupMessage::Accept(_))
                     && !self.connecting.quota.take_answer(now, sender.ip()) =>
@@ -384,9 +388,9 @@ impl Core {
         self.send_setup(at.0, Destination { path, socket: at.1, to: *from }, &answer);
     }
 
-    /// What the first link on the way to a client carries, in bytes of payload. It only makes the
-    /// search for the longest packets shorter, so in a flood of questions the node's own limit is
-    /// offered.
+    /// Returns the payload bytes that the first link on the way to a client carries. The value only
+    /// shortens the search for the longest packets, so during a flood of set-up requests the node's
+    /// own limit is offered instead.
     fn mtu_to_offer(
         &mut self,
         now: Instant,
@@ -398,7 +402,7 @@ impl Core {
         if !is_question || !self.connecting.quota.take_route(now) {
             return u16::MAX;
         }
-        // Where no route is found the answer won't get anyway.
+        // If no route is found, the answer cannot be delivered either.
         fairway_port::mtu_towards(local, &client).map_or(u16::MAX, payload_mtu)
     }
 
@@ -457,7 +461,7 @@ impl Core {
         self.settle_group(leading, joins, result);
     }
 
-    /// Asks for the other channels of a group whose first one is open.
+    /// Starts attempts for the other channels of a group whose first channel is open.
     fn ask_for_others(
         &mut self,
         now: Instant,
@@ -483,7 +487,8 @@ impl Core {
         Ok(())
     }
 
-    /// One channel of a group is open, or will not be: is the connection made?
+    /// Records that one channel of a group is open or has failed, and completes the connection if
+    /// it was the last.
     fn settle_group(&mut self, leading: usize, joins: Option<Joins>, result: Result<(), Error>) {
         let Some(Some(pending)) = self.connecting.attempts.get_mut(leading) else { return };
         if pending.result.is_some() {
@@ -554,7 +559,7 @@ impl Core {
         channel.watch = Some(Watch::new(*agreed));
         self.channels.insert(channel);
         self.counters.connections += u64::from(!joins);
-        // A firewall that lets a client ask from any port need not let a server do so.
+        // A firewall that lets a client send from any port need not let a server do so.
         if !joins && remote.role == Role::Client {
             self.probe_sizes(now, &peer, first, agreed);
         }
@@ -562,8 +567,8 @@ impl Core {
     }
 }
 
-/// The first sequence number and the first message number of a channel, so that both are hard to
-/// guess.
+/// Returns the first sequence number and the first message number of a channel, random so that both
+/// are hard to guess.
 fn first_numbers(random: u64) -> (Psn, Msn) {
     (Psn::new(random as u32), Msn::new((random >> 32) as u32))
 }
@@ -572,7 +577,7 @@ fn is_link_local(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
-/// The link of a link-local address.
+/// Returns the link (scope) of a link-local address.
 fn scope_of(address: &SocketAddr) -> Option<u32> {
     match address {
         SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),

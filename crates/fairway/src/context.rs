@@ -30,18 +30,18 @@ use crate::server_address::ServerAddress;
 use crate::shared::Handle;
 use crate::stats::Stats;
 
-/// A NIC in software: sockets, the protocol, and the tables of everything that lives on it.
+/// A NIC in software: sockets, the protocol, and tables of the objects that belong to it.
 ///
-/// Clones name the same one. It lives as long as any of them, or any [`Segment`], [`Jetty`] or
-/// [`Peer`] of it. When the last goes, peers are told, once, and the sockets are closed; call
-/// [`Context::shutdown`] to make sure that they hear.
+/// Clones refer to the same NIC. It lives as long as any of them, or any [`Segment`], [`Jetty`] or
+/// [`Peer`] of it. When the last one is dropped, each peer is notified once and the sockets are
+/// closed. [`Context::shutdown`] makes sure that peers receive the notification.
 #[derive(Clone)]
 pub struct Context {
     handle: Arc<Handle>,
 }
 
 impl Context {
-    /// Starts making one.
+    /// Returns a builder with default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -58,19 +58,19 @@ impl Context {
         self.handle.watch_pressure(queues, options)
     }
 
-    /// Are peers told to slow down, because this host is short of something
-    /// ([`Builder::host_pressure`])?
+    /// True if acknowledgements request that peers slow down, because this host is short of a
+    /// resource ([`Builder::host_pressure`]).
     pub fn is_under_pressure(&self) -> bool {
         self.handle.shared.with(|core| core.nic.is_under_pressure())
     }
 
-    /// Resources that this host was short of in the last period; `None` before the end of the
-    /// first, and if they are not measured ([`Builder::host_pressure`]).
+    /// Resources that this host was short of in the last period; `None` before the end of the first
+    /// period, and if they are not measured ([`Builder::host_pressure`]).
     pub fn host_signals(&self) -> Option<HostSignals> {
         self.handle.shared.with(|core| core.host)
     }
 
-    /// The context that a handle belongs to.
+    /// Returns the context of a handle.
     pub(crate) fn of(handle: Arc<Handle>) -> Context {
         Context { handle }
     }
@@ -79,19 +79,19 @@ impl Context {
         self.handle
     }
 
-    /// The policies that channels are opened with. Through it modules of the user's own are
-    /// replaced while traffic runs ([`Policies::swap`], [`Policies::reload`]), and tell what has
-    /// become of them ([`Policies::reports`]).
+    /// Returns the policies that channels are opened with. Use it to replace user-written modules
+    /// while traffic runs ([`Policies::swap`], [`Policies::reload`]), and to read reports about
+    /// them ([`Policies::reports`]).
     pub fn policies(&self) -> Policies {
         self.handle.shared.with(|core| core.policy.clone())
     }
 
-    /// The addresses of the sockets. Peers connect to any of them.
+    /// Local addresses of the sockets. Peers can connect to any of them.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.handle.shared.with(|core| core.local_addrs().to_vec())
     }
 
-    /// Registers memory. Peers that have the segment's key may do with it what `rights` say; for
+    /// Registers memory. Peers that have the segment's key may access it as `rights` allow; for
     /// them its first byte has address 0.
     ///
     /// # Errors
@@ -101,7 +101,7 @@ impl Context {
         self.register_at(memory, rights, 0)
     }
 
-    /// As [`Context::register`], with another address for the first byte.
+    /// As [`Context::register`], with `address` instead of 0 for the first byte.
     ///
     /// # Errors
     /// As [`Context::register`]; or the addresses would wrap, or it is for atomics and `address` is
@@ -118,7 +118,7 @@ impl Context {
         Ok(Segment::new(self.handle.clone(), id, key, memory, share))
     }
 
-    /// Makes an endpoint.
+    /// Creates an endpoint.
     ///
     /// # Errors
     /// The number is taken, or a limit is reached.
@@ -127,7 +127,7 @@ impl Context {
         Ok(Jetty::new(self.handle.clone(), index, id))
     }
 
-    /// Makes a group: a number under which Jetties that join it receive.
+    /// Creates a group: a number under which the Jetties that join it receive.
     ///
     /// # Errors
     /// The number is taken, or a limit is reached.
@@ -136,7 +136,7 @@ impl Context {
         Ok(JettyGroup::new(self.handle.clone(), id))
     }
 
-    /// Makes a mailbox: memory that peers put into, whose buffers this side chooses.
+    /// Creates a mailbox: peers put into it, and this side chooses the buffers.
     ///
     /// # Errors
     /// The address is taken, the threshold is 0, or a limit is reached.
@@ -145,7 +145,7 @@ impl Context {
         Ok(Mailbox::new(self.handle.clone(), id, options))
     }
 
-    /// Sleeps until the epoch that `record` was posted with is over.
+    /// Sleeps until the epoch that `record` was posted with has ended.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -153,8 +153,8 @@ impl Context {
         self.wait_until(|| record.is_done(), timeout)
     }
 
-    /// Sleeps until `done` says so. It is asked again whenever something has happened to this
-    /// context, and must not call anything of it: the context is locked meanwhile.
+    /// Sleeps until `done` returns true. It is called again after every event of this context, and
+    /// must not call any method of it, because the context is locked meanwhile.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -168,9 +168,9 @@ impl Context {
     }
 
     /// Connects to the context that has a socket at `server`: a [`SocketAddr`], an address and a
-    /// port, or text such as `"storage1:4810"`. Where a name has several addresses of a family that
-    /// this context is bound to, they are tried in turn, each for an equal part of the time that is
-    /// left.
+    /// port, or text such as `"storage1:4810"`. If a name has several addresses of a family that
+    /// this context is bound to, they are tried in turn, each for an equal part of the remaining
+    /// time.
     ///
     /// ```no_run
     /// # fn example(context: &fairway::Context) -> Result<(), fairway::Error> {
@@ -193,7 +193,7 @@ impl Context {
     }
 
     /// As [`Context::connect`], for a peer whose program may start later: while no program listens
-    /// there it asks again, until the time is up.
+    /// there, the request is repeated until the time is up.
     ///
     /// # Errors
     /// As [`Context::connect`], without [`Error::NoListener`].
@@ -219,7 +219,7 @@ impl Context {
             own.iter()
                 .any(|own| is_both(own) || own.is_ipv6() == remote.ip().to_canonical().is_ipv6())
         };
-        // If none is of a family of ours, the attempt at the first reports it.
+        // If none has a family that this context is bound to, the attempt at the first reports it.
         if addresses.iter().any(is_reachable) {
             addresses.retain(is_reachable);
         }
@@ -227,7 +227,7 @@ impl Context {
         let mut first_error = None;
         for (at, address) in addresses.into_iter().enumerate() {
             let left = timeout.saturating_sub(started.elapsed()) / (count - at) as u32;
-            // One address has the whole time, whatever the resolver took.
+            // A single address gets the whole time, however long name resolution took.
             let limit = if count == 1 { timeout } else { left };
             match self.connect_as(address, limit, heeds_refusals) {
                 Ok(peer) => return Ok(peer),
@@ -251,7 +251,7 @@ impl Context {
             }
             Ok::<_, Error>(attempt)
         })?;
-        // The attempt has the deadline; the wait only adds a margin for its last poll.
+        // The attempt enforces the deadline; the wait adds a margin for its last poll.
         let timeout = timeout.saturating_add(Duration::from_secs(1));
         let ended =
             shared.wait_for("answer to the connection request", Some(timeout), None, |core| {
@@ -267,13 +267,13 @@ impl Context {
         Ok(self.peer(state))
     }
 
-    /// What happened since it was last asked, oldest first. Does not wait.
+    /// Returns the events since the last call, oldest first. Does not wait.
     pub fn poll_events(&self) -> Vec<Event> {
         let notices: Vec<Notice> = self.handle.shared.poll(|core| core.notices.drain(..).collect());
         notices.into_iter().map(|notice| self.event(notice)).collect()
     }
 
-    /// The next thing that happens.
+    /// Waits for the next event and returns it.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -284,13 +284,13 @@ impl Context {
         Ok(self.event(notice))
     }
 
-    /// The connections that are alive.
+    /// Returns the connections that are alive.
     pub fn peers(&self) -> Vec<Peer> {
         let states = self.handle.shared.with(|core| core.peer_states());
         states.into_iter().map(|state| self.peer(state)).collect()
     }
 
-    /// What has been done so far.
+    /// Counters of the context since it was built.
     pub fn counters(&self) -> Counters {
         self.handle.shared.counters()
     }
@@ -300,11 +300,11 @@ impl Context {
         self.handle.shared.with(|core| core.usage())
     }
 
-    /// Changes the policies while the context is in use. The scheduler changes at once, and so
-    /// does the policy that grants credit to senders, if the congestion control is another one
-    /// (credit granted before is then forgotten). Everything else holds for connections that are
-    /// made from now on. With a progress thread the files of the new policies are watched from
-    /// now on, and those of the old ones no longer.
+    /// Changes the policies while the context is in use. The scheduler changes at once. If the
+    /// congestion control is another one, the policy that grants credit to senders changes at once
+    /// too, and credit granted before is forgotten. All other policies apply to connections made
+    /// from now on. With a progress thread the files of the new policies are watched from now on,
+    /// and those of the old ones no longer.
     ///
     /// # Errors
     /// [`Error::Io`]: no thread can be started for the watcher; nothing changes.
@@ -312,58 +312,61 @@ impl Context {
         self.handle.set_policy(&policy.into())
     }
 
-    /// The flows that there are now: what each Jetty sends to each peer, and the answers to peers'
-    /// READs.
+    /// Returns the current flows: the data that each Jetty sends to each peer, and the answers to
+    /// peers' READs.
     pub fn flows(&self) -> Vec<FlowView> {
         self.handle.shared.with(|core| core.nic.flows().collect())
     }
 
-    /// What the scheduler has done; `None` without one (`sched=greedy`).
+    /// Statistics of the scheduler; `None` without one (`sched=greedy`).
     pub fn scheduler_stats(&self) -> Option<ProcessorStats> {
         self.handle.shared.with(|core| core.scheduler_stats())
     }
 
-    /// What congestion controls have done on events; `None` unless they have a thread of their own
-    /// ([`crate::Builder::control_thread`]), and are called for every packet instead.
+    /// Statistics of the congestion controls; `None` unless they run on a separate thread
+    /// ([`crate::Builder::control_thread`]) instead of being called for every packet.
     pub fn congestion_stats(&self) -> Option<ProcessorStats> {
         self.handle.shared.with(|core| core.congestion_stats())
     }
 
-    /// What `fairway top` is told of this context ([`crate::Builder::stats`]).
+    /// The statistics that `fairway top` receives of this context ([`crate::Builder::stats`]).
     pub fn stats(&self) -> Stats {
         self.handle.shared.with(|core| Stats::of(core, Duration::ZERO))
     }
 
-    /// Where metrics are served, if they are ([`crate::Builder::prometheus`]).
+    /// Address at which metrics are served; `None` if they are not
+    /// ([`crate::Builder::prometheus`]).
     pub fn prometheus_addr(&self) -> Option<SocketAddr> {
         self.handle.exporter()
     }
 
-    /// Tells others of itself, as it was built to.
+    /// Starts to serve statistics and metrics, as the builder requested.
     pub(crate) fn publish(&self, stats: bool, metrics: Option<SocketAddr>) -> Result<(), Error> {
         if stats {
             self.handle.publish()?;
         } else if std::env::var_os("FAIRWAY_STATS").is_some_and(|value| value == "1") {
-            // An operation must not fail because no thread watches the files.
+            // A failure is only printed, because the environment variable must not make building
+            // fail.
             self.handle.publish().unwrap_or_else(|error| eprintln!("fairway: {error}"));
         }
         metrics.map_or(Ok(()), |address| self.handle.export(address))
     }
 
-    /// Writes down from now on what control laws are told and decide, with room for `records` of it
-    /// (64 bytes each, taken here) between two calls of [`Context::take_trace`]; 0 for no longer.
+    /// Starts to record the inputs and decisions of congestion controls, with room for `records`
+    /// records (64 bytes each, allocated here) between two calls of [`Context::take_trace`]. 0
+    /// stops the recording.
     pub fn set_trace(&self, records: u32) {
         self.handle.shared.with(|core| core.nic.set_trace(clock::now(), records));
     }
 
-    /// Adds what was written down since it was last asked to `to`, oldest first; gives how many
-    /// records found no room since [`Context::set_trace`]. Times are of the monotonic clock.
+    /// Appends the records since the last call to `to`, oldest first. Returns how many records have
+    /// found no room since [`Context::set_trace`]. Times are of the monotonic clock.
     pub fn take_trace(&self, to: &mut Vec<TraceRecord>) -> u64 {
         self.handle.shared.with(|core| core.nic.take_trace(clock::now(), to))
     }
 
-    /// Adds what was measured since it was last asked to `to`
-    /// ([`crate::Builder::measure_control_latency`]); nothing if nothing is.
+    /// Appends the measurements since the last call to `to`
+    /// ([`crate::Builder::measure_control_latency`]); nothing if the measurement is disabled.
     pub fn take_control_latency(&self, to: &mut ControlLatency) {
         let probe = self.handle.shared.with(|core| core.probe.clone());
         if let Some(probe) = probe {
@@ -377,8 +380,8 @@ impl Context {
         self.handle.shared.poll(|_| ());
     }
 
-    /// Closes all connections, waits until the peers know (or `timeout` is over), and stops the
-    /// background thread. Everything that is posted after this fails.
+    /// Closes all connections, waits until the peers have acknowledged that or `timeout` is over,
+    /// and stops the background thread. Everything that is posted after this fails.
     ///
     /// # Errors
     /// [`Error::Timeout`]: some peer has not answered; it is all closed nonetheless.
@@ -392,8 +395,8 @@ impl Context {
         closed
     }
 
-    /// Ends as if the process had been killed, without notifying any peer. For tests of what
-    /// peers do then.
+    /// Ends as if the process had been killed, without notifying any peer. For tests of how peers
+    /// react.
     #[doc(hidden)]
     pub fn simulate_crash(&self) {
         self.handle.shared.with(|core| core.simulate_crash());

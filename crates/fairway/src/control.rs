@@ -1,4 +1,4 @@
-//! Schedulers and congestion controls on a thread of their own: it reads events and writes rates,
+//! Runs schedulers and congestion controls on a separate thread: it reads events and writes rates,
 //! windows and credit, and the data path never waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -15,29 +15,29 @@ use fairway_runtime::clock;
 
 use crate::error::Error;
 
-/// Events between two looks at whether to stop.
+/// Number of events between two checks of the stop flag.
 const BATCH: u32 = 64;
-/// How long it rests when there was nothing …
+/// Time for which the thread rests when it found no event.
 const REST: Duration = Duration::from_micros(50);
-/// … until there has been nothing for so long: then it sleeps until it is woken.
+/// Time without events after which the thread sleeps until it is woken.
 const TIRED: Duration = Duration::from_millis(20);
 
-/// What has been done.
+/// Statistics that the thread publishes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stats {
     scheduler: Option<ProcessorStats>,
     congestion: ProcessorStats,
 }
 
-/// What is on its way to the thread.
+/// Objects on their way to the thread.
 #[derive(Debug, Default)]
 struct Inbox {
-    /// Another scheduler, or none from now on.
+    /// A new scheduler, or `Some(None)` to run none from now on.
     scheduler: Option<Option<Processor>>,
     controllers: Vec<CongestionController>,
 }
 
-/// What the thread and its owner share.
+/// State that the thread and its owner share.
 #[derive(Debug)]
 struct Common {
     stop: AtomicBool,
@@ -47,19 +47,19 @@ struct Common {
     stats: Mutex<Stats>,
 }
 
-/// The thread. Dropping it ends it.
+/// Handle of the control thread. Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct ControlThread {
     common: Arc<Common>,
     thread: Option<JoinHandle<()>>,
-    /// Where events come in: of the scheduler, and of congestion controls.
+    /// Queue of the scheduler's events; `ready` announces those of congestion controls.
     events: Option<Arc<EventQueue>>,
     ready: Arc<ReadyQueue<CongestionKind>>,
 }
 
 impl ControlThread {
-    /// A thread that runs what it is given, with `controllers` for congestion controls, and tells
-    /// `probe` when they decide.
+    /// Starts a thread that runs `controllers`, the congestion controls, and schedulers handed to
+    /// it later. It reports to `probe` when a congestion control has decided.
     ///
     /// # Errors
     /// The system has no thread.
@@ -82,7 +82,7 @@ impl ControlThread {
         Ok(ControlThread { common, thread: Some(thread), events: None, ready })
     }
 
-    /// Has it run another scheduler, or none.
+    /// Replaces the scheduler that the thread runs; `None` for none.
     pub(crate) fn set_scheduler(&mut self, scheduler: Option<Processor>) {
         self.events = scheduler.as_ref().map(|scheduler| scheduler.queue().clone());
         let stats = scheduler.as_ref().map(|scheduler| *scheduler.stats());
@@ -90,7 +90,7 @@ impl ControlThread {
         self.send(|inbox| inbox.scheduler = Some(scheduler));
     }
 
-    /// Has it run the congestion control of a channel that was opened.
+    /// Hands the congestion control of a newly opened channel to the thread.
     pub(crate) fn adopt(&self, controller: CongestionController) {
         self.send(|inbox| inbox.controllers.push(controller));
     }
@@ -101,17 +101,18 @@ impl ControlThread {
         self.wake();
     }
 
-    /// What the scheduler has done, if there is one.
+    /// Statistics of the scheduler, if there is one.
     pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
         self.common.stats().scheduler
     }
 
-    /// What congestion controls have done.
+    /// Statistics of the congestion controls.
     pub(crate) fn congestion_stats(&self) -> ProcessorStats {
         self.common.stats().congestion
     }
 
-    /// Wakes it, if there is something to do. Costs a fence and a load or two while it is awake.
+    /// Wakes the thread if it sleeps and there are events. Costs a fence and a load or two while
+    /// the thread is awake.
     pub(crate) fn nudge(&self) {
         // The announcement is written before this checks whether the thread sleeps; the thread
         // marks itself as sleeping before it checks for announcements.
@@ -179,7 +180,7 @@ impl Common {
         }
     }
 
-    /// Publishes what has been done, but not of a scheduler that has been replaced meanwhile.
+    /// Publishes the statistics, except those of a scheduler that has been replaced meanwhile.
     fn note(&self, work: &Work) {
         let mut stats = self.stats();
         stats.congestion = *work.controllers.stats();
@@ -189,7 +190,7 @@ impl Common {
     }
 }
 
-/// What the thread runs.
+/// The congestion controls and the scheduler that the thread runs.
 struct Work {
     controllers: CongestionProcessor,
     scheduler: Option<Processor>,
@@ -204,7 +205,7 @@ impl Work {
         inbox.controllers.into_iter().for_each(|controller| self.controllers.adopt(controller));
     }
 
-    /// Deals with some events; true if there are perhaps more.
+    /// Processes a batch of events. Returns true if there may be more.
     fn run(&mut self) -> bool {
         let more = match &self.probe {
             None => self.controllers.run(BATCH),
@@ -226,12 +227,13 @@ impl Work {
     }
 }
 
-/// Deals with one event, and says when, if it was about acknowledgements; false if there is none.
+/// Processes one event, and reports to `probe` if it was about acknowledgements. Returns false if
+/// there is none.
 fn run_measured(controllers: &mut CongestionProcessor, probe: &Probe) -> bool {
     let before = *controllers.stats();
     let Some(channel) = controllers.run_one() else { return false };
     let after = controllers.stats();
-    // Only acknowledgements count as these.
+    // Only events of acknowledgements change this counter.
     if after.transmits != before.transmits {
         probe.decided(channel as usize, after.collected - before.collected);
     }

@@ -1,4 +1,4 @@
-//! The NIC behind the lock: the engine, the sockets, and the tables of what lives on them.
+//! The NIC behind the lock: the engine, the sockets, and the tables of the objects on them.
 
 mod channels;
 mod hints;
@@ -42,24 +42,25 @@ use jetties::Jetties;
 use mailboxes::Mailboxes;
 pub use tenant::Tenant;
 
-/// Events kept for an application that does not ask for them; the oldest go first.
+/// Maximum number of events kept for an application that does not poll them; the oldest are dropped
+/// first.
 const NOTICES_MAX: usize = 1024;
 
-/// The longest word of an atomic, in bytes.
+/// Length of the longest word of an atomic, in bytes, which is the required alignment.
 const ATOMIC_ALIGNMENT: usize = size_of::<u64>();
 
-/// Everything a context is made of. One thread at a time has it.
+/// The state of a context. One thread at a time has access.
 pub struct Core {
     /// The state machine of the protocol.
     pub nic: Nic,
-    /// By engine.
+    /// Records of the engines, by engine number.
     pub(crate) engines: Vec<EngineNote>,
     /// Set when an operation was posted or ended, so that there may be packets to send.
     pub(crate) wants_send: bool,
     /// Engines for which system calls use the application's memory now, without the lock: a bit
     /// each.
     pub(crate) io_in_flight: u32,
-    /// Incremented whenever memory is returned that packets not sent yet may refer to.
+    /// Incremented whenever memory is returned to which unsent packets may refer.
     pub(crate) teardown_epoch: u32,
     /// Set when a peer times out while a system call uses application memory. No new I/O starts
     /// until the peer has been declared dead.
@@ -97,9 +98,9 @@ pub struct Core {
     state: State,
     /// Resources that the host is short of; `None` if they are not measured.
     pub(crate) host: Option<HostSignals>,
-    /// The thread that runs schedulers and congestion controls, if they have one of their own.
+    /// The thread that runs schedulers and congestion controls, if they have a separate one.
     pub(crate) control: Option<ControlThread>,
-    /// Measures control latency, if the builder asked for it.
+    /// Measures control latency, if the builder requested that.
     pub(crate) probe: Option<Arc<Probe>>,
     /// Set when one of the segments is the staging memory.
     has_staging: bool,
@@ -117,7 +118,7 @@ enum State {
 /// A peer that closes repeats its close within this time.
 const CLOSE_REPEATED_WITHIN: wire::Duration = wire::Duration::from_ms(200);
 
-/// What the core records of an engine, whose thread owns its sockets.
+/// The core's record of an engine. The engine's thread owns its sockets.
 #[derive(Debug, Default)]
 pub(crate) struct EngineNote {
     /// Set-up messages that the engine has to send, with their destinations.
@@ -130,28 +131,29 @@ pub(crate) struct EngineNote {
     last_error: Option<String>,
 }
 
-/// Set-up messages that wait for an engine; more are lost, and repeated.
+/// Maximum number of set-up messages that wait for an engine. Further messages are dropped; the
+/// set-up protocol repeats them.
 const OUTBOX_MAX: usize = 64;
 
-/// What a core is made from.
+/// Parameters from which a core is built.
 pub(crate) struct CoreConfig<'a> {
     pub(crate) limits: Limits,
     pub(crate) profile: Profile,
     pub(crate) policy: Policies,
-    /// Schedulers have a thread of their own.
+    /// True if schedulers and congestion controls run on a separate thread.
     pub(crate) control_thread: bool,
-    /// Measures how late this side acts.
+    /// Measures the reaction time of this side (`Builder::measure_control_latency`).
     pub(crate) probe: Option<Arc<Probe>>,
     pub(crate) identity: Identity,
-    /// Set-up may open sockets beside those below.
+    /// True if set-up may open further sockets.
     pub(crate) detours: bool,
-    /// Connections that are idle for longer are closed if few channels are left.
+    /// Idle time after which connections are closed if few channels are left.
     pub(crate) evict_idle: Option<wire::Duration>,
-    /// What will carry its packets, by engine.
+    /// The sockets and buffers of each engine.
     pub(crate) ios: &'a [Io],
 }
 
-/// An event, before it is given a handle.
+/// An event, before it is converted for the application.
 pub(crate) enum Notice {
     Connected(Arc<PeerState>),
     PeerDead(Arc<PeerState>),
@@ -172,7 +174,8 @@ impl Core {
             config;
         let (detours, evict_idle) = (config.detours, config.evict_idle);
         let packet_bytes = u32::from(identity.limits.mtu_bytes);
-        // The staging memory is a segment too; it is not to take one away from the application.
+        // The staging memory is a segment too, and must not reduce the number available to the
+        // application.
         let segments = limits.segments.saturating_add(1).min(TokenId::MAX);
         let with_staging = limits.segments(segments).engines(ios.len() as u32);
         let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
@@ -217,7 +220,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Gives the engine memory in which the payload of packets that come too early waits.
+    /// Gives the engine staging memory for the payload of packets that arrive too early.
     fn make_staging(&mut self, places: u32, packet_bytes: u32) -> Result<(), Error> {
         let length = places as usize * packet_bytes as usize;
         if length == 0 {
@@ -232,8 +235,8 @@ impl Core {
         Ok(())
     }
 
-    /// Has another scheduler share the NIC out, and another policy grant credit if the congestion
-    /// control is another one: the rest holds for channels that are opened from now on.
+    /// Replaces the scheduler, and the policy that grants credit if the congestion control is
+    /// another one. The other policies apply to channels that are opened from now on.
     pub(crate) fn set_policy(&mut self, policies: &Policies) {
         let policy = policies.built_in();
         let controller = policy.scheduler_of_nic(self.nic.limits().flows);
@@ -248,15 +251,14 @@ impl Core {
                 }
             }
         }
-        // The policy that grants credit keeps account of it, so the same policy goes on.
+        // The policy that grants credit keeps accounts, so the same policy is not replaced.
         if policy.congestion != self.policy.built_in().congestion {
             self.nic.set_credit_policy(policy.build_credit(self.nic.limits().channels));
         }
         self.policy = policies.clone();
     }
 
-    /// What the application asks for, for all that a Jetty sends: from now on this, or what the
-    /// aligned word at an offset of a memory says.
+    /// Sets the hint of a Jetty, which applies to everything that the Jetty sends.
     pub(crate) fn set_hint(&mut self, jetty: JettyId, hint: u64) {
         self.hints.forget(jetty);
         self.nic.set_hint(jetty, hint);
@@ -267,7 +269,7 @@ impl Core {
         self.hints.read(&mut self.nic);
     }
 
-    /// Looks at the words in which applications store hints.
+    /// Reads the words in which applications store hints.
     #[inline]
     pub(crate) fn read_hints(&mut self) {
         if !self.hints.is_empty() {
@@ -275,14 +277,14 @@ impl Core {
         }
     }
 
-    /// The host is short of this now.
+    /// Records the resources that the host is short of now.
     pub(crate) fn note_host_pressure(&mut self, signals: HostSignals) {
         self.nic.set_pressure(signals.concerns_peers());
         self.nic.set_transmit_pressure(signals.concerns_transmit());
         self.host = Some(signals);
     }
 
-    /// Hands the congestion controls of channels that were opened to the thread that runs them.
+    /// Hands the congestion controls of newly opened channels to the thread that runs them.
     pub(crate) fn send_controllers(&mut self) {
         if let Some(control) = &self.control {
             while let Some(controller) = self.nic.poll_controller() {
@@ -291,19 +293,19 @@ impl Core {
         }
     }
 
-    /// What the scheduler has done, wherever it runs.
+    /// Statistics of the scheduler, wherever it runs.
     pub(crate) fn scheduler_stats(&self) -> Option<ProcessorStats> {
         let elsewhere = self.control.as_ref().and_then(ControlThread::scheduler_stats);
         elsewhere.or_else(|| self.nic.scheduler_stats())
     }
 
-    /// What congestion controls have done on events, if they do.
+    /// Statistics of the congestion controls; `None` if they are called for every packet.
     pub(crate) fn congestion_stats(&self) -> Option<ProcessorStats> {
         let elsewhere = self.control.as_ref().map(ControlThread::congestion_stats);
         elsewhere.or_else(|| self.nic.congestion_stats())
     }
 
-    /// Records in use, as the application counts.
+    /// Records in use, excluding the segment of the staging memory.
     pub(crate) fn usage(&self) -> Usage {
         let mut usage = self.nic.usage();
         usage.segments -= u32::from(self.has_staging);
@@ -332,7 +334,7 @@ impl Core {
         counters
     }
 
-    /// Takes note of what others may want to know of an engine.
+    /// Records the state and counters of an engine, for other threads to read.
     pub(crate) fn note(&mut self, io: &Io) {
         let note = &mut self.engines[io.engine as usize];
         note.unsent = !io.outbox.is_idle();
@@ -416,7 +418,7 @@ impl Core {
         Ok((id, SegmentKey { token_id, token_value, address, length }))
     }
 
-    /// Takes the rights to a segment from peers, and frees its memory once no operation uses it.
+    /// Revokes the peers' access to a segment, and frees its memory once no operation uses it.
     pub fn deregister(&mut self, id: SegmentId) {
         // A segment that still has operations is released by an event.
         if matches!(self.nic.deregister(id), Ok(true)) {
@@ -427,7 +429,8 @@ impl Core {
 
     // ---- operations ----
 
-    /// Posts requests, and sends what may be sent at once. How many were taken, from the front.
+    /// Posts requests, and sends the packets that may be sent at once. Returns how many requests
+    /// were accepted, from the front.
     pub(crate) fn post(
         &mut self,
         jetty: JettyId,
@@ -491,7 +494,7 @@ impl Core {
         self.changes += 1;
         self.connecting.abandon_all(&mut self.nic);
         for state in self.peer_states() {
-            // Alive, so it is there to be closed.
+            // The peer is alive, so its channel can be closed.
             let _ = self.close_channel(state.channel);
         }
     }
@@ -501,7 +504,7 @@ impl Core {
         self.state = State::Vanished;
     }
 
-    /// True if no peer has yet to answer our farewell.
+    /// True if every peer has answered this side's close.
     pub(crate) fn is_silent(&self) -> bool {
         self.has_vanished() || !self.channels.iter().any(|channel| channel.is_closing)
     }
@@ -514,7 +517,8 @@ impl Core {
     }
 }
 
-/// Words that are aligned for peers, which count from `address`, have to be aligned for the CPU.
+/// Checks that words aligned in the peers' address space, which starts at `address`, are aligned
+/// for the CPU.
 fn check_alignment(memory: &Memory, address: u64) -> Result<(), Error> {
     let refuse = |name, value, remedy| Err(Error::Parameter { name, value, remedy });
     let start = memory.start().as_ptr() as usize;

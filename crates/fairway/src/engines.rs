@@ -1,17 +1,17 @@
-//! Several engines: each is a thread with sockets of its own.
+//! Several engines: each is a thread with separate sockets.
 //!
 //! The protocol runs under the lock that all engines share, in short steps. Long work is done
 //! without the lock: system calls that receive packets into buffers of the thread, copies of
-//! payload from there to its place, and system calls that send from the application's memory.
+//! payload from there to its final place, and system calls that send from the application's memory.
 //!
-//! So such I/O may use the application's memory while another thread has the lock, and that memory
-//! must not be returned to the application meanwhile. An operation completes when its packets are
-//! acknowledged or its last payload arrives. Both arrive at the sockets of the engine of its
-//! channel, thus at the very thread that does its I/O. Everything else that returns memory (closing
-//! a connection, rewinding a mailbox, dropping a segment or a Jetty, declaring a peer dead) happens
-//! while no I/O is in flight: [`Shared::with_quiesced`], `Core::fire_timers`. Packets that were
-//! built before and have not been sent are dropped then (`Core::forget_ended`). Memory is unmapped
-//! only when no engine has a packet that refers to it (`Core::free_released_memory`).
+//! This I/O may therefore use the application's memory while another thread has the lock, and that
+//! memory must not be returned to the application meanwhile. An operation completes when its
+//! packets are acknowledged or its last payload arrives. Both arrive at the sockets of the engine
+//! of its channel, and thus at the thread that does its I/O. Everything else that returns memory
+//! (closing a connection, rewinding a mailbox, dropping a segment or a Jetty, declaring a peer
+//! dead) happens while no I/O is in flight: [`Shared::with_quiesced`], `Core::fire_timers`. Packets
+//! that were built before and have not been sent are dropped then (`Core::forget_ended`). Memory is
+//! unmapped only when no engine has a packet that refers to it (`Core::free_released_memory`).
 
 use std::sync::atomic::Ordering;
 
@@ -25,7 +25,7 @@ use crate::core::Core;
 use crate::protocol::Io;
 use crate::shared::Shared;
 
-/// How long a thread with nothing to do looks for something before it sleeps.
+/// Time for which an idle thread polls before it sleeps.
 const SPIN: Duration = Duration::from_us(20);
 
 /// Timers that are overdue by this much are fired by the next thread that polls.
@@ -48,11 +48,11 @@ pub(crate) fn run(shared: &Shared, mut io: Io) {
             busy_at = clock::now();
         }
     }
-    // Sends what the shutdown has left to send, such as closes of channels.
+    // Sends the remaining messages of the shutdown, such as closes of channels.
     poll(shared, &mut io);
 }
 
-/// Marks the engine's I/O as finished when its thread ends, by a panic too.
+/// Marks the engine's I/O as finished when its thread ends, even by a panic.
 struct IoGuard<'a> {
     shared: &'a Shared,
     engine: u32,
@@ -68,7 +68,7 @@ impl Drop for IoGuard<'_> {
 fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     let engine = io.engine;
     let mut locked = shared.lock();
-    // While a socket is full, what there is to send waits for that.
+    // While a socket's send buffer is full, output waits for it to have room.
     if locked.core.has_output(engine) && !io.outbox.is_blocked() {
         return shared.unlock(locked);
     }
@@ -81,7 +81,7 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     if shared.stopping.load(Ordering::Acquire) {
         return;
     }
-    // A failing wait is like one that was interrupted: the next poll looks at every socket.
+    // A wait that fails is treated as an interrupted one: the next poll checks every socket.
     let woken = shared.sleepers[engine as usize].wait(span_until(until), ready);
     let mut locked = shared.lock();
     locked.asleep[engine as usize] = None;
@@ -91,7 +91,7 @@ fn sleep(shared: &Shared, io: &mut Io, ready: &mut Vec<usize>) {
     }
 }
 
-/// One poll. False if there was nothing to do.
+/// Runs one poll. Returns false if there was nothing to do.
 fn poll(shared: &Shared, io: &mut Io) -> bool {
     let now = clock::now();
     io.sockets.release_due(now);
@@ -105,7 +105,7 @@ fn poll(shared: &Shared, io: &mut Io) -> bool {
     let now = clock::now();
     locked.core.changes += u64::from(io.own.has_setups());
     locked.core.handle_setups(io, now);
-    // Timers are the first engine's, unless that is late.
+    // The first engine fires timers; another engine does only if they are overdue.
     if io.engine == 0 || locked.core.is_overdue(now, LATE) {
         fire_timers(&mut locked.core, now);
         locked.core.drain_events();
@@ -114,7 +114,7 @@ fn poll(shared: &Shared, io: &mut Io) -> bool {
     send(shared, io) || heard
 }
 
-/// Takes in what has arrived: a run of packets at a time.
+/// Receives the packets that have arrived, one run at a time.
 fn receive(shared: &Shared, io: &mut Io) -> bool {
     let mut packets = 0;
     io.sockets.choose();
@@ -135,7 +135,7 @@ fn receive(shared: &Shared, io: &mut Io) -> bool {
     packets > 0
 }
 
-/// Hands a run of packets to the engine, and puts their payloads in place.
+/// Passes a run of packets to the engine, and copies their payloads into place.
 fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     let mut locked = shared.lock();
     if locked.core.has_vanished() {
@@ -168,7 +168,7 @@ fn handle(shared: &Shared, io: &mut Io, socket: usize, arrival: &Arrival<'_>) {
     shared.unlock(locked);
 }
 
-/// Sends what the engine wants to send: a run of packets at a time.
+/// Sends the packets that the engine has to send, one run at a time.
 fn send(shared: &Shared, io: &mut Io) -> bool {
     let bit = 1 << io.engine;
     let mut any = false;

@@ -1,4 +1,4 @@
-//! The ends of a mailbox's epochs, and where they are told.
+//! The ends of a mailbox's epochs, and the ways to report them.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -6,49 +6,50 @@ use std::sync::Arc;
 use crate::completion::WrId;
 use crate::record::EpochRecord;
 
-/// An epoch of a mailbox is over, and its buffer is the application's again (but for those that the
-/// mailbox keeps, [`crate::MailboxOptions::retired`], which are only to be read).
+/// End of an epoch of a mailbox. Its buffer belongs to the application again, except that buffers
+/// which the mailbox retains ([`crate::MailboxOptions::retired`]) may only be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// Its number, from 0.
+    /// The epoch's number, from 0.
     pub epoch: u64,
-    /// The number given with the buffer.
+    /// The number that the caller gave with the buffer.
     pub id: WrId,
-    /// Where the buffer begins in its segment.
+    /// Offset of the buffer in its segment, in bytes.
     pub offset: u64,
     /// Length of the buffer in bytes.
     pub length: u32,
-    /// Where the buffer begins in this process; to be compared, and not to be followed.
+    /// Address of the buffer in this process. It may be compared but not dereferenced.
     pub pointer: usize,
-    /// Bytes that were put.
+    /// Number of bytes that were put.
     pub bytes: u64,
-    /// Puts that were made.
+    /// Number of puts.
     pub operations: u64,
-    /// The last address that was put to: the mailbox's own, or for the catch-all the one named.
+    /// The address that the last put named: the mailbox's own, or for the catch-all any other.
     pub address: u64,
-    /// The application ended it before its threshold.
+    /// True if the application ended the epoch before its threshold.
     pub early: bool,
-    /// Puts that were cut off because their sender is gone.
+    /// Number of puts that were cut off because their sender is gone.
     pub cancelled: u32,
-    /// Of a stream: bytes from the start of the buffer to the end of the last put; more than
+    /// For a stream: bytes from the start of the buffer to the end of the last put; more than
     /// `bytes` if there are holes. Otherwise 0.
     pub extent: u32,
 }
 
-/// Where the end of an epoch is stored, in memory of the caller; see
+/// Pointers to the caller's memory where the end of an epoch is stored; see
 /// [`crate::Mailbox::post_noted`].
 #[derive(Clone, Copy, Debug)]
 pub struct EpochNote {
-    /// Receives the address of the buffer's first byte, after everything else; may be null.
+    /// Receives the address of the buffer's first byte, after everything else has been stored; may
+    /// be null.
     pub pointer: *mut *mut c_void,
-    /// Receives all there is to say; may be null.
+    /// Receives all fields of the epoch; may be null.
     pub record: *mut EpochRecord,
 }
 
-/// How the end of an epoch is told.
+/// The way in which the end of an epoch is reported.
 #[derive(Clone, Debug)]
 pub(crate) enum Notification {
-    /// By [`Mailbox::poll`] and [`Mailbox::wait`].
+    /// Returned by [`Mailbox::poll`] and [`Mailbox::wait`].
     Queue,
     Record(Arc<EpochRecord>),
     Note(EpochNote),

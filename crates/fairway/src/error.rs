@@ -1,4 +1,4 @@
-//! Everything that can go wrong for a caller, with what to do about it.
+//! Errors that calls return, with advice on what to do about them.
 
 use std::fmt;
 use std::io;
@@ -8,34 +8,34 @@ use std::time::Duration;
 use fairway_engine::{JettyState, PostError, SetupError, Status};
 use fairway_runtime::SystemError;
 
-/// Why a call failed. Nothing has happened unless the variant says so.
+/// The reason why a call failed. The call had no effect unless the variant says otherwise.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system refused a request.
     Io {
-        /// What was being done.
+        /// The action that failed.
         doing: String,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A parameter has a value it can't have.
+    /// A parameter has a value outside its range.
     Parameter {
-        /// Its name.
+        /// The parameter's name.
         name: &'static str,
         /// The value.
         value: String,
-        /// What to give instead.
+        /// Advice on which value to use instead.
         remedy: &'static str,
     },
     /// A capacity of [`crate::Limits`] is exhausted.
     Limit {
-        /// Its name.
+        /// The limit's name.
         name: &'static str,
     },
-    /// The number is taken, or too large.
+    /// The number is in use, or too large.
     Number {
-        /// What it numbers.
+        /// The kind of object that the number names.
         name: &'static str,
         /// The number.
         value: u32,
@@ -49,7 +49,7 @@ pub enum Error {
         /// Length of the segment in bytes.
         segment: u64,
     },
-    /// One operation can't move that many bytes.
+    /// The operation is longer than one operation may be.
     TooLong {
         /// Length in bytes.
         length: u64,
@@ -58,133 +58,134 @@ pub enum Error {
     ReadOnly,
     /// The memory is not there any more: its owner has unmapped it, or its file was truncated.
     MemoryGone,
-    /// The completion queue could not take this operation's completion.
+    /// The completion queue has no capacity for this operation's completion.
     QueueFull,
-    /// As many operations are in flight as [`crate::Limits`] allow.
+    /// The number of operations in flight has reached the limit of [`crate::Limits`].
     TooManyOperations,
-    /// As many receives are posted as [`crate::Limits`] allow.
+    /// The number of posted receives has reached the limit of [`crate::Limits`].
     TooManyReceives,
-    /// As many Jetties put to as many mailboxes as [`crate::Limits`] allow; or 4 GiB are under way
-    /// from one Jetty to one mailbox.
+    /// The number of pairs of a Jetty and a mailbox with puts has reached the limit of
+    /// [`crate::Limits`]; or 4 GiB are under way from one Jetty to one mailbox.
     TooManyPuts,
-    /// As many buffers are posted to mailboxes as [`crate::Limits`] allow.
+    /// The number of buffers posted to mailboxes has reached the limit of [`crate::Limits`].
     TooManyBuffers,
     /// The mailbox is closed.
     MailboxClosed,
     /// No buffer is posted to the mailbox.
     NoBuffer,
-    /// The mailbox does not keep the epoch.
+    /// The mailbox has not retained the epoch.
     EpochNotKept,
     /// The Jetty is suspended or in the error state.
     JettyNotReady,
     /// Unreliable messages, or loads and stores, were not agreed on when the connection was made.
     NotAgreed,
-    /// The Jetty is in no state from which that is possible.
+    /// The Jetty is not in a state from which the requested change is possible.
     JettyState {
-        /// What it is.
+        /// The current state.
         from: JettyState,
-        /// What it was to become.
+        /// The requested state.
         to: JettyState,
     },
     /// Operations of the Jetty are under way.
     JettyBusy {
-        /// How many.
+        /// Number of operations under way.
         outstanding: u32,
     },
-    /// A blocking operation was carried out, and failed.
+    /// A blocking operation was executed and failed.
     Failed {
-        /// Which.
+        /// The operation's name.
         operation: &'static str,
-        /// How it ended.
+        /// The status of its completion.
         status: Status,
     },
-    /// As many Jetties and pairs of a Jetty and a peer ask for order as [`crate::Limits`] allow.
+    /// The number of Jetties, and pairs of a Jetty and a peer, that use order has reached the limit
+    /// of [`crate::Limits`].
     TooManyOrders,
-    /// Mode UNO carries WRITE and SEND of one packet.
+    /// Mode UNO carries only WRITE and SEND, of one packet.
     Unreliable {
-        /// What was to be carried.
+        /// The operation's name.
         operation: &'static str,
-        /// Its length in bytes.
+        /// The operation's length in bytes.
         length: u64,
-        /// The length of a packet to this peer in bytes.
+        /// Payload bytes per packet to this peer.
         packet: u32,
     },
-    /// A load or store is not of 1 to 64 bytes.
+    /// The length of a load or store is not between 1 and 64 bytes.
     Width {
-        /// Which of them.
+        /// The operation's name: a load or a store.
         operation: &'static str,
-        /// Its length in bytes.
+        /// The operation's length in bytes.
         length: u64,
     },
-    /// The channel to the peer is gone.
+    /// The channel to the peer has been closed.
     PeerGone {
         /// The peer.
         peer: SocketAddr,
     },
     /// The object belongs to another context.
     Foreign {
-        /// What kind of object.
+        /// The kind of object.
         what: &'static str,
     },
     /// Other handles to the segment still exist.
     Shared,
     /// The context has been shut down.
     ShutDown,
-    /// It did not happen in time. Whatever was started goes on.
+    /// The wait ended without a result. The operations that were started continue.
     Timeout {
-        /// What was waited for.
+        /// The event that the call waited for.
         awaited: &'static str,
         /// How long the caller waited.
         waited: Duration,
     },
     /// No answer to a connection request arrived in time.
     Unanswered {
-        /// The address that was asked.
+        /// The address to which the request was sent.
         peer: SocketAddr,
         /// How long the caller waited.
         waited: Duration,
-        /// What the network reported about packets to there, if it did.
+        /// The network's report about packets to that address, if there was one.
         report: Option<String>,
     },
     /// The name of a host has no address.
     UnknownHost {
         /// The name.
         name: String,
-        /// What the system's resolver reported.
+        /// The error of the system's resolver.
         source: io::Error,
     },
     /// The network reports that no program listens at the address (ICMP: port unreachable).
     NoListener {
-        /// The address that was asked.
+        /// The address to which the request was sent.
         peer: SocketAddr,
     },
-    /// The peer answered that it will not.
+    /// The peer refused the connection.
     Refused {
         /// The peer.
         peer: SocketAddr,
-        /// Its reason.
+        /// The peer's reason.
         reason: Refusal,
     },
 }
 
-/// Why a peer did not want a connection.
+/// The reason why a peer refused a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It speaks only other protocol versions.
+    /// The peer supports only other protocol versions.
     Version {
-        /// The oldest it speaks.
+        /// The oldest version that the peer supports.
         min: u8,
-        /// The newest.
+        /// The newest version that the peer supports.
         max: u8,
     },
-    /// It has no channel, or no memory, left.
+    /// The peer has no channel, or no memory, left.
     NoResources,
-    /// It did not recognise its own cookie, several times over.
+    /// The peer repeatedly did not recognise its own cookie.
     StaleCookie,
-    /// It can't meet the parameters.
+    /// The peer cannot meet the parameters.
     Parameters,
-    /// It does not want this client.
+    /// The peer does not accept this client.
     Unwanted,
 }
 
@@ -219,7 +220,7 @@ impl Error {
         }
     }
 
-    /// The error of a call that concerns a mailbox.
+    /// Converts the error of a call that concerns a mailbox.
     pub(crate) fn mailbox(error: SetupError, address: Option<u64>) -> Self {
         match error {
             SetupError::Number => Error::Parameter {
@@ -239,8 +240,8 @@ impl Error {
         }
     }
 
-    /// The error of a post that the engine did not take. `NoSegment` can't happen: a handle keeps
-    /// its segment registered.
+    /// Converts the error of a post that the engine refused. `NoSegment` cannot happen, because a
+    /// handle keeps its segment registered.
     pub(crate) fn post(error: PostError, peer: Option<SocketAddr>) -> Self {
         match (error, peer) {
             (PostError::NoChannel, Some(peer)) => Error::PeerGone { peer },
@@ -257,7 +258,7 @@ impl Error {
             (PostError::TooManyPuts, _) => Error::TooManyPuts,
             (PostError::NoMailbox, _) => Error::MailboxClosed,
             (PostError::TooManyBuffers, _) => Error::TooManyBuffers,
-            // Both were checked before.
+            // Both conditions were checked before.
             (PostError::MemoryOrder, _) => Error::Parameter {
                 name: "order",
                 value: "memory order on a Jetty that also has relaxed or strict operations".into(),
@@ -273,7 +274,7 @@ impl Error {
 }
 
 impl Error {
-    /// The text of an error that has no values.
+    /// Returns the text of an error that contains no values.
     fn text(&self) -> Option<&'static str> {
         Some(match self {
             Error::MemoryGone => {

@@ -1,16 +1,16 @@
-//! What happens without being asked for.
+//! Events that a context reports without a request.
 
 use fairway_engine::{JettyState, Status};
 
 use crate::peer::Peer;
 
-/// Something happened to a peer, to the way to it, or to a Jetty.
+/// An event of a peer, of a path to it, or of a Jetty.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
     /// A peer has connected to this context.
     Connected(Peer),
-    /// A peer was not heard from for too long. Its operations have completed in error.
+    /// Nothing was received from a peer for too long. Its operations have completed in error.
     PeerDead(Peer),
     /// A peer has closed the connection. Its operations have completed in error.
     PeerClosed(Peer),
@@ -18,10 +18,10 @@ pub enum Event {
     /// ([`Profile::refused_keys`](fairway_engine::Profile::refused_keys)): it may be guessing. The
     /// connection was closed, and operations to the peer have completed as flushed.
     KeysRefused(Peer),
-    /// Memory of this context was gone when the turn of a peer's operation came, which had arrived
-    /// before others, and the peer could not be told of that operation alone. The connection was
-    /// closed, so that the peer does not take the operation for a success; operations to the peer
-    /// have completed as flushed.
+    /// An operation of a peer, set aside because it arrived before others, could not be executed
+    /// because memory of this context was gone by then, and the failure of that operation alone
+    /// could not be reported to the peer. The connection was closed, so that the peer does not take
+    /// the operation for a success; operations to the peer have completed as flushed.
     ExecutionLost(Peer),
     /// A connection that a peer had opened was closed because it was idle and few channels were
     /// left ([`Builder::evict_idle`](crate::Builder::evict_idle)).
@@ -35,34 +35,34 @@ pub enum Event {
     PathDown {
         /// The peer at the other end.
         peer: Peer,
-        /// Which one.
+        /// The path's number.
         path: u8,
     },
     /// A path works again.
     PathUp {
         /// The peer at the other end.
         peer: Peer,
-        /// Which one.
+        /// The path's number.
         path: u8,
     },
     /// An operation of a Jetty failed, and its exception mode stopped it.
     JettyFault {
-        /// Its number.
+        /// The Jetty's number.
         jetty: u32,
-        /// How the operation ended.
+        /// The status of the operation's completion.
         status: Status,
-        /// What the Jetty is now.
+        /// The Jetty's state now.
         state: JettyState,
     },
-    /// None of the operations of a Jetty that was suspended, or has failed, is under way any more.
+    /// A Jetty that was suspended, or has failed, has no operation under way any more.
     JettyDrained {
-        /// Its number.
+        /// The Jetty's number.
         jetty: u32,
     },
 }
 
 impl Event {
-    /// The peer it is about, if it is about one.
+    /// The peer that the event concerns, if there is one.
     pub fn peer(&self) -> Option<&Peer> {
         match self {
             Event::Connected(peer) | Event::PeerDead(peer) => Some(peer),

@@ -1,11 +1,12 @@
-//! What fuzz targets run of the parsers and state machines that are private here.
+//! Entry points for fuzz targets of this crate's private parsers and state machines.
 //!
-//! Each function takes any bytes, and panics if something is wrong. It uses no socket, file, thread
-//! or clock. `fairway-fuzz` has the targets, and replays their inputs as a test.
+//! Each function accepts any bytes, and panics if it finds a defect. It uses no socket, file,
+//! thread or clock. `fairway-fuzz` contains the targets, and replays their inputs as a test.
 
 use crate::same_host::question_is_sound;
 
-/// A question for shared memory that a process of this host sends: any bytes are one or none.
+/// Parses a request for shared memory from a process of this host. Any bytes are either a request
+/// or refused.
 pub fn question(input: &[u8]) {
     question_is_sound(input);
 }

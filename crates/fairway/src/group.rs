@@ -1,4 +1,4 @@
-//! Groups: one number, several Jetties behind it.
+//! Groups: one number for several Jetties.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::jetty::Jetty;
 use crate::shared::Handle;
 
-/// A number under which several Jetties receive: every message that is sent to it is taken by one
-/// of its members that is ready and has a receive posted, and waits while there is none. Dropping
-/// it removes the number; its members stay.
+/// A number under which several Jetties receive. Every message to it goes to one member that is
+/// ready and has a receive posted; while there is none, the message waits. Dropping the group
+/// removes the number; its members stay.
 ///
 /// ```no_run
 /// # fn example(context: &fairway::Context) -> Result<(), fairway::Error> {
@@ -42,7 +42,7 @@ impl JettyGroup {
         self.id.value()
     }
 
-    /// Lets a Jetty of the same context take part, up to 32 of them.
+    /// Adds a Jetty of the same context to the group, which has at most 32 members.
     ///
     /// # Errors
     /// It does already, the group is full, or it is a Jetty of another context.
@@ -51,8 +51,8 @@ impl JettyGroup {
         self.handle.shared.with(|core| core.join_group(self.id, jetty.id()))
     }
 
-    /// Takes a Jetty out again. What was dispatched to it still arrives there. (A Jetty that is
-    /// dropped leaves by itself.)
+    /// Removes a Jetty from the group. Messages that were dispatched to it still arrive there. (A
+    /// Jetty that is dropped leaves the group automatically.)
     ///
     /// # Errors
     /// It is no member, or it is a Jetty of another context.

@@ -1,16 +1,15 @@
 //! A guide to this crate: from the first WRITE to the packets on the wire.
 //!
-//! Every section continues the program of the one before. Both ends run in one process here, over
-//! loopback; on two hosts each has its own [`Context`], and `"HOST:PORT"` takes the place of the
-//! address.
+//! Every section continues the program of the one before. Here both ends run in one process, over
+//! loopback. On two hosts each has its own [`Context`], and `"HOST:PORT"` replaces the address.
 //!
 //! # 1. Two contexts, and memory that one of them offers
 //!
 //! A [`Context`] is one NIC in software: its sockets, its protocol state and, unless
-//! [`Builder::progress_thread`](crate::Builder::progress_thread) says otherwise, a background
-//! thread. Memory becomes reachable by [`Context::register`]: a [`Segment`] has rights, which say
-//! what peers may do, and a [`SegmentKey`], which a peer needs in order to do it. The key is 24
-//! bytes of plain data; send it by whatever means the two programs have.
+//! [`Builder::progress_thread`](crate::Builder::progress_thread) disables it, a background thread.
+//! [`Context::register`] makes memory reachable: it returns a [`Segment`] with rights, which define
+//! the operations that peers may use, and a [`SegmentKey`], which a peer needs to access it. The
+//! key is 24 bytes of plain data; send it by any means that the two programs have.
 //!
 //! ```
 //! use fairway::{Context, Memory, Rights};
@@ -31,12 +30,12 @@
 //! # 2. The first WRITE
 //!
 //! Operations are posted to a [`Jetty`], the endpoint of an application: it has a queue of work and
-//! one of completions. (The term is that of the Unified Bus. A Jetty has no connection of its own,
-//! so one reaches all peers.) The data of an operation lies in memory that is registered here, too,
-//! because retransmissions read it again.
+//! one of completions. (The term is that of the Unified Bus. A Jetty is not tied to a connection,
+//! so one Jetty can reach all peers.) The data of an operation must be in registered memory on this
+//! side too, because retransmissions read it again.
 //!
-//! [`Jetty::write_all`] posts, waits and returns an error if the WRITE failed. Its end means that
-//! the bytes are in the owner's memory, while the owner's program did nothing.
+//! [`Jetty::write_all`] posts the WRITE, waits, and returns an error if it failed. When it returns,
+//! the bytes are in the owner's memory, although the owner's program did nothing.
 //!
 //! ```
 //! # use fairway::{Context, Error, JettyOptions, Memory, Rights};
@@ -66,10 +65,10 @@
 //! # 3. Many operations at once
 //!
 //! One operation at a time leaves the network idle for a round trip. [`Jetty::write`],
-//! [`Jetty::read`] and the other methods without a time-out only post. Each operation has a number
-//! of yours ([`WrId`](crate::WrId)), which comes back in its [`Completion`]; operations complete in
-//! any order. [`Completion::result`] tells success from failure, and nothing else does: a failed
-//! operation has a completion, too.
+//! [`Jetty::read`] and the other methods without a time-out only post. You give each operation a
+//! number ([`WrId`](crate::WrId)), which its [`Completion`] contains; operations complete in any
+//! order. Check every completion with [`Completion::result`], because failed operations have
+//! completions too.
 //!
 //! ```
 //! # use fairway::{Context, Error, JettyOptions, Memory, Rights};
@@ -95,14 +94,15 @@
 //! # }
 //! ```
 //!
-//! [`Jetty::poll`] takes completions without waiting, [`Jetty::next_completion`] is a future, and
-//! with the feature `tokio` there are `write_all_async` and its like. [`Jetty::batch`] posts many
+//! [`Jetty::poll`] returns completions without waiting, [`Jetty::next_completion`] is a future, and
+//! the feature `tokio` adds `write_all_async` and similar methods. [`Jetty::batch`] posts many
 //! operations under one lock.
 //!
 //! # 4. Messages
 //!
-//! A SEND is for the program at the other end: it goes to a Jetty by its number ([`To`]) and takes
-//! the next receive that was posted there. While there is none, the sender's NIC tries again.
+//! A SEND is a message to the program at the other end: it goes to a Jetty by its number ([`To`])
+//! and consumes the next receive that was posted there. While none is posted, the sender's NIC
+//! repeats the SEND.
 //!
 //! ```
 //! # use fairway::{Context, Error, JettyOptions, Memory, Rights};
@@ -125,15 +125,16 @@
 //! # }
 //! ```
 //!
-//! Where the receiver should own the memory, and a sender should know no address in it, use a
-//! [`Mailbox`]: the receiver posts buffers under a name, and puts into the name fill one after the
-//! other. The example `mailbox_server` is a small server of that kind.
+//! If the receiver should own the memory, and the sender should need no address in it, use a
+//! [`Mailbox`]: the receiver posts buffers under a name, and puts to that name fill them one after
+//! the other. The example `mailbox_server` is a small server of that kind.
 //!
 //! # 5. Words that are shared
 //!
-//! [`Jetty::update`] changes a word of 4 or 8 bytes exactly once, whatever the network loses or
-//! repeats, and atomically with the CPU's own instructions at the owner
-//! ([`Segment::atomic_u64`]). [`RemotePtr`](crate::RemotePtr) is the short way to single values.
+//! [`Jetty::update`] changes a word of 4 or 8 bytes exactly once, even if the network loses or
+//! duplicates packets, and atomically with the CPU's own instructions at the owner
+//! ([`Segment::atomic_u64`]). [`RemotePtr`](crate::RemotePtr) is a short way to access single
+//! values.
 //!
 //! ```
 //! # use fairway::{AtomicOp, Context, Error, JettyOptions, Memory, Rights};
@@ -155,11 +156,11 @@
 //!
 //! # 6. Order
 //!
-//! Operations that ask for no order may take effect in any, also those of one Jetty: packets take
-//! up to 256 paths and are placed as they arrive. An operation that has to follow others says so by
-//! its [`Order`]; [`Jetty::ordered`] gives a view of the Jetty that posts with
-//! one, by the methods of [`Post`](crate::Post). A flag that is
-//! written behind the data it announces is the usual case:
+//! Operations without an order may take effect in any order, even those of one Jetty, because
+//! packets take up to 256 paths and are placed as they arrive. An operation that must follow others
+//! requests that by its [`Order`]; [`Jetty::ordered`] returns a view of the Jetty that posts with
+//! an order, by the methods of [`Post`](crate::Post). The usual case is a flag that is written
+//! after the data that it announces:
 //!
 //! ```
 //! # use fairway::{Context, Error, JettyOptions, Memory, Rights};
@@ -187,18 +188,18 @@
 //!
 //! * **Channels.** All Jetties of a context share one reliable channel to each peer. It numbers
 //!   packets, acknowledges them selectively, and finds losses although paths reorder.
-//! * **Packets.** A WRITE of 1 MiB becomes packets of the path's MTU. Each says where its bytes
-//!   belong, so the receiver places it whatever came before; a bitmap records which ones came. The
-//!   bytes of every header are in `docs/wire.md` of the repository.
-//! * **Policies.** Congestion control, the choice of paths, loss detection and scheduling are named
-//!   by a specification: `Context::builder().policy_named("cc=cubic,path=p2c")`. The simulator
-//!   takes the same ones, and a policy may be a WebAssembly file of yours
+//! * **Packets.** A WRITE of 1 MiB becomes packets of the path's MTU. Each names the place of its
+//!   bytes, so the receiver can place it in any order of arrival; a bitmap records the packets
+//!   received. The bytes of every header are in `docs/wire.md` of the repository.
+//! * **Policies.** Congestion control, the choice of paths, loss detection and scheduling are
+//!   selected by a specification: `Context::builder().policy_named("cc=cubic,path=p2c")`. The
+//!   simulator accepts the same ones, and you can write a policy as a WebAssembly file
 //!   ([`Policies`](crate::Policies)).
 //! * **Progress.** A thread that polls or waits drives the NIC itself; the background thread does
-//!   while none does. Nothing has to be called for peers to reach the memory.
-//! * **Failures.** A peer that is silent for [`Profile::peer_dead`](crate::Profile::peer_dead) is
-//!   dead: its operations fail, and [`Context::wait_event`] reports it. No operation is lost
-//!   without a completion.
+//!   while no other thread does. The program need not call anything for peers to reach its memory.
+//! * **Failures.** A peer from which nothing is received for
+//!   [`Profile::peer_dead`](crate::Profile::peer_dead) is declared dead: its operations fail, and
+//!   [`Context::wait_event`] reports it. Every operation gets a completion.
 //!
 //! [`Context`]: crate::Context
 //! [`Context::register`]: crate::Context::register

@@ -1,4 +1,4 @@
-//! Jetties: where operations are posted, and where their completions come back.
+//! Jetties: operations are posted to them and complete on them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,19 +19,20 @@ use crate::post::{Operation, Post};
 use crate::segment::{LocalSlice, Segment};
 use crate::shared::Handle;
 
-/// Most completions one [`Jetty::poll`] takes.
+/// Maximum number of completions that one [`Jetty::poll`] returns.
 const POLL_MAX: usize = 256;
 
 /// An endpoint of the application.
 ///
-/// Its methods post operations (they are those of [`Post`]), or post one and wait for its end
-/// ([`Jetty::write_all`] and the like). All methods may be called from any thread.
+/// Its methods post operations (they are those of [`Post`]), or post one and wait until it has
+/// completed ([`Jetty::write_all`] and similar). All methods may be called from any thread.
 /// Dropping a Jetty drops its posted receives; operations in flight still finish.
 pub struct Jetty {
     handle: Arc<Handle>,
     index: usize,
     id: JettyId,
-    /// The requests of a batch, kept so that batches allocate nothing in the long run.
+    /// The requests of a batch. The vector is reused so that batches do not allocate in the long
+    /// run.
     requests: Mutex<Vec<WorkRequest>>,
     lanes: Lanes,
 }
@@ -46,8 +47,8 @@ impl Jetty {
         self.id.value()
     }
 
-    /// Sets the tenant that the Jetty's data belongs to, and its weight, for schedulers. May be
-    /// changed at any time.
+    /// Sets the tenant to which the Jetty's data belongs, and its weight, for schedulers. Both may
+    /// be changed at any time.
     ///
     /// # Errors
     /// [`Error::Parameter`]: the weight is zero.
@@ -56,16 +57,17 @@ impl Jetty {
         set.map_err(|error| Error::setup(error, "Jetty", None))
     }
 
-    /// What the application asks for, for all it sends from here, in the terms of the scheduler.
+    /// Sets a hint for the scheduler, which applies to everything this Jetty sends. The scheduler
+    /// defines its meaning.
     pub fn set_hint(&self, hint: u64) {
         self.handle.shared.with(|core| core.set_hint(self.id, hint));
     }
 
-    /// From now on the hint ([`Jetty::set_hint`]) is what the 8-byte word at `offset` of `segment`
-    /// holds, in this machine's byte order. It is looked at with every poll of the NIC, so a hint
-    /// costs a store ([`Segment::atomic_u64`]): by this process, by another one that shares the
-    /// memory ([`crate::Memory::shared`], [`crate::Memory::map_file`]), or by a peer with the key.
-    /// While the NIC is idle the hint is not read. When the segment goes, the last hint stays.
+    /// Makes the 8-byte word at `offset` of `segment` the hint ([`Jetty::set_hint`]) from now on,
+    /// in this machine's byte order. Every poll of the NIC reads the word, so a hint costs one
+    /// store ([`Segment::atomic_u64`]): by this process, by another process that shares the memory
+    /// ([`crate::Memory::shared`], [`crate::Memory::map_file`]), or by a peer with the key. While
+    /// the NIC is idle the word is not read. When the segment is dropped, the last hint stays.
     ///
     /// # Errors
     /// The word leaves the segment, is not aligned, or the memory can't be written; or
@@ -80,8 +82,8 @@ impl Jetty {
         Ok(())
     }
 
-    /// Offers `local` to the next message that a peer sends to this Jetty (or its completion to
-    /// the next write with immediate data, which leaves the bytes alone).
+    /// Posts `local` as the buffer of the next message that a peer sends to this Jetty. The receive
+    /// may instead be consumed by a write with immediate data, which leaves `local` unchanged.
     ///
     /// # Errors
     /// As for [`Post`]'s operations; or the memory can't be written.
@@ -95,8 +97,9 @@ impl Jetty {
         self.handle.shared.with(|core| core.post_receive(self.id, &request))
     }
 
-    /// Posts several operations at once: `fill` names them, and all are handed over together.
-    /// Returns how many were posted, from the front; fewer than named if queues became full.
+    /// Posts several operations at once: `fill` adds them, and all are passed to the NIC together.
+    /// Returns the number of operations posted, from the front; it is smaller than the number added
+    /// if queues became full.
     ///
     /// # Errors
     /// What `fill` returned, and then nothing was posted; or why the first one was not taken.
@@ -120,18 +123,19 @@ impl Jetty {
         posted
     }
 
-    /// What it is now.
+    /// The Jetty's state.
     pub fn state(&self) -> JettyState {
         self.handle.shared.with(|core| core.nic.jetty_state(self.id))
     }
 
-    /// Operations of it that have not completed, unsignaled ones included.
+    /// Number of operations of the Jetty that have not completed, including unsignaled ones.
     pub fn outstanding(&self) -> u32 {
         self.handle.shared.with(|core| core.nic.outstanding(self.id))
     }
 
-    /// Takes no more operations, and lets peers that send to it wait. What was posted runs to its
-    /// end; [`crate::Event::JettyDrained`] says when.
+    /// Suspends the Jetty: it accepts no more operations, and peers that send to it have to wait.
+    /// Operations already posted run to completion; [`crate::Event::JettyDrained`] reports when all
+    /// have completed.
     ///
     /// # Errors
     /// [`Error::JettyState`]: it is not ready.
@@ -139,7 +143,7 @@ impl Jetty {
         self.change_state(&[JettyState::Ready], JettyState::Suspended)
     }
 
-    /// Goes on after [`Jetty::suspend`], or after a failure suspended it.
+    /// Resumes the Jetty after [`Jetty::suspend`], or after a failure suspended it.
     ///
     /// # Errors
     /// [`Error::JettyState`]: it is not suspended.
@@ -147,9 +151,10 @@ impl Jetty {
         self.change_state(&[JettyState::Suspended], JettyState::Ready)
     }
 
-    /// Takes it to the error state: operations that were not sent yet, and posted receives,
-    /// complete as flushed; peers that send to it are told that it does not exist; and what was
-    /// sent runs to its end, which [`crate::Event::JettyDrained`] announces.
+    /// Moves the Jetty to the error state. Operations that were not sent yet, and posted receives,
+    /// complete as flushed. Peers that send to the Jetty receive the answer that it does not exist.
+    /// Operations that were sent run to completion; [`crate::Event::JettyDrained`] reports when all
+    /// have completed.
     ///
     /// # Errors
     /// [`Error::JettyState`]: it has failed already.
@@ -157,7 +162,7 @@ impl Jetty {
         self.change_state(&[JettyState::Ready, JettyState::Suspended], JettyState::Error)
     }
 
-    /// Makes it ready again after [`Jetty::fail`], or after a failure.
+    /// Makes the Jetty ready again after [`Jetty::fail`], or after a failure.
     ///
     /// # Errors
     /// [`Error::JettyState`]: it has not failed; [`Error::JettyBusy`]: [`Jetty::drain`] it first.
@@ -165,8 +170,9 @@ impl Jetty {
         self.change_state(&[JettyState::Error], JettyState::Ready)
     }
 
-    /// Waits until none of its operations is under way. Their completions are there then. While it
-    /// is ready others may post to it meanwhile: suspend it to keep them from that.
+    /// Waits until none of the Jetty's operations is under way. Their completions can be polled
+    /// then. While the Jetty is ready other threads may post to it meanwhile; suspend it first to
+    /// prevent that.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -189,7 +195,7 @@ impl Jetty {
         &self.handle
     }
 
-    /// Endpoints for operations that are waited for one by one.
+    /// Endpoints for blocking operations.
     pub(crate) fn lanes(&self) -> &Lanes {
         &self.lanes
     }
@@ -198,13 +204,13 @@ impl Jetty {
         Arc::ptr_eq(&self.handle, handle)
     }
 
-    /// Runs a poll of the NIC, then appends what has completed to `out`, and returns how many that
-    /// were (at most 256 at a time).
+    /// Runs a poll of the NIC, then appends the new completions to `out`, and returns their number
+    /// (at most 256 at a time).
     pub fn poll(&self, out: &mut Vec<Completion>) -> usize {
         self.handle.shared.poll(|core| core.take_completions(self.index, out, POLL_MAX))
     }
 
-    /// The next completion. Polls for a moment, then sleeps until there is one.
+    /// Returns the next completion. Polls for a moment, then sleeps until there is one.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -216,13 +222,13 @@ impl Jetty {
             .map(Completion::from)
     }
 
-    /// The next completion, as a future for any executor. The background thread drives the NIC
-    /// meanwhile.
+    /// Returns the next completion as a future for any executor. The background thread drives the
+    /// NIC meanwhile.
     pub fn next_completion(&self) -> NextCompletion<'_> {
         NextCompletion::new(&self.handle.shared, self.index)
     }
 
-    /// The connection a completion came over, while it lasts.
+    /// Returns the connection that carried the operation, while it exists.
     pub fn peer_of(&self, completion: &Completion) -> Option<Peer> {
         let state = self.handle.shared.with(|core| core.peer_state(completion.channel))?;
         Some(Peer { handle: self.handle.clone(), state })
@@ -230,7 +236,7 @@ impl Jetty {
 }
 
 impl<'a> Post<'a> for Jetty {
-    /// Posts it at once.
+    /// Posts the operation at once.
     fn post(&self, operation: Operation<'_, 'a>) -> Result<(), Error> {
         let peer = operation.peer();
         let request = operation.request(&self.handle)?;

@@ -1,4 +1,4 @@
-//! What a peer needs to know to reach a segment.
+//! Segment keys: the data with which a peer can access a segment.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use fairway_engine::RemoteRange;
 use fairway_engine::wire::TokenId;
 
 /// The key to a segment: a peer that has it may access the segment as its rights allow. Send it to
-/// peers by whatever means: as 24 bytes, or as text (48 hexadecimal digits).
+/// peers by any means, as 24 bytes or as text (48 hexadecimal digits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SegmentKey {
-    /// The segment's name at its node.
+    /// The segment's number at its node.
     pub token_id: u32,
-    /// The secret.
+    /// The secret that authorises access.
     pub token_value: u32,
-    /// The address of the first byte, as peers count.
+    /// The address of the first byte in the peers' address space.
     pub address: u64,
     /// Length in bytes.
     pub length: u64,
@@ -24,7 +24,7 @@ impl SegmentKey {
     /// Length of the encoding in bytes.
     pub const BYTES: usize = 24;
 
-    /// The encoding: four big-endian fields, in the order above.
+    /// Encodes the key: four big-endian fields, in the order above.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.token_id.to_be_bytes());
@@ -34,7 +34,7 @@ impl SegmentKey {
         bytes
     }
 
-    /// The inverse of [`SegmentKey::to_bytes`]. Any bytes are some key.
+    /// Decodes a key; the inverse of [`SegmentKey::to_bytes`]. Every byte string is some key.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -43,18 +43,19 @@ impl SegmentKey {
         SegmentKey { token_id: word(0), token_value: word(4), address: long(8), length: long(16) }
     }
 
-    /// The place `offset` bytes into the segment. The owner of the segment checks it.
+    /// Returns the place `offset` bytes into the segment. The owner of the segment checks it when
+    /// it is accessed.
     pub fn at(&self, offset: u64) -> RemoteSlice {
         RemoteSlice { key: *self, offset }
     }
 }
 
-/// A place in a peer's segment. How far an operation reaches from there, its local side tells.
+/// A place in a peer's segment. The length of an access is that of the operation's local side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteSlice {
     /// The segment.
     pub key: SegmentKey,
-    /// Bytes from its start.
+    /// Offset from the segment's start, in bytes.
     pub offset: u64,
 }
 
@@ -63,7 +64,7 @@ impl RemoteSlice {
         RemoteRange {
             token_id: TokenId::new(self.key.token_id),
             token_value: self.key.token_value,
-            // Wraps to something outside the segment, which its owner refuses.
+            // Overflow wraps to an address outside the segment, which its owner refuses.
             address: self.key.address.wrapping_add(self.offset),
         }
     }
@@ -87,7 +88,7 @@ impl fmt::Display for SegmentKey {
     }
 }
 
-/// The text is no segment key.
+/// Error for a text that is not a segment key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 

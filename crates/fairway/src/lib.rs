@@ -18,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! Where single words are wanted, [`RemotePtr`] is the short way:
+//! [`RemotePtr`] is a short way to access single words:
 //!
 //! ```
 //! use fairway::{Context, Memory, Rights};
@@ -44,21 +44,21 @@
 //! # }
 //! ```
 //!
-//! The module [`guide`] leads from the first WRITE to the packets on the wire.
+//! The module [`guide`] is a tutorial, from the first WRITE to the packets on the wire.
 //!
 //! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
 //! `fairway-observe`, `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`;
 //! `tokio` behind the feature of that name.
 //!
-//! **Invariants.** No protocol decision is made here: the engine says what to send and where to
-//! put what arrived. Nothing is allocated per packet. Memory is freed only when the engine says
-//! that no operation refers to it, and is never lent out as a Rust reference while a NIC may
-//! write it. Application code never runs while the NIC is locked.
+//! **Invariants.** No protocol decision is made here: the engine decides which packets to send and
+//! where to place payload. Nothing is allocated per packet. Memory is freed only when the engine
+//! reports that no operation refers to it, and is never lent out as a Rust reference while a NIC
+//! may write it. Application code never runs while the NIC is locked.
 //!
 //! **Modules.** [`Context`] and its siblings check arguments and lock the core; `core` owns the
-//! engine, the sockets and the tables of live objects; `protocol` is what `runtime` needs of the
-//! Unified Bus to move packets; `progress` says which thread runs the polls; `connect` opens
-//! channels, by the state machines of the engine.
+//! engine, the sockets and the tables of live objects; `protocol` provides the functions of the
+//! Unified Bus that `runtime` needs to move packets; `progress` decides which thread runs the
+//! polls; `connect` opens channels, by the state machines of the engine.
 //!
 //! **How to test:** `cargo test -p fairway` (over loopback, with and without emulated
 //! loss, reordering and duplication).
@@ -151,7 +151,7 @@ pub use server_address::ServerAddress;
 pub use target::{NotifyTarget, To};
 pub use word::{AtomicOp, RemoteWord};
 
-/// The Rust of the README compiles.
+/// Compiles the Rust examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -15,17 +15,17 @@ use crate::record::EpochRecord;
 use crate::segment::LocalSlice;
 use crate::shared::Handle;
 
-/// Most epochs one [`Mailbox::poll`] takes.
+/// Maximum number of epochs that one [`Mailbox::poll`] returns.
 const POLL_MAX: usize = 256;
 
-/// Memory that peers put into without knowing where it is (RVMA): they name an address, and the
-/// application posts buffers. Each buffer takes the puts of one *epoch*; when that is complete, the
-/// next buffer takes over under the same address. Whatever order packets arrive in, no byte falls
-/// into the wrong epoch, and the puts of one Jetty to one mailbox fill epochs in the order in which
-/// they were posted.
+/// Memory that peers put into without its addresses (RVMA): they name the mailbox, and the
+/// application posts buffers. Each buffer receives the puts of one *epoch*; when the epoch is
+/// complete, the next buffer takes over under the same address. In whatever order packets arrive,
+/// no byte is stored in the wrong epoch, and the puts of one Jetty to one mailbox fill epochs in
+/// the order in which they were posted.
 ///
-/// All methods may be called from any thread. Dropping a mailbox closes it and takes its buffers
-/// back.
+/// All methods may be called from any thread. Dropping a mailbox closes it and returns its buffers
+/// to the application.
 ///
 /// ```no_run
 /// # fn example(context: &fairway::Context) -> Result<(), fairway::Error> {
@@ -56,13 +56,13 @@ impl Mailbox {
         Mailbox { handle, id, address: options.address, nack: options.nack }
     }
 
-    /// Its address; `None`: it is the catch-all.
+    /// The mailbox's address; `None` if it is the catch-all.
     pub fn address(&self) -> Option<u64> {
         self.address
     }
 
-    /// Adds a buffer. It belongs to the mailbox until [`Mailbox::poll`] or [`Mailbox::wait`] tells
-    /// of its epoch.
+    /// Adds a buffer. It belongs to the mailbox until [`Mailbox::poll`] or [`Mailbox::wait`]
+    /// returns its epoch.
     ///
     /// # Errors
     /// The range leaves its segment, or can't be written; the mailbox is closed; or a limit.
@@ -74,7 +74,8 @@ impl Mailbox {
         self.post_notifying(buffer.into(), id, Notification::Queue)
     }
 
-    /// As [`Mailbox::post`], and the end of the epoch is stored in `record` instead of being told.
+    /// As [`Mailbox::post`], but stores the end of the epoch in `record` instead of returning it
+    /// from polls.
     ///
     /// # Errors
     /// As [`Mailbox::post`].
@@ -114,8 +115,8 @@ impl Mailbox {
         self.handle.shared.with(|core| core.post_buffer(self.id, id, range, notification))
     }
 
-    /// Runs a poll of the NIC, then appends the epochs that are over to `out`, and returns how many
-    /// that were (at most 256 at a time).
+    /// Runs a poll of the NIC, then appends the epochs that have ended to `out`, and returns their
+    /// number (at most 256 at a time).
     pub fn poll(&self, out: &mut Vec<Epoch>) -> usize {
         self.handle.shared.poll(|core| {
             let epochs = std::iter::from_fn(|| core.take_epoch(self.id)).take(POLL_MAX);
@@ -125,7 +126,7 @@ impl Mailbox {
         })
     }
 
-    /// The next epoch that is over. Polls for a moment, then sleeps until there is one.
+    /// Returns the next epoch that has ended. Polls for a moment, then sleeps until there is one.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -134,13 +135,13 @@ impl Mailbox {
         self.handle.shared.wait_for("epoch", Some(timeout), what, |core| core.take_epoch(self.id))
     }
 
-    /// The current epoch, from 0: the oldest that is not over.
+    /// Number of the current epoch, from 0: the oldest that has not ended.
     pub fn epoch(&self) -> u64 {
         self.handle.shared.with(|core| core.nic.mailbox_epoch(self.id)).unwrap_or_default()
     }
 
-    /// Ends the current epoch before it is complete: it takes no more puts, and is over as soon as
-    /// those under way have ended. Returns its number.
+    /// Ends the current epoch before it is complete: it accepts no more puts, and ends as soon as
+    /// the puts under way have ended. Returns its number.
     ///
     /// # Errors
     /// It has no buffer.
@@ -148,10 +149,10 @@ impl Mailbox {
         self.handle.shared.with(|core| core.increment_epoch(self.id))
     }
 
-    /// Goes `back` epochs, 1 being the newest that is over: returns what was told of that epoch,
-    /// whose bytes are still in its buffer, and the next buffer that is posted is that epoch's
-    /// again. All buffers from it on are the application's. The senders should have been stopped,
-    /// and have seen their puts end, before the next buffer is posted.
+    /// Goes back by `back` epochs, where 1 is the newest that has ended. Returns the report of that
+    /// epoch, whose bytes are still in its buffer; the next buffer that is posted is used for that
+    /// epoch again. All buffers from that epoch on belong to the application. The senders should
+    /// have stopped, and their puts should have completed, before the next buffer is posted.
     ///
     /// # Errors
     /// That epoch is not kept: see [`MailboxOptions::retired`].
@@ -159,8 +160,9 @@ impl Mailbox {
         self.handle.shared.with_quiesced(|core| core.rewind(self.id, back))
     }
 
-    /// Takes no more puts: their senders are told if `nack`, or else they count as done and go
-    /// nowhere. Those under way still arrive, and epochs that they complete are told of.
+    /// Closes the mailbox: it accepts no more puts. If `nack`, their senders receive an error;
+    /// otherwise such puts complete with success and are discarded. Puts under way still arrive,
+    /// and epochs that they complete are reported.
     ///
     /// # Errors
     /// None as long as the context lives.
@@ -186,28 +188,28 @@ impl fmt::Debug for Mailbox {
 pub struct MailboxAddress {
     /// The mailbox's address.
     pub address: u64,
-    /// Its key.
+    /// The mailbox's key.
     pub key: u32,
-    /// First byte in its buffer; a stream does not look at it.
+    /// Offset of the first byte in the mailbox's buffer; ignored by a stream.
     pub offset: u64,
-    /// The epoch, modulo 2^32. A put that names one falls into that or is refused; a get that
-    /// names one may ask for a retired one. `None`: whichever its turn is.
+    /// The epoch, modulo 2^32. A put that names an epoch goes to that epoch or is refused; a get
+    /// that names one may address a retired epoch. `None`: the current epoch.
     pub epoch: Option<u32>,
 }
 
 impl MailboxAddress {
-    /// The current buffer of this mailbox.
+    /// Addresses the current buffer of this mailbox.
     pub fn new(address: u64, key: u32) -> MailboxAddress {
         MailboxAddress { address, key, ..MailboxAddress::default() }
     }
 
-    /// From this byte on.
+    /// Sets the offset of the first byte.
     #[must_use]
     pub fn offset(self, offset: u64) -> MailboxAddress {
         MailboxAddress { offset, ..self }
     }
 
-    /// Of this epoch.
+    /// Sets the epoch.
     #[must_use]
     pub fn epoch(self, epoch: u32) -> MailboxAddress {
         MailboxAddress { epoch: Some(epoch), ..self }

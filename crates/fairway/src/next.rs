@@ -14,7 +14,7 @@ use crate::shared::Shared;
 pub struct NextCompletion<'a> {
     shared: &'a Shared,
     jetty: usize,
-    /// The number of our interest, if we left one.
+    /// The number of this future's entry among the sleepers, if it has one.
     interest: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Future for NextCompletion<'_> {
             Ok(completion) => Poll::Ready(completion.into()),
             Err(number) => {
                 self.interest = Some(number);
-                // No thread of ours polls while the task sleeps.
+                // No thread of the application polls while the task sleeps.
                 self.shared.demand_background();
                 Poll::Pending
             }

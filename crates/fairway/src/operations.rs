@@ -1,5 +1,4 @@
-//! The operations of [`Post`] as methods of a Jetty, so that nothing need be imported to write a
-//! byte.
+//! The operations of [`Post`] as methods of a Jetty, so that no import is needed to use them.
 
 use crate::completion::WrId;
 use crate::error::Error;
@@ -15,9 +14,10 @@ use crate::word::{AtomicOp, RemoteWord};
 
 /// Operations that are posted at once, and complete later: [`Jetty::wait`], [`Jetty::poll`].
 ///
-/// They are those of [`Post`], which [`crate::Batch`] and [`Jetty::ordered`] have, too.
+/// They are those of [`Post`], which [`crate::Batch`] and [`Jetty::ordered`] provide, too.
 impl Jetty {
-    /// Takes operations that ask for this order. Their methods are those of [`Post`].
+    /// Returns a view of the Jetty that posts operations with this order, by the methods of
+    /// [`Post`].
     pub fn ordered(&self, order: Order) -> Ordered<'_, Self> {
         Post::ordered(self, order)
     }
@@ -124,8 +124,8 @@ impl Jetty {
         Post::get(self, peer, local, from, id)
     }
 
-    /// Copies up to 64 bytes from `remote` to `local` without the transport's state: quicker than a
-    /// read, and without any order. An aligned word of 1, 2, 4 or 8 bytes is loaded as one.
+    /// Copies up to 64 bytes from `remote` to `local` without transport state: faster than a READ,
+    /// and without any order. An aligned word of 1, 2, 4 or 8 bytes is loaded in one access.
     ///
     /// # Errors
     /// As [`Post`] says of all operations; or [`Error::Width`], or the local memory can't be
@@ -140,7 +140,7 @@ impl Jetty {
         Post::load(self, peer, local, remote, id)
     }
 
-    /// Copies `local`, up to 64 bytes, to `remote`, likewise.
+    /// Copies up to 64 bytes of `local` to `remote`, likewise without transport state.
     ///
     /// # Errors
     /// As [`Post`] says of all operations; or [`Error::Width`].
@@ -154,8 +154,8 @@ impl Jetty {
         Post::store(self, peer, local, remote, id)
     }
 
-    /// Changes a word, exactly once, atomically with all other atomics on it, the peer's own CPUs'
-    /// included. [`crate::Completion::value`] is what it was before.
+    /// Changes a word exactly once, atomically with all other atomics on it, including those of the
+    /// peer's own CPUs. [`crate::Completion::value`] returns its previous value.
     ///
     /// # Errors
     /// As [`Post`] says of all operations; or an operand is too large for the word.
@@ -169,7 +169,7 @@ impl Jetty {
         Post::atomic(self, peer, word, operation, id)
     }
 
-    /// The word becomes `new` if it is `expected`.
+    /// Sets the word to `new` if it equals `expected`.
     ///
     /// # Errors
     /// As [`Jetty::atomic`].
@@ -184,7 +184,7 @@ impl Jetty {
         Post::compare_swap(self, peer, word, expected, new, id)
     }
 
-    /// The word becomes `value`.
+    /// Sets the word to `value`.
     ///
     /// # Errors
     /// As [`Jetty::atomic`].
@@ -198,7 +198,7 @@ impl Jetty {
         Post::swap(self, peer, word, value, id)
     }
 
-    /// Adds to the word, wrapping. The other arithmetic is in [`AtomicOp`].
+    /// Adds to the word, wrapping. [`AtomicOp`] lists the other arithmetic operations.
     ///
     /// # Errors
     /// As [`Jetty::atomic`].

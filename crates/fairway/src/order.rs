@@ -1,12 +1,12 @@
-//! What operations ask of the order.
+//! Order that operations may request.
 
 use fairway_engine::wire::{ServiceMode, Tag};
 use fairway_engine::{OrderRequest, Work};
 
 use crate::error::Error;
 
-/// What an operation asks of the order in which it is carried out and reported (UB §7.3).
-/// Operations that ask for nothing, the default, may overtake each other and everything else.
+/// The order in which an operation is executed and reported (UB §7.3). Operations without an order,
+/// the default, may overtake each other and everything else.
 ///
 /// Order is between the operations of one [`crate::Jetty`]:
 ///
@@ -17,9 +17,9 @@ use crate::error::Error;
 /// | [strict](Order::strict) (tag SO) | all ordered ones before it | yes |
 /// | [in memory order](Order::in_memory) (tag MO) | nothing: its effect waits at the target | yes |
 ///
-/// The [`ServiceMode`] chooses the side that keeps the order: the initiator, which does not issue
-/// operations that have to wait (ROI); the target, which sets them aside (ROT); or the transport
-/// below (ROL, the default).
+/// The [`ServiceMode`] selects the side that enforces the order: the initiator, which does not
+/// issue operations that have to wait (ROI); the target, which sets them aside (ROT); or the
+/// transport below (ROL, the default).
 ///
 /// ```
 /// use fairway::{Order, ServiceMode};
@@ -33,63 +33,63 @@ use crate::error::Error;
 pub struct Order(OrderRequest);
 
 impl Order {
-    /// No order, in this mode.
+    /// No order, in this service mode.
     pub fn unordered(mode: ServiceMode) -> Order {
         Order::with_tag(mode, Tag::No)
     }
 
-    /// It does not wait, but strict ones after it wait for it.
+    /// The operation does not wait, but later strict ones wait for it.
     pub fn relaxed(mode: ServiceMode) -> Order {
         Order::with_tag(mode, Tag::Ro)
     }
 
-    /// It is carried out after every relaxed and strict one before it.
+    /// The operation is executed after every earlier relaxed and strict one.
     pub fn strict(mode: ServiceMode) -> Order {
         Order::with_tag(mode, Tag::So)
     }
 
-    /// The peer's memory changes as if it was executed after every earlier ordered one of its
-    /// Jetty, and before every later one that asks for the same; a READ returns the bytes of that
-    /// moment. Packets may still arrive in any order: what comes early is set aside there, so
-    /// nothing waits for a round trip. Completes in order, too.
+    /// The peer's memory changes as if the operation was executed after every earlier ordered one
+    /// of its Jetty, and before every later one with this order; a READ returns the bytes of that
+    /// moment. Packets may still arrive in any order: the target sets early ones aside, so nothing
+    /// waits for a round trip. Completions are in order, too.
     ///
-    /// For WRITEs, SENDs (in mode ROL), READs and atomics (in mode ROT): the mode is chosen when
-    /// the operation is posted.
+    /// Available for WRITEs, SENDs (in mode ROL), READs and atomics (in mode ROT): the mode is
+    /// chosen when the operation is posted.
     pub fn in_memory() -> Order {
         Order::with_tag(ServiceMode::Rol, Tag::Mo).completing_in_order()
     }
 
-    /// Mode and tag by name.
+    /// An order with this service mode and tag.
     pub fn with_tag(mode: ServiceMode, tag: Tag) -> Order {
         Order(OrderRequest { mode, tag, ..OrderRequest::default() })
     }
 
-    /// A single packet that is neither acknowledged nor repeated (mode UNO): for WRITE and SEND of
-    /// at most [`crate::Peer::mtu`] bytes. It completes when it has been sent.
+    /// A single packet that is neither acknowledged nor retransmitted (mode UNO): for WRITE and
+    /// SEND of at most [`crate::Peer::mtu`] bytes. The operation completes when it has been sent.
     pub fn unreliable() -> Order {
         Order::unordered(ServiceMode::Uno)
     }
 
-    /// It is sent only when every earlier read and atomic of its Jetty has completed.
+    /// The operation is sent only when every earlier READ and atomic of its Jetty has completed.
     #[must_use]
     pub fn fenced(self) -> Order {
         Order(OrderRequest { fence: true, ..self.0 })
     }
 
-    /// Its completion comes after those of every earlier operation of its Jetty.
+    /// The operation's completion comes after those of every earlier operation of its Jetty.
     #[must_use]
     pub fn completing_in_order(self) -> Order {
         Order(OrderRequest { complete_in_order: true, ..self.0 })
     }
 
-    /// The receive that it takes at the peer completes after those of every earlier operation of
-    /// its Jetty, to the same peer, that asked for the same.
+    /// The receive that the operation consumes at the peer completes after those of every earlier
+    /// operation of its Jetty, to the same peer, that set this flag.
     #[must_use]
     pub fn receiving_in_order(self) -> Order {
         Order(OrderRequest { receive_in_order: true, ..self.0 })
     }
 
-    /// What is asked of the engine for `work`.
+    /// Returns the order to request from the engine for `work`.
     pub(crate) fn request(self, work: &Work) -> OrderRequest {
         let mode = match work {
             Work::Read { .. } | Work::Atomic { .. } if self.0.tag == Tag::Mo => ServiceMode::Rot,
@@ -98,7 +98,7 @@ impl Order {
         OrderRequest { mode, ..self.0 }
     }
 
-    /// Can `work` on `length` bytes be done so, in packets of `packet` bytes?
+    /// Checks that `work` on `length` bytes can have this order, in packets of `packet` bytes.
     pub(crate) fn check(self, work: &Work, length: u64, packet: u32) -> Result<(), Error> {
         let operation = name_of(work);
         let bypasses = matches!(work, Work::Load { .. } | Work::Store { .. });
@@ -143,7 +143,7 @@ impl Order {
     }
 }
 
-/// What the field calls it.
+/// The operation's standard name.
 pub(crate) fn name_of(work: &Work) -> &'static str {
     match work {
         Work::Write { .. } => "WRITE",

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 pub struct Outside {
-    /// With several engines each has a thread, and no other thread runs polls.
+    /// True with several engines: then each has a thread, and no other thread runs polls.
     pub(crate) several: bool,
     /// Number of threads that wait until no system call uses the application's memory.
     pub(crate) quiesce_requests: AtomicU32,

@@ -1,4 +1,4 @@
-//! The other ends of connections.
+//! The remote ends of connections.
 
 use crate::peer_state::{LongPackets, PeerState};
 use std::fmt;
@@ -13,43 +13,43 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::shared::Handle;
 
-/// A connection to another context. Clones name the same one. Dropping them does not close it:
-/// see [`Peer::close`].
+/// A connection to another context. Clones refer to the same connection. Dropping them does not
+/// close it; use [`Peer::close`].
 #[derive(Clone)]
 pub struct Peer {
     pub(crate) handle: Arc<Handle>,
     pub(crate) state: Arc<PeerState>,
 }
 
-/// How a connection fares.
+/// Statistics of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct PeerStats {
-    /// Payload bytes per packet, as agreed.
+    /// Payload bytes per packet, as agreed at set-up.
     pub mtu: u32,
-    /// Packets sent, resent ones included.
+    /// Packets sent, including retransmissions.
     pub sent: u64,
     /// Packets declared lost.
     pub lost: u64,
-    /// Packets that arrived marked by a congested switch.
+    /// Packets that a congested switch has marked.
     pub marked: u64,
     /// Packets in flight now.
     pub in_flight: u32,
     /// Smoothed round trip, all paths of the first channel together; zero before the first sample.
     pub rtt: Duration,
-    /// Bytes that congestion control lets be in flight now.
+    /// Bytes that congestion control allows in flight now.
     pub window_bytes: u64,
-    /// Channels: as many as both sides have engines.
+    /// Number of channels: the smaller number of engines of the two sides.
     pub channels: usize,
     /// Paths, by number: those of the first channel, then those of the next.
     pub paths: Vec<PathStats>,
 }
 
-/// How a path fares.
+/// Statistics of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathStats {
-    /// UDP port that it begins at, on this side; zero once the connection is gone.
+    /// Local UDP port of the path; zero once the connection is gone.
     pub own_port: u16,
-    /// UDP port that it leads to.
+    /// Remote UDP port of the path.
     pub remote_port: u16,
     /// Smoothed round trip; zero before the first sample.
     pub rtt: Duration,
@@ -59,11 +59,11 @@ pub struct PathStats {
     pub sent: u64,
     /// Packets declared lost.
     pub lost: u64,
-    /// Packets that arrived marked by a congested switch.
+    /// Packets that a congested switch has marked.
     pub marked: u64,
     /// Packets in flight now.
     pub in_flight: u32,
-    /// Believed to work.
+    /// True if the path is considered to work.
     pub usable: bool,
 }
 
@@ -103,33 +103,34 @@ impl PeerStats {
 }
 
 impl Peer {
-    /// The address it was first heard from at (or connected to).
+    /// Returns the address from which the peer was first received, or which this side connected to.
     pub fn address(&self) -> SocketAddr {
         self.state.address
     }
 
-    /// The number its context drew at its start. A peer that restarts has another.
+    /// Returns the random number that the peer's context drew when it started. A peer that restarts
+    /// has another.
     pub fn incarnation(&self) -> u32 {
         self.state.incarnation
     }
 
-    /// The channel, as completions name it.
+    /// Returns the channel, as completions name it.
     pub fn channel(&self) -> ChannelId {
         self.state.channel
     }
 
-    /// Payload bytes per packet, as agreed: set-up messages as long as such packets got through in
-    /// both directions.
+    /// Payload bytes per packet, as agreed at set-up: messages as long as such packets got through
+    /// in both directions.
     pub fn mtu(&self) -> u32 {
         self.state.mtu
     }
 
-    /// Number of paths, as agreed.
+    /// Number of paths, as agreed at set-up.
     pub fn paths(&self) -> u32 {
         self.state.paths
     }
 
-    /// What has been found out about packets of full size to this peer.
+    /// Returns whether packets of full size have been found to reach this peer.
     pub fn long_packets(&self) -> LongPackets {
         let found = self.state.long_packets.load(Ordering::Acquire);
         let all = [LongPackets::Unknown, LongPackets::Arrive, LongPackets::Vanish];
@@ -141,8 +142,8 @@ impl Peer {
         self.state.alive.load(Ordering::Acquire)
     }
 
-    /// Closes the connection: operations in flight complete in error, and the peer is told. Does
-    /// not wait for it to hear.
+    /// Closes the connection: operations in flight complete in error, and the peer is notified.
+    /// Does not wait until the peer has received the notification.
     ///
     /// # Errors
     /// [`Error::PeerGone`]: it is closed already.
@@ -154,7 +155,7 @@ impl Peer {
             .map_err(|_| gone)
     }
 
-    /// How the connection fares. All zero once it is gone.
+    /// Returns the statistics of the connection; all zero once it is gone.
     pub fn stats(&self) -> PeerStats {
         self.handle.shared.with(|core| PeerStats::of(core, &self.state))
     }

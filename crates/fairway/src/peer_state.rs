@@ -1,26 +1,26 @@
-//! What handles and the core share about a connection.
+//! State of a connection that its handles and the core share.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use fairway_engine::ChannelId;
 
-/// What handles and the core share about a connection.
+/// State of a connection that its handles and the core share.
 #[derive(Debug)]
 pub struct PeerState {
     /// The first channel to the peer.
     pub channel: ChannelId,
     /// Address of the peer's first socket.
     pub address: SocketAddr,
-    /// Number that the peer drew when it started.
+    /// Random number that the peer drew when it started.
     pub incarnation: u32,
-    /// Bytes of payload in a packet.
+    /// Payload bytes per packet.
     pub mtu: u32,
-    /// Paths of the channel.
+    /// Number of paths of the channel.
     pub paths: u32,
     /// False once the channel is gone.
     pub alive: AtomicBool,
-    /// A [`LongPackets`].
+    /// A [`LongPackets`], as its discriminant.
     pub long_packets: AtomicU8,
 }
 
@@ -33,14 +33,14 @@ impl PeerState {
 /// Whether packets of full size get through to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LongPackets {
-    /// It is not known: the connection is young, the peer does not answer such questions, or
-    /// packets are so short that every network carries them.
+    /// Not determined: the connection is young, the peer does not answer such probes, or packets
+    /// are so short that every network carries them.
     #[default]
     Unknown,
-    /// They arrive.
+    /// Packets of full size arrive.
     Arrive,
-    /// None of those that were sent from further ports to find out was answered, in about two
-    /// seconds, although those of the set-up were: some path of the network is shorter than the one
-    /// that the set-up took, and the network does not report it.
+    /// For about two seconds no probe of full size from further ports was answered, although those
+    /// of the set-up were: some path of the network carries only shorter packets than the path of
+    /// the set-up, and the network does not report it.
     Vanish,
 }

@@ -1,5 +1,4 @@
-//! A peer's memory in the manner of pointers: one word at a time, and each call waits for its
-//! outcome.
+//! Pointer-like access to a peer's memory: one word at a time; each call waits for its result.
 
 use crate::options::JettyOptions;
 use std::fmt;
@@ -23,16 +22,16 @@ mod pod;
 
 pub use pod::{Pod, Word};
 
-/// How long an operation may take by default.
+/// Default time limit of an operation.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// The longest value, in bytes.
+/// Length of the longest value, in bytes.
 const VALUE_MAX: usize = fairway_engine::wire::BYPASS_BYTES as usize;
 
 /// A peer's segment, for access by [`RemotePtr`]s; see [`Peer::memory`].
 ///
-/// Clones share a Jetty and a piece of scratch memory of their own, and so work one at a time.
-/// Threads that are to work at the same time each ask for theirs.
+/// Clones share one Jetty and one piece of scratch memory, and so work one at a time. Threads that
+/// are to work in parallel should each call [`Peer::memory`].
 #[derive(Clone)]
 pub struct RemoteMemory {
     inner: Arc<Inner>,
@@ -42,14 +41,14 @@ pub struct RemoteMemory {
 struct Inner {
     peer: Peer,
     key: SegmentKey,
-    /// The segment itself, if its owner is on this host and lets it be mapped.
+    /// The mapped segment, if its owner is on this host and allows the mapping.
     mapped: Option<Mapped>,
-    /// `None` after a time-out: what was given up may yet arrive, and must not find another's
-    /// scratch memory.
+    /// `None` after a time-out: the operation given up may still complete, and must not write to
+    /// the scratch memory of a later one.
     lane: Mutex<Option<Lane>>,
 }
 
-/// What an operation under way needs.
+/// The endpoint and the memory of an operation under way.
 struct Lane {
     jetty: Jetty,
     scratch: Segment,
@@ -66,7 +65,7 @@ impl Lane {
 }
 
 impl Peer {
-    /// Gives access to one of its segments in the manner of pointers.
+    /// Returns pointer-like access to one of the peer's segments.
     ///
     /// # Errors
     /// No Jetty, completion queue or segment is left on this side. Whether the key is good, the
@@ -80,25 +79,25 @@ impl Peer {
 }
 
 impl RemoteMemory {
-    /// The same, with another limit to how long an operation may take (default: 5 s).
+    /// Returns the same with another time limit of an operation (default: 5 s).
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> RemoteMemory {
         RemoteMemory { timeout, ..self }
     }
 
-    /// Is it mapped into this process? Then an access is a load or store of the CPU, and no packet.
-    /// That is so if the peer is a process of the same user on the same host, and the memory is
-    /// [`Memory::shared`].
+    /// True if the memory is mapped into this process. Then an access is a load or store of the
+    /// CPU, without packets. That requires that the peer is a process of the same user on the same
+    /// host, and that the memory is [`Memory::shared`].
     pub fn is_mapped(&self) -> bool {
         self.inner.mapped.is_some()
     }
 
-    /// The mapping, while it is good.
+    /// Returns the mapping, while the peer is alive.
     fn mapped(&self) -> Option<&Mapped> {
         self.inner.mapped.as_ref().filter(|_| self.inner.peer.is_alive())
     }
 
-    /// Whose it is.
+    /// The peer that owns the segment.
     pub fn peer(&self) -> &Peer {
         &self.inner.peer
     }
@@ -108,7 +107,7 @@ impl RemoteMemory {
         self.inner.key
     }
 
-    /// A pointer to the value at `offset` bytes from the segment's start.
+    /// Returns a pointer to the value at `offset` bytes from the segment's start.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`]: it would leave the segment; [`Error::Parameter`]: its address is no
@@ -130,7 +129,7 @@ impl RemoteMemory {
         Ok(RemotePtr { memory: self.clone(), offset, value: PhantomData })
     }
 
-    /// Runs one operation to its end; `post` says which. Gives the old value of an atomic.
+    /// Posts an operation with `post` and waits for it. Returns the previous value of an atomic.
     fn run(
         &self,
         operation: &'static str,
@@ -146,7 +145,7 @@ impl RemoteMemory {
             *place = Some(lane);
             return Err(error);
         }
-        // After a time-out the lane goes, with whatever is still under way on it.
+        // After a time-out the lane is dropped, with the operation still under way on it.
         let done = lane.jetty.wait(self.timeout)?;
         let finished = match done.status {
             Status::Success => finish(&lane).map(|()| done.value),
@@ -179,13 +178,13 @@ impl fmt::Debug for RemoteMemory {
     }
 }
 
-/// Points to a value in a peer's segment. Every access is a packet there and one back (or none, if
-/// the memory [is mapped](RemoteMemory::is_mapped)), and is done, or has failed, when the call
-/// returns; after a time-out it is unknown which.
+/// Points to a value in a peer's segment. Every access takes a packet in each direction (or none,
+/// if the memory [is mapped](RemoteMemory::is_mapped)), and has succeeded or failed when the call
+/// returns. After a time-out it may or may not have been executed.
 ///
-/// Values are as the owner's CPU has them in memory: both sides are to have the same byte order.
-/// An aligned value of 1, 2, 4 or 8 bytes is loaded and stored as one; longer ones may be seen
-/// half old and half new.
+/// Values have the representation of the owner's CPU, so both sides must have the same byte order.
+/// An aligned value of 1, 2, 4 or 8 bytes is loaded and stored in one access; a concurrent reader
+/// may see a longer one half old and half new.
 pub struct RemotePtr<T> {
     memory: RemoteMemory,
     offset: u64,
@@ -193,12 +192,12 @@ pub struct RemotePtr<T> {
 }
 
 impl<T: Pod> RemotePtr<T> {
-    /// Bytes from the segment's start.
+    /// Offset from the segment's start, in bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Points `count` values of this type further on.
+    /// Returns a pointer to the value that is `count` values of this type further on.
     ///
     /// # Errors
     /// As [`RemoteMemory::at`].
@@ -207,7 +206,7 @@ impl<T: Pod> RemotePtr<T> {
         self.memory.at(self.offset.saturating_add(step))
     }
 
-    /// The value.
+    /// Reads the value.
     ///
     /// # Errors
     /// [`Error::Timeout`]; [`Error::Failed`] if the peer refuses or is gone; or what keeps
@@ -230,7 +229,7 @@ impl<T: Pod> RemotePtr<T> {
         Ok(pod::from_bytes(&bytes[..size]))
     }
 
-    /// Makes it this. What was stored is in place when the call returns.
+    /// Writes the value. It is in place when the call returns.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -253,14 +252,14 @@ impl<T: Pod> RemotePtr<T> {
     }
 }
 
-/// Atomics: done exactly once, and atomic with the owner's own. They need
+/// Atomics: executed exactly once, and atomic with the owner's own. They require
 /// [`crate::Rights::ATOMIC`].
 ///
-/// Values of 1 and 2 bytes are changed by exchanging the word of 4 bytes that they are part of,
-/// as often as it takes; that word has to be within the segment.
+/// Values of 1 and 2 bytes are changed by repeated compare-and-swap of the word of 4 bytes that
+/// they are part of; that word must be within the segment.
 impl<T: Word> RemotePtr<T> {
-    /// Makes it `new` if it is `current`. `Ok(Ok(old))` if it was; otherwise `Ok(Err(old))`, and
-    /// nothing has changed.
+    /// Sets the value to `new` if it equals `current`. Returns `Ok(Ok(old))` if it did; otherwise
+    /// `Ok(Err(old))`, and the value is unchanged.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -277,7 +276,7 @@ impl<T: Word> RemotePtr<T> {
         Ok(if old == expected { Ok(was) } else { Err(was) })
     }
 
-    /// Makes it `value`; what it was.
+    /// Sets the value to `value` and returns the previous one.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -285,7 +284,7 @@ impl<T: Word> RemotePtr<T> {
         self.change(AtomicOp::Swap(value.to_word()), |_| value.to_word())
     }
 
-    /// Adds to it, wrapping; what it was.
+    /// Adds to the value, wrapping, and returns the previous one.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -294,7 +293,7 @@ impl<T: Word> RemotePtr<T> {
         self.change(AtomicOp::Add(value), |old| old.wrapping_add(value))
     }
 
-    /// Subtracts from it, wrapping; what it was.
+    /// Subtracts from the value, wrapping, and returns the previous one.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -303,7 +302,7 @@ impl<T: Word> RemotePtr<T> {
         self.change(AtomicOp::Subtract(value), |old| old.wrapping_sub(value))
     }
 
-    /// Bitwise and; what it was.
+    /// Applies a bitwise and, and returns the previous value.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -312,7 +311,7 @@ impl<T: Word> RemotePtr<T> {
         self.change(AtomicOp::And(value), |old| old & value)
     }
 
-    /// Bitwise or; what it was.
+    /// Applies a bitwise or, and returns the previous value.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -321,7 +320,7 @@ impl<T: Word> RemotePtr<T> {
         self.change(AtomicOp::Or(value), |old| old | value)
     }
 
-    /// Bitwise exclusive or; what it was.
+    /// Applies a bitwise exclusive or, and returns the previous value.
     ///
     /// # Errors
     /// As [`RemotePtr::load`].
@@ -330,7 +329,7 @@ impl<T: Word> RemotePtr<T> {
         self.change(AtomicOp::Xor(value), |old| old ^ value)
     }
 
-    /// Does `operation`, which `part` describes for words too short for it.
+    /// Executes `operation`. Words too short for it are changed by `part`, which computes the same.
     fn change(&self, operation: AtomicOp, part: impl Fn(u64) -> u64) -> Result<T, Error> {
         let old = match self.whole_word() {
             Some(word) => self.memory.atomic(word, operation)?,
@@ -339,7 +338,7 @@ impl<T: Word> RemotePtr<T> {
         Ok(T::from_word(old))
     }
 
-    /// The word, if the wire has atomics of its length.
+    /// Returns the word, if the wire format has atomics of its length.
     fn whole_word(&self) -> Option<RemoteWord> {
         match size_of::<T>() {
             8 => Some(self.place().word64()),
@@ -348,7 +347,8 @@ impl<T: Word> RemotePtr<T> {
         }
     }
 
-    /// Changes a part of a word of 4 bytes, unless `change` says that it is to stay; what it was.
+    /// Changes a part of a word of 4 bytes, unless `change` returns `None`, and returns its
+    /// previous value.
     fn change_part(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, Error> {
         let key = self.memory.inner.key;
         let within = key.address.wrapping_add(self.offset) % 4;

@@ -1,4 +1,4 @@
-//! What can be asked for: every operation, once, for all the ways to post it.
+//! The operations, defined once for all the ways to post them.
 
 use fairway_engine::wire::BYPASS_BYTES;
 use fairway_engine::{LocalRange, Work, WorkRequest};
@@ -15,12 +15,12 @@ use crate::shared::Handle;
 use crate::target::{NotifyTarget, To};
 use crate::word::{AtomicOp, RemoteWord};
 
-/// Takes operations: a [`crate::Jetty`] posts each at once, a [`crate::Batch`] keeps them to post
-/// them together, and what [`Post::ordered`] gives adds an [`Order`] to each.
+/// Accepts operations: a [`crate::Jetty`] posts each at once, a [`crate::Batch`] collects them to
+/// post them together, and the result of [`Post::ordered`] adds an [`Order`] to each.
 ///
-/// Every operation carries a number of the caller's choice, which comes back in its completion. All
-/// of them fail, and nothing is posted then, if a range is not within its segment, an object is of
-/// another context, the peer is gone, or too much is in flight.
+/// Every operation has a number of the caller's choice, which its completion contains. Every method
+/// fails, and posts nothing, if a range is not within its segment, an object belongs to another
+/// context, the peer is gone, or too much is in flight.
 ///
 /// ```no_run
 /// # use fairway::{Jetty, Order, Peer, Post, Segment, SegmentKey, ServiceMode};
@@ -34,13 +34,13 @@ use crate::word::{AtomicOp, RemoteWord};
 /// # }
 /// ```
 pub trait Post<'a> {
-    /// Takes an operation.
+    /// Accepts an operation.
     ///
     /// # Errors
     /// Nothing was posted: see above.
     fn post(&self, operation: Operation<'_, 'a>) -> Result<(), Error>;
 
-    /// Takes operations that ask for this order.
+    /// Returns a view that posts operations with this order.
     fn ordered(&self, order: Order) -> Ordered<'_, Self>
     where
         Self: Sized,
@@ -161,8 +161,8 @@ pub trait Post<'a> {
         self.post(Operation::new(peer, local, work, id))
     }
 
-    /// Copies up to 64 bytes from `remote` to `local` without the transport's state: quicker than a
-    /// read, and without any order. An aligned word of 1, 2, 4 or 8 bytes is loaded as one.
+    /// Copies up to 64 bytes from `remote` to `local` without transport state: faster than a READ,
+    /// and without any order. An aligned word of 1, 2, 4 or 8 bytes is loaded in one access.
     ///
     /// # Errors
     /// As for all operations; or [`Error::Width`], or the local memory can't be written.
@@ -177,7 +177,7 @@ pub trait Post<'a> {
         self.post(Operation::new(peer, local, work, id))
     }
 
-    /// Copies `local`, up to 64 bytes, to `remote`, likewise.
+    /// Copies up to 64 bytes of `local` to `remote`, likewise without transport state.
     ///
     /// # Errors
     /// As for all operations; or [`Error::Width`].
@@ -192,8 +192,8 @@ pub trait Post<'a> {
         self.post(Operation::new(peer, local, work, id))
     }
 
-    /// Changes a word, exactly once, atomically with all other atomics on it, the peer's own CPUs'
-    /// included. [`crate::Completion::value`] is what it was before.
+    /// Changes a word exactly once, atomically with all other atomics on it, including those of the
+    /// peer's own CPUs. [`crate::Completion::value`] returns its previous value.
     ///
     /// # Errors
     /// As for all operations; or an operand is too large for the word.
@@ -208,7 +208,7 @@ pub trait Post<'a> {
         self.post(Operation { peer, local: None, work, id: id.into(), order: None })
     }
 
-    /// The word becomes `new` if it is `expected`.
+    /// Sets the word to `new` if it equals `expected`.
     ///
     /// # Errors
     /// As [`Post::atomic`].
@@ -223,7 +223,7 @@ pub trait Post<'a> {
         self.atomic(peer, word, AtomicOp::CompareSwap { expected, new }, id)
     }
 
-    /// The word becomes `value`.
+    /// Sets the word to `value`.
     ///
     /// # Errors
     /// As [`Post::atomic`].
@@ -237,7 +237,7 @@ pub trait Post<'a> {
         self.atomic(peer, word, AtomicOp::Swap(value), id)
     }
 
-    /// Adds to the word, wrapping. The other arithmetic is in [`AtomicOp`].
+    /// Adds to the word, wrapping. [`AtomicOp`] lists the other arithmetic operations.
     ///
     /// # Errors
     /// As [`Post::atomic`].
@@ -252,7 +252,7 @@ pub trait Post<'a> {
     }
 }
 
-/// An operation on its way to be posted: what implementors of [`Post`] pass on.
+/// An operation on its way to be posted, as implementors of [`Post`] receive it.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'p, 'a> {
     peer: &'p Peer,
@@ -272,23 +272,23 @@ impl<'p, 'a> Operation<'p, 'a> {
         Operation { peer, local: Some(local.into()), work, id: id.into(), order: None }
     }
 
-    /// The peer that the operation is for.
+    /// The peer that the operation addresses.
     pub fn peer(&self) -> &'p Peer {
         self.peer
     }
 
-    /// The caller's number for it.
+    /// The caller's number for the operation.
     pub fn id(&self) -> WrId {
         self.id
     }
 
-    /// Asks for this order, unless it has asked for one.
+    /// Sets this order, unless the operation has one already.
     #[must_use]
     pub fn or_order(self, order: Order) -> Self {
         Operation { order: self.order.or(Some(order)), ..self }
     }
 
-    /// A signaled request, its arguments checked.
+    /// Checks the arguments and returns a signaled request.
     pub(crate) fn request(self, handle: &Arc<Handle>) -> Result<WorkRequest, Error> {
         let Operation { peer, local, work, id, order } = self;
         if !peer.belongs_to(handle) {

@@ -1,25 +1,25 @@
-//! Which thread drives the NIC: the progress lock at work.
+//! Decides which thread drives the NIC, by the progress lock.
 //!
 //! | thread | when | how it waits between polls |
 //! |---|---|---|
-//! | a thread that polls | in [`crate::Jetty::poll`] and its like | it does not |
-//! | a thread that waits | in [`crate::Jetty::wait`] and its like, if no other does | briefly not, then asleep on the sockets: it *leads* |
-//! | further threads that wait | while another leads | asleep until the leader's polls bring what they wait for: they *follow* |
-//! | the background thread | when no thread polled for a while, and none leads | asleep on the sockets |
+//! | a polling thread | in [`crate::Jetty::poll`] and similar | it does not wait |
+//! | a waiting thread | in [`crate::Jetty::wait`] and similar, if no other thread leads | polls briefly, then sleeps on the sockets: it *leads* |
+//! | another waiting thread | while a thread leads | sleeps until the leader's polls fulfil its condition: it *follows* |
+//! | the background thread | when no thread polled for a while, and none leads | sleeps on the sockets |
 //!
-//! Programs that use verbs may poll now and then, and watch memory that a peer writes in between.
-//! So where verbs are served, the background thread goes on driving until it has met a thread that
-//! polls all the time ([`fairway_runtime::PollDetector`]).
+//! Programs that use verbs may poll only occasionally, and watch memory that a peer writes in
+//! between. If verbs are served, the background thread therefore continues to drive until the poll
+//! detector has found a thread that polls all the time ([`fairway_runtime::PollDetector`]).
 //!
-//! The background thread's own states, and what takes it from one to another, are
-//! [`fairway_ring::Role`] and [`fairway_ring::next_role`]. While others drive it sleeps on a
-//! doorbell: with a coarse timer when they poll, because a polling thread does not announce its
-//! end, and without one when a thread leads, because a leader rings when it resigns.
+//! The background thread's states and the transitions between them are [`fairway_ring::Role`] and
+//! [`fairway_ring::next_role`]. While other threads drive, it sleeps on a doorbell: with a coarse
+//! timer when they poll, because a polling thread does not announce that it stops, and without a
+//! timer when a thread leads, because a leader rings when it resigns.
 //!
-//! With several engines none of this applies: each has a thread ([`crate::engines`]) that runs its
-//! polls, and threads that wait follow them.
+//! With several engines none of this applies: each engine has a thread ([`crate::engines`]) that
+//! runs its polls, and waiting threads follow those threads.
 //!
-//! The lock, and the background thread's life, are the same for every protocol
+//! The lock, and the background thread's life cycle, are the same for every protocol
 //! ([`fairway_runtime::Shared`]).
 
 use std::sync::Arc;
@@ -34,31 +34,31 @@ use crate::error::Error;
 use crate::shared::{LEADER, Shared};
 
 thread_local! {
-    /// What a thread sleeps in that follows.
+    /// The doorbell on which a following thread sleeps.
     static BELL: Arc<Doorbell> = Arc::new(Doorbell::new());
 }
 
-/// How long a thread that waits polls before it sleeps. Sleeping and waking cost about as much.
+/// Time for which a waiting thread polls before it sleeps. Sleeping and waking cost about as much.
 const SPIN: wire::Duration = wire::Duration::from_us(20);
 
-/// A follower checks this often whether its leader resigned and no other took over.
+/// Interval at which a follower checks whether its leader resigned and no other took over.
 const FOLLOW: Duration = Duration::from_millis(50);
 
 impl Shared {
-    /// Polls for an application thread that polls.
+    /// Runs a poll for an application thread that polls.
     pub(crate) fn poll<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         self.progress_lock.touch();
         let result = self.poll_once(take);
         if !self.outside.several {
             self.make_way();
         } else {
-            // Other threads do the work, and may need this core.
+            // Other threads do the work, and may need this CPU core.
             std::thread::yield_now();
         }
         result
     }
 
-    /// Polls, unless engines do it, and then calls `take`.
+    /// Runs a poll, unless engines do that, and then calls `take`.
     pub(crate) fn poll_once<R>(&self, take: impl FnOnce(&mut Core) -> R) -> R {
         let mut locked = self.lock();
         locked.poll();
@@ -67,8 +67,8 @@ impl Shared {
         result
     }
 
-    /// Runs polls, or sleeps while others do, until `take` gives something. `what`, if given, tells
-    /// those others when that may be the case.
+    /// Runs polls, or sleeps while other threads do, until `take` returns a value. `what`, if
+    /// given, is the condition under which those threads wake this one.
     pub fn wait_for<R>(
         &self,
         awaited: &'static str,
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// Drives asleep until `take` gives something or the time is up.
+    /// Drives the NIC, asleep between polls, until `take` returns a value or the time is up.
     fn lead<R>(
         &self,
         deadline: Option<Instant>,
@@ -128,13 +128,13 @@ impl Shared {
             }
             let until = earlier(locked.deadline(), deadline);
             locked.asleep[LEADER] = Some(Asleep(until));
-            // A thread that polls may take from the sockets what this one waits for.
+            // A polling thread may receive the packets for which this one waits.
             let changed = WaitCondition::Change(locked.core.changes);
             let wake = WakeTarget::Leader(self.sleepers[LEADER].doorbell());
             let interest = locked.core.interests.add(what.unwrap_or(changed), wake);
             let mut ready = std::mem::take(&mut locked.ready);
             self.unlock(locked);
-            // As in the background: a failing wait means a look at every socket.
+            // As in the background thread: after a failed wait every socket is checked.
             let woken = self.sleepers[LEADER].wait(span_until(until), &mut ready);
             locked = self.lock();
             locked.core.interests.remove(interest);
@@ -146,7 +146,7 @@ impl Shared {
         };
         let others_wait = !locked.core.interests.is_empty();
         if others_wait && !self.has_thread {
-            // One of them has to lead.
+            // One of the other waiting threads has to lead.
             locked.core.interests.wake_all();
         }
         self.unlock(locked);
@@ -159,8 +159,8 @@ impl Shared {
         found
     }
 
-    /// Sleeps while another thread leads, until that has brought what `take` takes, or has
-    /// resigned, or the time is up.
+    /// Sleeps while another thread leads, until `take` returns a value, the leader has resigned, or
+    /// the time is up.
     fn follow<R>(
         &self,
         deadline: Option<Instant>,

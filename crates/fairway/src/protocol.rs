@@ -1,4 +1,4 @@
-//! Unified Bus as it is driven live: the [`Protocol`] of [`Core`].
+//! The live driver of Unified Bus: the [`Protocol`] of [`Core`].
 
 mod receive;
 mod transmit;
@@ -22,33 +22,34 @@ use crate::setup::Padded;
 pub(crate) use receive::DeferredCopy;
 use transmit::{Held, Pending};
 
-/// Every so many polls all sockets are looked at, although nothing is known to wait.
+/// Number of polls after which all sockets are checked, even if none is known to have packets.
 const POLLS_PER_CHECK: u32 = 4;
 
-/// Set-up messages that a poll takes in.
+/// Maximum number of set-up messages that one poll receives.
 const SETUPS_MAX: usize = 64;
 
 /// The sockets and outgoing packets of one engine.
 pub type Io = runtime::Io<Extras>;
 
-/// What an engine keeps beside its sockets.
+/// An engine's state beside its sockets.
 pub struct Extras {
-    /// Payloads of the arrival at hand that are to be copied without the lock. Has room for some if
+    /// Payloads of the current arrival that are to be copied without the lock. Has capacity only if
     /// there are several engines.
     pub(crate) deferred_copies: Vec<DeferredCopy>,
-    /// Set-up messages of this poll: the socket, the sender, the message.
+    /// Set-up messages received in this poll: the socket, the sender, the message.
     setups: Vec<(usize, Address, Padded)>,
-    /// Payloads of unreliable packets, whose memory is the application's again as soon as the
-    /// engine has handed them out: room, and how much of it is taken by packets that have not left.
+    /// Copies of the payloads of unreliable packets, whose memory belongs to the application again
+    /// as soon as the engine has handed them out. `copied` bytes of this buffer belong to packets
+    /// that have not been sent.
     copies: Box<[u8]>,
     copied: usize,
-    /// The core's count of ends when the packets that wait were put together.
+    /// The core's teardown epoch when the waiting packets were built.
     teardown_epoch: u32,
-    /// Measures how late things are done, if that is asked for.
+    /// Measures control latency, if the builder requested that.
     pub(crate) meter: Option<Box<Meter>>,
 }
 
-/// Sockets and outgoing packets of engine number `engine`.
+/// Returns the sockets and outgoing packets of engine number `engine`.
 pub(crate) fn open_io(engine: u32, datapath: Box<dyn Datapath>) -> Io {
     let several = datapath.port().socket_count() > 1;
     let look = if several { datapath.port().waiter().ok() } else { None };
@@ -64,17 +65,17 @@ pub(crate) fn open_io(engine: u32, datapath: Box<dyn Datapath>) -> Io {
 }
 
 impl Extras {
-    /// Were there set-up messages among what has arrived?
+    /// True if this poll has received set-up messages.
     pub(crate) fn has_setups(&self) -> bool {
         !self.setups.is_empty()
     }
 
-    /// From now on the polls are those of one of several engines.
+    /// Prepares for the polls of one of several engines.
     pub(crate) fn share(&mut self) {
         self.deferred_copies.reserve_exact(fairway_port::SEGMENTS_MAX + 1);
     }
 
-    /// Does something if delays are measured.
+    /// Passes the meter to `note` if control latency is measured.
     fn measure(&mut self, note: impl FnOnce(&mut Meter)) {
         if let Some(meter) = &mut self.meter {
             note(meter);
@@ -113,7 +114,7 @@ impl Companion for Extras {
     }
 }
 
-/// What is to be done once the lock of a core has been released.
+/// Work to be done once the lock of a core has been released.
 pub struct After {
     pub(crate) due: [Option<WakeTarget>; DUE_MAX],
     pub(crate) calls: Option<Box<dyn FnOnce()>>,
@@ -127,7 +128,7 @@ impl Protocol for Core {
     type Outside = Outside;
 
     const RECEIVED_MAX: usize = 64;
-    /// About as many as socket buffers hold.
+    /// About as many packets as socket buffers hold.
     const CAUGHT_UP_MAX: usize = 64 * 64;
     const SENT_MAX: usize = 256;
     const RUNS_MAX: u32 = 4;
@@ -158,7 +159,7 @@ impl Protocol for Core {
 
     fn timeout_due(&mut self) {
         self.changes += 1;
-        // Memory that is lent must not become the application's again.
+        // Memory that a system call uses must not be returned to the application.
         self.teardown_pending = self.nic.suspend_teardown(self.io_in_flight != 0);
     }
 
@@ -178,7 +179,7 @@ impl Protocol for Core {
         self.counters.background_polls += 1;
     }
 
-    /// Timers are the first engine's business.
+    /// Only the first engine fires timers.
     fn deadline(&self, engine: u32) -> Option<Instant> {
         if self.has_vanished() || engine > 0 {
             return None;
@@ -297,9 +298,9 @@ impl Protocol for Core {
     }
 }
 
-/// Where in its datagram a packet's payload begins.
+/// The place in its datagram where a packet's payload begins.
 pub struct Header {
-    /// The datagram's place in its arrival.
+    /// The datagram's index in its arrival.
     index: usize,
     length: usize,
 }
@@ -316,7 +317,7 @@ impl Core {
         if let Some(control) = &self.control {
             control.nudge();
         }
-        // Their last operation may have ended by a timer.
+        // The last operation of a dropped Jetty may have ended by a timer.
         if self.has_dying_jetties() {
             self.reap_jetties();
         }
@@ -337,8 +338,8 @@ impl Core {
         self.interests = interests;
     }
 
-    /// Has the tenant process completions, twice: sending may end operations, and their end may
-    /// start others.
+    /// Calls the tenant to process completions, twice: sending may complete operations, and their
+    /// completion may start others.
     fn process_completions(&mut self, io: &mut Option<&mut Io>) {
         for _ in 0..2 {
             let Some(mut tenant) = self.tenant.take() else { return };
@@ -348,7 +349,8 @@ impl Core {
         }
     }
 
-    /// Sends what calls of the application have posted. Does nothing if engines send on their own.
+    /// Sends the packets that calls of the application have posted. Does nothing if engines send on
+    /// their own.
     fn send_posted(&mut self, io: &mut Option<&mut Io>) {
         let Some(io) = io else { return };
         if self.wants_send {
@@ -357,7 +359,7 @@ impl Core {
         }
     }
 
-    /// Takes the engine's events.
+    /// Processes the engine's events.
     pub fn drain_events(&mut self) {
         self.drain_epochs();
         while let Some(event) = self.nic.poll_event() {
@@ -398,7 +400,7 @@ impl Core {
     /// Closes the connections of peers that have used too many wrong keys.
     fn end_guessers(&mut self) {
         while let Some(channel) = self.guessers.pop() {
-            // If it has ended already, that is told otherwise.
+            // If the channel has ended already, another event reports that.
             if let Some(peer) = self.peer_state(channel)
                 && self.close_channel(channel).is_ok()
             {
@@ -407,7 +409,7 @@ impl Core {
         }
     }
 
-    /// Closes the connections over which nothing leaves any more.
+    /// Closes the connections over which the engine sends nothing any more.
     fn end_silenced(&mut self) {
         while let Some(channel) = self.silenced.pop() {
             if let Some(peer) = self.peer_state(channel)
@@ -428,7 +430,7 @@ impl Core {
         channel.end();
         self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
         let peer = channel.peer.clone();
-        // A close of our own is not reported.
+        // A close by this side is not reported.
         if was_alive {
             self.notice(notice(peer));
         }

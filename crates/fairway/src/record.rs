@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 /// The flag of an epoch that the application ended early.
 const EARLY: u32 = 1;
 
-/// Where the end of an epoch is stored: one cache line, which a program may poll, or sleep on with
-/// [`crate::Context::wait_record`]. Its layout is that of C, and will not change.
+/// The place where the end of an epoch is stored: one cache line, which a program may poll, or
+/// sleep on with [`crate::Context::wait_record`]. Its layout is that of C, and will not change.
 ///
-/// The buffer's address is stored last: a thread that sees it sees the rest, and the bytes in the
-/// buffer.
+/// The buffer's address is stored last: a thread that reads a non-null address also sees the other
+/// fields, and the bytes in the buffer.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct EpochRecord {
@@ -29,26 +29,26 @@ pub struct EpochRecord {
 
 const _: () = assert!(size_of::<EpochRecord>() == 64);
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedEpoch {
-    /// Where the buffer begins in this process.
+    /// Address of the buffer in this process.
     pub buffer: usize,
-    /// Bytes that were put; of a stream, bytes up to the end of the last put.
+    /// Bytes that were put; for a stream, bytes up to the end of the last put.
     pub length: u64,
-    /// Bytes that were put. Fewer than `length`: there are holes.
+    /// Bytes that were put. Less than `length` if there are holes.
     pub bytes: u64,
     /// The epoch's number.
     pub epoch: u64,
-    /// Puts that were made.
+    /// Number of puts.
     pub operations: u64,
-    /// The number given with the buffer.
+    /// The number that the caller gave with the buffer.
     pub id: u64,
-    /// The last address that was put to.
+    /// The address that the last put named.
     pub address: u64,
-    /// Puts that were cut off because their sender is gone.
+    /// Number of puts that were cut off because their sender is gone.
     pub cancelled: u32,
-    /// The application ended it before its threshold.
+    /// True if the application ended the epoch before its threshold.
     pub early: bool,
 }
 
@@ -59,7 +59,7 @@ impl Default for EpochRecord {
 }
 
 impl EpochRecord {
-    /// One in which nothing is stored yet.
+    /// Returns an empty record.
     pub const fn new() -> EpochRecord {
         EpochRecord {
             buffer: AtomicPtr::new(ptr::null_mut()),
@@ -74,12 +74,12 @@ impl EpochRecord {
         }
     }
 
-    /// Is the epoch over?
+    /// True if the epoch has ended.
     pub fn is_done(&self) -> bool {
         !self.buffer.load(Ordering::Acquire).is_null()
     }
 
-    /// What it says, once the epoch is over.
+    /// Returns the contents once the epoch has ended.
     pub fn get(&self) -> Option<RecordedEpoch> {
         let buffer = self.buffer.load(Ordering::Acquire);
         let order = Ordering::Relaxed;
@@ -96,7 +96,7 @@ impl EpochRecord {
         })
     }
 
-    /// Makes it ready for another epoch.
+    /// Clears the record for another epoch.
     pub fn clear(&self) {
         self.buffer.store(ptr::null_mut(), Ordering::Release);
     }

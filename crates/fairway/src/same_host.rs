@@ -1,23 +1,24 @@
-//! Memory that processes on one host share: a peer's loads, stores and atomics on it are the CPU's
-//! own, without a packet.
+//! Memory that processes on one host share: a peer's loads, stores and atomics on it are those of
+//! the CPU, without a packet.
 //!
-//! A segment of [`crate::Memory::shared`] has a file in memory behind it. Its owner waits at a
-//! socket whose abstract name says which context it is; a process of the same user that names the
-//! segment and its token gets the file, as far as the segment's rights go, and a *gate*: a word
-//! that says when the segment is deregistered, and a word that counts the accesses under way.
+//! A segment of [`crate::Memory::shared`] is backed by a file in memory. Its owner listens at a
+//! socket whose abstract name identifies the context. A process of the same user that names the
+//! segment and its token receives the file, with access as the segment's rights allow, and a
+//! *gate*: one word that is set when the segment is deregistered, and one that counts the accesses
+//! under way.
 //!
-//! **Refused at once.** A store counts itself in, then checks whether the gate is closed, and
-//! counts itself out; a load checks before and after. The owner closes the gate, then waits until
-//! no access is counted in. So no store is done, and no load believed, after the segment was
-//! deregistered; but a process that dies or is stopped at the gate is waited for no longer than
-//! [`TIMEOUT`], and if it goes on after that, its one store is done late.
+//! **Refused at once.** A store increments the count, then checks whether the gate is closed, and
+//! decrements the count; a load checks before and after. The owner closes the gate, then waits
+//! until the count is zero. So no store is executed, and no loaded value is used, after the segment
+//! was deregistered. The owner waits at most [`TIMEOUT`] for a process that dies or is stopped
+//! inside the gate; if such a process continues after that, its one store is executed late.
 //!
-//! **Trust.** The gate is kept by Fairway in every process of the same user, and these trust each
-//! other: one that means harm can open the file for writing whatever the rights are, and keeps its
-//! mapping. (It could as well attach a debugger.) Other users get nothing.
+//! **Trust.** Fairway in every process of the same user observes the gate, and these processes
+//! trust each other: a malicious one can open the file for writing whatever the rights are, and
+//! keep its mapping. (It could as well attach a debugger.) Other users get no access.
 //!
-//! Whether two processes share a host the socket tells: abstract names are the network
-//! namespace's. Everything else goes over the network, refusals too.
+//! Two processes share a host if the socket can be reached, because abstract names belong to the
+//! network namespace. All other accesses use the network, including those that are refused.
 
 mod mapped;
 mod passing;
@@ -37,7 +38,7 @@ pub(crate) use mapped::Mapped;
 pub(crate) use passing::is_ours;
 pub(crate) use server::Server;
 
-/// Any bytes are a question or none, and a question is written as it was read.
+/// Checks that any bytes are either refused or decode to a request that encodes to the same bytes.
 #[cfg(feature = "fuzzing")]
 pub(crate) fn question_is_sound(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk() else { return };
@@ -46,16 +47,16 @@ pub(crate) fn question_is_sound(bytes: &[u8]) {
     }
 }
 
-/// How long a closed gate waits for accesses that are under way.
+/// Maximum time that a closed gate waits for accesses that are under way.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A word that all processes see, and where it is.
+/// The words of a gate, which all processes see, and their memory.
 #[derive(Debug)]
 struct Gate {
     memory: Memory,
 }
 
-/// Bytes of a gate's memory.
+/// Size of a gate's memory in bytes.
 const GATE_BYTES: usize = 64;
 
 impl Gate {
@@ -78,7 +79,7 @@ impl Gate {
         self.closed().load(Ordering::SeqCst) != 0
     }
 
-    /// Does something that changes the memory, unless the gate is closed.
+    /// Runs `work`, which changes the memory, unless the gate is closed.
     fn pass<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         self.inside().fetch_add(1, Ordering::SeqCst);
         let done = if self.is_closed() { None } else { Some(work()) };
@@ -86,7 +87,7 @@ impl Gate {
         done
     }
 
-    /// No access passes from now on.
+    /// Closes the gate: no access passes from now on.
     fn close(&self) {
         self.closed().store(1, Ordering::SeqCst);
         let start = Instant::now();
@@ -114,7 +115,7 @@ impl Share {
         Ok(Share { key, rights, memory: memory.clone(), gate: Gate::new()? })
     }
 
-    /// No process that has mapped it accesses it from now on.
+    /// Ends all accesses by processes that have mapped the segment.
     pub(crate) fn close(&self) {
         self.gate.close();
     }

@@ -13,16 +13,16 @@ use crate::key::SegmentKey;
 use crate::same_host::Share;
 use crate::shared::Handle;
 
-/// Bytes of a scratch copy: small enough for the stack and the first-level cache.
+/// Size of a scratch copy in bytes: small enough for the stack and the first-level cache.
 const CHUNK: usize = 4096;
 
-/// Memory that the NIC may use: the local end of operations, and, as far as its rights go, open to
+/// Memory that the NIC may use: as the local side of operations and, as far as its rights go, for
 /// peers that have its key.
 ///
-/// Clones name the same segment. When the last one is dropped, peers are refused at once, and the
-/// memory is freed as soon as no operation needs it any more. The bytes may change at any time,
-/// so they are copied in and out and never borrowed. A copy made while a peer writes may hold old
-/// and new bytes; it is never anything worse.
+/// Clones refer to the same segment. When the last one is dropped, peers are refused at once, and
+/// the memory is freed as soon as no operation needs it any more. The bytes may change at any time,
+/// so they are copied in and out and never borrowed. A copy made while a peer writes may contain a
+/// mixture of old and new bytes, but nothing else.
 #[derive(Clone)]
 pub struct Segment {
     inner: Arc<Inner>,
@@ -33,7 +33,7 @@ struct Inner {
     id: SegmentId,
     key: SegmentKey,
     memory: Arc<Memory>,
-    /// If peers on this host may map it.
+    /// Set if peers on this host may map the memory.
     share: Option<Arc<Share>>,
 }
 
@@ -48,22 +48,23 @@ impl Segment {
         Segment { inner: Arc::new(Inner { handle, id, key, memory, share }) }
     }
 
-    /// What peers need to reach it.
+    /// Returns the key with which peers can access the segment.
     pub fn key(&self) -> SegmentKey {
         self.inner.key
     }
 
-    /// Length in bytes.
+    /// Length of the segment in bytes.
     pub fn len(&self) -> u64 {
         self.inner.memory.len() as u64
     }
 
-    /// True if it has no bytes.
+    /// True if the segment has no bytes.
     pub fn is_empty(&self) -> bool {
         self.inner.memory.is_empty()
     }
 
-    /// A range of it, for an operation. Ranges are checked when the operation is posted.
+    /// Returns a range of the segment, for an operation. It is checked when the operation is
+    /// posted.
     pub fn slice(&self, range: Range<u64>) -> LocalSlice<'_> {
         let length = range.end.saturating_sub(range.start);
         LocalSlice { segment: self, offset: range.start, length }
@@ -89,8 +90,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Fills a range piece by piece: `fill` is given the position of each piece in the segment,
-    /// and the piece.
+    /// Fills a range piece by piece: `fill` receives the position of each piece in the segment, and
+    /// the piece.
     ///
     /// # Errors
     /// As [`Segment::write_at`].
@@ -109,7 +110,7 @@ impl Segment {
         Ok(())
     }
 
-    /// True if the segment holds `data` at `offset`.
+    /// True if the segment contains `data` at `offset`.
     ///
     /// # Errors
     /// The range leaves the segment, or its memory is not there any more.
@@ -118,7 +119,8 @@ impl Segment {
         Ok(self.inner.memory.bytes(start, data.len()).equals(data)?)
     }
 
-    /// A 64-bit hash of a range, the same on every machine; for comparing, not for security.
+    /// Returns a 64-bit hash of a range, the same on every machine; for comparisons, not for
+    /// security.
     ///
     /// # Errors
     /// The range leaves the segment, or its memory is not there any more.
@@ -135,11 +137,11 @@ impl Segment {
         Ok(hash.finish())
     }
 
-    /// The 8-byte word at `offset`, for this process to work with while peers do: their atomics on
-    /// it are atomic with the CPU's, and their loads and stores, reads and writes of just this word
-    /// are whole. A thread that loads it with
-    /// [`Ordering::Acquire`](std::sync::atomic::Ordering::Acquire) sees what was written in order
-    /// before it.
+    /// Returns the 8-byte word at `offset`, which this process may access while peers do: their
+    /// atomics on it are atomic with the CPU's, and their loads, stores, READs and WRITEs of
+    /// exactly this word are not torn. A thread that loads it with
+    /// [`Ordering::Acquire`](std::sync::atomic::Ordering::Acquire) sees all bytes that were written
+    /// before it in order.
     ///
     /// # Errors
     /// It leaves the segment, is not aligned, or the memory can't be written.
@@ -149,7 +151,7 @@ impl Segment {
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
 
-    /// The 4-byte word at `offset`, likewise.
+    /// Returns the 4-byte word at `offset`, likewise.
     ///
     /// # Errors
     /// As [`Segment::atomic_u64`].
@@ -159,8 +161,8 @@ impl Segment {
         Ok(unsafe { AtomicU32::from_ptr(word) })
     }
 
-    /// Where a word begins: within the memory, which stays mapped while a handle to the segment
-    /// exists; writable; aligned. The bytes are borrowed as atomics only.
+    /// Returns the address of a word: within the memory, which stays mapped while a handle to the
+    /// segment exists; writable; aligned. The bytes are borrowed as atomics only.
     fn word<T>(&self, offset: u64) -> Result<*mut T, Error> {
         let start = self.checked_writable(offset, size_of::<T>() as u64)?;
         let word = self.inner.memory.start().as_ptr().wrapping_add(start);
@@ -174,8 +176,8 @@ impl Segment {
         Ok(word.cast())
     }
 
-    /// The address of the first byte in this process, for code that keeps its own peace with the
-    /// NIC.
+    /// Returns the address of the first byte in this process, for code that does its own
+    /// synchronisation with the NIC.
     ///
     /// # Safety
     /// The pointer is good while a handle to the segment exists. Code that reads or writes through
@@ -185,8 +187,8 @@ impl Segment {
         self.inner.memory.start().as_ptr()
     }
 
-    /// Ends the registration and gives the memory back, once no operation needs it any more.
-    /// Peers are refused from now on. Blocks until then.
+    /// Ends the registration and returns the memory, once no operation needs it any more. Peers are
+    /// refused from now on. Blocks until then.
     ///
     /// # Errors
     /// [`Error::Shared`]: other handles to the segment exist; drop them first. The segment is then
@@ -196,11 +198,11 @@ impl Segment {
         let placeholder = Arc::new(Memory::from_vec(Vec::new()));
         let memory = std::mem::replace(&mut inner.memory, placeholder);
         let handle = inner.handle.clone();
-        // Deregisters.
+        // Dropping `inner` deregisters the segment.
         drop(inner);
         let mut memory = Some(memory);
         handle.shared.wait_for("release of the segment", None, None, |_core| {
-            // The core's table holds the other reference.
+            // The core's table has the other reference.
             match Arc::try_unwrap(memory.take()?) {
                 Ok(memory) => Some(memory),
                 Err(shared) => {
@@ -237,8 +239,8 @@ impl Segment {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // No process on this host reaches it any more, either, although the thread that hands it
-        // out may hold it for a moment longer.
+        // Processes on this host lose access, too, although the thread that passes the file out may
+        // keep its reference for a moment longer.
         if let Some(share) = self.share.take() {
             share.close();
         }
@@ -269,13 +271,13 @@ impl LocalSlice<'_> {
         self.length
     }
 
-    /// True for no bytes.
+    /// True if the range is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The range as the engine names it, if it is a range of a segment of `handle`'s context.
-    /// `written`: the operation writes to it.
+    /// Returns the range as the engine's type, if it is a range of a segment of `handle`'s context.
+    /// `written` is true if the operation writes to it.
     pub(crate) fn range(&self, handle: &Arc<Handle>, written: bool) -> Result<LocalRange, Error> {
         if !self.segment.belongs_to(handle) {
             return Err(Error::Foreign { what: "segment" });
@@ -291,7 +293,7 @@ impl LocalSlice<'_> {
 }
 
 impl<'a> From<&'a Segment> for LocalSlice<'a> {
-    /// All of it.
+    /// The range of the whole segment.
     fn from(segment: &'a Segment) -> Self {
         LocalSlice { segment, offset: 0, length: segment.len() }
     }
@@ -303,13 +305,13 @@ impl<'a> From<(&'a Segment, Range<u64>)> for LocalSlice<'a> {
     }
 }
 
-/// The pieces of a range: position and length of each.
+/// Splits a range into pieces: position and length of each.
 fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, usize)> {
     let end = range.end;
     range.step_by(CHUNK).map(move |start| (start, (end - start).min(CHUNK as u64) as usize))
 }
 
-/// Multiply and fold, eight bytes at a time, in four lanes that need not wait for one another.
+/// A hash that multiplies and folds eight bytes at a time, in four independent lanes.
 struct Hash([u64; 4]);
 
 impl Hash {
@@ -319,7 +321,7 @@ impl Hash {
         Hash([0, 1, 2, 3].map(|lane: u64| length ^ Self::FACTOR.rotate_left(lane as u32 * 16)))
     }
 
-    /// All pieces but the last have a length that is a multiple of 32.
+    /// Adds a piece. The length of every piece but the last is a multiple of 32.
     fn add(&mut self, piece: &[u8]) {
         let mut blocks = piece.chunks_exact(32);
         for block in &mut blocks {

@@ -1,4 +1,4 @@
-//! The address of a context to connect to, as programs write it.
+//! The address of a context to connect to, in the forms that programs use.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
@@ -22,15 +22,15 @@ pub struct ServerAddress(Given);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
     Address(SocketAddr),
-    /// The name of a host, and its port.
+    /// The name of a host, and a port.
     Name(String, u16),
-    /// `HOST:PORT`, which has not been parsed.
+    /// Text of the form `HOST:PORT`, not yet parsed.
     Text(String),
 }
 
 impl ServerAddress {
-    /// Looks a name up. Returns at least one address, IPv4 before IPv6, because a name such as
-    /// localhost has both and a server may be bound to IPv4 alone. This asks the system's resolver
+    /// Resolves the address. Returns at least one address, IPv4 before IPv6, because a name such as
+    /// localhost has both and a server may be bound to IPv4 alone. This calls the system's resolver
     /// and may block for as long as that does.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl ServerAddress {
                 }
             },
         };
-        // A name has no colon; an IPv6 address in text has brackets, and was parsed above.
+        // A name has no colon. An IPv6 address in text has brackets, and was parsed above.
         if host.is_empty() || port == 0 || host.contains(':') {
             return Err(wrong(&format_args!("{host}:{port}")));
         }
@@ -106,7 +106,7 @@ impl From<(Ipv6Addr, u16)> for ServerAddress {
     }
 }
 
-/// The name of a host, or an address of one in text, and its port.
+/// The name of a host, or its address as text, and a port.
 impl From<(&str, u16)> for ServerAddress {
     fn from((host, port): (&str, u16)) -> Self {
         match host.parse::<IpAddr>() {
@@ -116,21 +116,21 @@ impl From<(&str, u16)> for ServerAddress {
     }
 }
 
-/// `HOST:PORT` or `[IPV6]:PORT`.
+/// Text of the form `HOST:PORT` or `[IPV6]:PORT`.
 impl From<&str> for ServerAddress {
     fn from(text: &str) -> Self {
         ServerAddress(Given::Text(text.to_owned()))
     }
 }
 
-/// `HOST:PORT` or `[IPV6]:PORT`.
+/// Text of the form `HOST:PORT` or `[IPV6]:PORT`.
 impl From<&String> for ServerAddress {
     fn from(text: &String) -> Self {
         text.as_str().into()
     }
 }
 
-/// `HOST:PORT` or `[IPV6]:PORT`.
+/// Text of the form `HOST:PORT` or `[IPV6]:PORT`.
 impl From<String> for ServerAddress {
     fn from(text: String) -> Self {
         ServerAddress(Given::Text(text))

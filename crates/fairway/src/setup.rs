@@ -1,6 +1,6 @@
-//! What the live node adds to connection set-up, whose state machines are in
-//! `fairway_engine::setup`: secret [`keys`], secret channel [`numbers`], sockets that ask by other
-//! ways ([`listening`]) and with long packets ([`sizes`]), and [`quota`]s of sources.
+//! The live node's part of connection set-up, whose state machines are in `fairway_engine::setup`:
+//! secret [`keys`], secret channel [`numbers`], sockets that send requests by other ways
+//! ([`listening`]) and with long packets ([`sizes`]), and [`quota`]s of sources.
 
 pub(crate) mod guesses;
 pub(crate) mod keys;

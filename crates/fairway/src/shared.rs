@@ -1,4 +1,4 @@
-//! What all handles of a context, and its background thread, share.
+//! State that all handles of a context, and its background thread, share.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -45,7 +45,7 @@ fn share(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Shared, Erro
     };
     let several = ios.len() > 1;
     let sleepers = match several {
-        // The background thread and the leader.
+        // One sleeper for the background thread, and one for the leader.
         false => vec![waiter(&ios[0])?, waiter(&ios[0])?],
         true => ios.iter().map(waiter).collect::<Result<_, _>>()?,
     };
@@ -55,8 +55,8 @@ fn share(core: Core, ios: &mut Vec<Io>, has_thread: bool) -> Result<Shared, Erro
 }
 
 impl Shared {
-    /// Calls `work` with the core while no system call uses the application's memory, as everything
-    /// needs that returns memory to the application.
+    /// Calls `work` with the core while no system call uses the application's memory, as is
+    /// required for everything that returns memory to the application.
     pub(crate) fn with_quiesced<R>(&self, work: impl FnOnce(&mut Core) -> R) -> R {
         self.outside.quiesce_requests.fetch_add(1, Ordering::AcqRel);
         let mut locked = loop {
@@ -89,7 +89,7 @@ impl Shared {
     }
 
     /// Releases the lock for a thread whose I/O is in flight. Wakers run code of the application,
-    /// which may wait until no I/O is in flight; so they are run at the next release.
+    /// which may wait until no I/O is in flight, so they are run at the next release.
     pub(crate) fn unlock_during_io(&self, mut locked: MutexGuard<'_, Locked<Core>>) {
         locked.core.collect_due_waiters();
         let due = locked.core.interests.take_due_threads();
@@ -114,7 +114,7 @@ pub struct Handle {
     pressure: Mutex<Option<PressureWatch>>,
 }
 
-/// How often files of policies are looked at.
+/// Interval at which the files of policies are checked.
 const POLICIES_PERIOD: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// Whether segments are shared with processes on this host.
@@ -172,7 +172,8 @@ impl Handle {
         let started = StatsServer::start(&self.shared);
         let server =
             started.map_err(|error| Error::io("listen for readers of statistics", error))?;
-        // Called once, when the context is built.
+        // This function is called only once, when the context is built, so the value was not set
+        // before.
         let _ = self.server.set(server);
         Ok(())
     }
@@ -186,12 +187,12 @@ impl Handle {
         Ok(())
     }
 
-    /// Where metrics are served.
+    /// Address at which metrics are served.
     pub(crate) fn exporter(&self) -> Option<SocketAddr> {
         self.exporter.get().map(Exporter::address)
     }
 
-    /// Slows down peers, or what is sent here, while the host is short of a resource.
+    /// Starts to slow down peers, or this side's sending, while the host is short of a resource.
     pub(crate) fn watch_pressure(
         &self,
         queues: Vec<QueueWatch>,
@@ -215,12 +216,12 @@ impl Handle {
         let mut current = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, watcher);
         drop(current);
-        // Dropping it ends its thread, which may be calling `set_policy` just now.
+        // Dropping the watcher ends its thread, which may be calling `set_policy` just now.
         drop(before);
         Ok(())
     }
 
-    /// Lets processes on this host map a segment, if its memory can be shared.
+    /// Allows processes on this host to map a segment, if its memory can be shared.
     pub(crate) fn share(
         &self,
         key: SegmentKey,
@@ -240,7 +241,7 @@ impl Handle {
             };
         }
         let Neighbours::Served(server) = &*neighbours else { return None };
-        // Without it peers use the network.
+        // If this fails, peers use the network.
         let share = Arc::new(Share::new(key, rights, memory).ok()?);
         server.add(&share);
         Some(share)
@@ -255,16 +256,16 @@ impl Handle {
         }
         self.shared.stop();
         for thread in threads {
-            // The last handle may go in a waker, which such a thread itself calls.
+            // A waker that such a thread calls may drop the last handle.
             if thread.thread().id() != std::thread::current().id() {
-                // Its panic, if it had one, was reported when it happened.
+                // If the thread panicked, the panic was reported when it happened.
                 let _ = thread.join();
             }
         }
     }
 }
 
-/// Tells on standard error what becomes of modules of the user's.
+/// Reports changes of the user's modules on standard error.
 fn watch(policies: &Policies) -> Result<Option<Watcher>, Error> {
     let tell = |news: &News| eprintln!("fairway: {news}");
     Watcher::start(policies, POLICIES_PERIOD, tell)
@@ -273,7 +274,7 @@ fn watch(policies: &Policies) -> Result<Option<Watcher>, Error> {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Threads of engines say farewell before they end; one engine does it here.
+        // Threads of engines send the closes before they end; with one engine, this thread does.
         let several = self.shared.outside.several;
         if several {
             self.shared.with_quiesced(|core| core.close_all());

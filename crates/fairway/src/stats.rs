@@ -1,10 +1,10 @@
 //! Statistics of a context, served on request: to `fairway top`, and to Prometheus.
 //!
 //! A context that was built with [`Builder::stats`](crate::Builder::stats), or in whose process
-//! FAIRWAY_STATS is 1, waits at a socket with an abstract name; a process of the same user that
-//! connects gets [`Stats`] as a line of JSON ([`list`], [`ask`]). With
-//! [`Builder::prometheus`](crate::Builder::prometheus) it answers HTTP as well. Both are served one
-//! visitor after the other, on a thread each, and hold the context's lock only while numbers are
+//! FAIRWAY_STATS is 1, listens at a socket with an abstract name; a process of the same user that
+//! connects receives [`Stats`] as a line of JSON ([`list`], [`ask`]). With
+//! [`Builder::prometheus`](crate::Builder::prometheus) it answers HTTP as well. Both serve one
+//! client after the other, on a thread each, and hold the context's lock only while numbers are
 //! copied.
 
 use std::net::SocketAddr;
@@ -28,24 +28,24 @@ mod visitors;
 pub use server::{Process, ask, list};
 pub(crate) use {http::Exporter, server::Server};
 
-/// A context at a moment. Counts only grow.
+/// Statistics of a context at one moment. Counters only grow.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// The process, and what it is called.
+    /// The process identifier.
     pub pid: u32,
     /// The name of its program.
     pub program: String,
-    /// Since the context was built.
+    /// Time since the context was built.
     pub uptime: Duration,
-    /// The policies in words.
+    /// The policies, as text.
     pub policy: String,
     /// The addresses of the sockets.
     pub addresses: Vec<SocketAddr>,
-    /// What has been done.
+    /// Counters of the context.
     pub counters: Counters,
-    /// What the scheduler has done, if there is one.
+    /// Statistics of the scheduler, if there is one.
     pub scheduler: Option<ProcessorStats>,
-    /// What congestion controls have done on events, if they run on a thread of their own.
+    /// Statistics of the congestion controls, if they run on a separate thread.
     pub congestion: Option<ProcessorStats>,
     /// Resources that the host is short of, if they are measured.
     pub host: Option<HostSignals>,
@@ -55,18 +55,18 @@ pub struct Stats {
     pub flows: Vec<FlowEntry>,
 }
 
-/// A connection.
+/// Statistics of one connection.
 #[derive(Clone, Debug)]
 pub struct PeerEntry {
-    /// Its first channel.
+    /// The connection's first channel.
     pub channel: ChannelId,
-    /// The peer.
+    /// The peer's address.
     pub address: SocketAddr,
-    /// How it fares.
+    /// Statistics of the connection.
     pub stats: PeerStats,
 }
 
-/// A flow, and the connection that it goes by.
+/// A flow, and the connection that carries it.
 #[derive(Clone, Debug)]
 pub struct FlowEntry {
     /// The flow.
@@ -104,7 +104,7 @@ impl Stats {
     }
 }
 
-/// What this process is called.
+/// Returns the name of this process's program.
 fn program() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&path).file_name().unwrap_or_default();

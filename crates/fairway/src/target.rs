@@ -1,18 +1,19 @@
-//! The Jetty or group that a message is for.
+//! The Jetty or group to which a message is sent.
 
 use fairway_engine::wire::{JettyId, Target};
 
 use crate::error::Error;
 
-/// The Jetty, or Jetty group, of a peer that a message is for. A bare number will do where neither
-/// token nor hint is needed.
+/// The Jetty, or Jetty group, of a peer to which a message is sent. A plain number is sufficient if
+/// neither token nor hint is needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct To {
-    /// Its number.
+    /// The number of the Jetty or group.
     pub jetty: u32,
-    /// Its token: [`crate::JettyOptions::token`] or [`crate::GroupOptions::token`].
+    /// The token of the Jetty or group: [`crate::JettyOptions::token`] or
+    /// [`crate::GroupOptions::token`].
     pub token: u32,
-    /// For a group that dispatches by hint: the member, modulo the number of members.
+    /// For a group that dispatches by hint: the index of the member, modulo the number of members.
     pub hint: u8,
 }
 
@@ -22,19 +23,19 @@ impl To {
         To { jetty, ..To::default() }
     }
 
-    /// With this token.
+    /// Sets the token.
     #[must_use]
     pub fn token(self, token: u32) -> To {
         To { token, ..self }
     }
 
-    /// With this hint.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(self, hint: u8) -> To {
         To { hint, ..self }
     }
 
-    /// As the wire has it.
+    /// Converts the target to the wire format.
     pub(crate) fn target(self) -> Result<Target, Error> {
         let To { jetty, token, hint } = self;
         if jetty > JettyId::MAX {
@@ -55,12 +56,12 @@ impl From<u32> for To {
 pub struct NotifyTarget {
     /// The Jetty at the peer.
     pub to: To,
-    /// What its completion is to carry.
+    /// The immediate data of the receive's completion.
     pub immediate: u64,
 }
 
 impl NotifyTarget {
-    /// Tells `to` this.
+    /// Notifies `to` with `immediate`.
     pub fn new(to: impl Into<To>, immediate: u64) -> NotifyTarget {
         NotifyTarget { to: to.into(), immediate }
     }

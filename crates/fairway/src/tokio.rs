@@ -1,12 +1,12 @@
-//! Operations for programs that run on tokio; behind the feature `tokio`.
+//! Operations for programs that run on tokio. They require the feature `tokio`.
 //!
 //! The context's background thread drives the NIC and wakes the tasks, so a context needs its
 //! progress thread ([`Builder::progress_thread`](crate::Builder::progress_thread)). Tokio is used
-//! for time-outs, and for a thread on which to wait for a connection.
-//! [`Jetty::next_completion`] is a future for any executor, and needs no feature.
+//! for time-outs, and for a thread that waits for a connection. [`Jetty::next_completion`] is a
+//! future for any executor, and needs no feature.
 //!
-//! A future that is dropped before its end gives up waiting, and not the operation: that may still
-//! be carried out, and its memory stays registered until it has ended.
+//! Dropping a future early ends the wait, but not the operation: it may still be executed, and its
+//! memory stays registered until it has completed.
 
 use std::future::Future;
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Jetty {
         Ok(self.complete_async(timeout, post).await?.value)
     }
 
-    /// The next completion, or [`Error::Timeout`].
+    /// Returns the next completion.
     ///
     /// # Errors
     /// [`Error::Timeout`].
@@ -104,7 +104,7 @@ impl Jetty {
             self.lanes().return_lane(lane);
             return Err(error);
         }
-        // If this future is dropped here, the lane goes with it.
+        // If this future is dropped here, the lane is dropped with it.
         let done = lane.wait_async(timeout).await?;
         self.lanes().return_lane(lane);
         Ok(done.result()?)

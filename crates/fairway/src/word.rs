@@ -1,4 +1,4 @@
-//! Words of remote memory, and what atomics do to them.
+//! Words of remote memory, and the atomics that change them.
 
 use fairway_engine::Work;
 use fairway_engine::wire::AtomicOperator;
@@ -6,8 +6,8 @@ use fairway_engine::wire::AtomicOperator;
 use crate::error::Error;
 use crate::key::RemoteSlice;
 
-/// A word of 4 or 8 bytes in a peer's segment. Its address, as the segment counts, is a multiple of
-/// its length; the peer refuses others.
+/// A word of 4 or 8 bytes in a peer's segment. Its address, in the segment's address space, must be
+/// a multiple of its length; the peer refuses others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteWord {
     place: RemoteSlice,
@@ -27,17 +27,17 @@ impl RemoteSlice {
 }
 
 impl RemoteWord {
-    /// Where it begins.
+    /// The place of the word's first byte.
     pub fn place(&self) -> RemoteSlice {
         self.place
     }
 
-    /// Its length in bytes.
+    /// Length of the word in bytes.
     pub fn width(&self) -> u8 {
         self.width
     }
 
-    /// The operation as the engine has it.
+    /// Converts the operation to the engine's type.
     pub(crate) fn work(&self, operation: AtomicOp) -> Result<Work, Error> {
         let (operator, operand, compare) = operation.parts();
         if let Some(value) = [operand, compare].into_iter().find(|&value| !self.holds(value)) {
@@ -56,38 +56,39 @@ impl RemoteWord {
     }
 }
 
-/// How an atomic changes its word. Whatever it does, it is done exactly once, and the completion
-/// brings the old value.
+/// The change that an atomic makes to its word. Every atomic is executed exactly once, and its
+/// completion contains the previous value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AtomicOp {
-    /// Becomes `new` if it equals `expected`: if the old value is `expected`, it did.
+    /// Sets the word to `new` if it equals `expected`. It did if the previous value is `expected`.
     CompareSwap {
-        /// What it has to be.
+        /// The value required for the change.
         expected: u64,
-        /// What it becomes then.
+        /// The value that the word is set to.
         new: u64,
     },
-    /// Becomes this.
+    /// Sets the word to this value.
     Swap(u64),
-    /// Stays.
+    /// Leaves the word unchanged.
     Load,
-    /// Becomes this, as with [`AtomicOp::Swap`], but the old value is not returned.
+    /// Sets the word to this value, as [`AtomicOp::Swap`] does, but does not return the previous
+    /// one.
     Store(u64),
-    /// Plus this, wrapping.
+    /// Adds this value, wrapping.
     Add(u64),
-    /// Minus this, wrapping.
+    /// Subtracts this value, wrapping.
     Subtract(u64),
-    /// And this.
+    /// Applies a bitwise and with this value.
     And(u64),
-    /// Or this.
+    /// Applies a bitwise or with this value.
     Or(u64),
-    /// Exclusive or this.
+    /// Applies a bitwise exclusive or with this value.
     Xor(u64),
 }
 
 impl AtomicOp {
-    /// Operator, operand, and what to compare with.
+    /// Returns the operator, the operand, and the value to compare with.
     pub(crate) fn parts(self) -> (AtomicOperator, u64, u64) {
         match self {
             AtomicOp::CompareSwap { expected, new } => (AtomicOperator::CompareSwap, new, expected),

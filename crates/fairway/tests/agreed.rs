@@ -1,4 +1,5 @@
-//! What the two sides of a connection agree on beside its numbers, and what ends one that guesses.
+//! Parameters on which both sides of a connection agree, and the end of a connection whose peer
+//! guesses keys.
 
 mod common;
 
@@ -77,7 +78,8 @@ fn peer_that_guesses_keys_loses_its_connection() {
     let _ = honest.succeed();
 }
 
-/// Uses wrong keys for a segment until the connection ends, or so many; how many.
+/// Uses wrong keys for a segment until the connection ends, at most `most` times. Returns how many
+/// it used.
 fn guess(client: &Side, secret: &Segment, most: u32) -> u32 {
     let local = client.filled(64, 1);
     let key = secret.key();
@@ -95,7 +97,7 @@ fn guess(client: &Side, secret: &Segment, most: u32) -> u32 {
     most
 }
 
-/// The budget was a connection's, so that a guesser that came back had a new one.
+/// The limit used to belong to a connection, so a guesser that connected again got a new one.
 #[test]
 fn peer_that_guesses_keys_gets_no_more_guesses_by_connecting_again() {
     let refused_key_interval = wire::Duration::from_secs(3600);
@@ -111,7 +113,7 @@ fn peer_that_guesses_keys_gets_no_more_guesses_by_connecting_again() {
     for round in 0.. {
         assert!(round < 10, "{guesses} guesses and no end");
         match connect() {
-            // It leaves before it has used them up.
+            // The client disconnects before it has used its guesses up.
             Ok(client) => guesses += guess(&client, &secret, 30),
             Err(Error::Refused { reason: Refusal::Unwanted, .. }) => break,
             Err(other) => panic!("{other}"),
@@ -122,7 +124,8 @@ fn peer_that_guesses_keys_gets_no_more_guesses_by_connecting_again() {
     assert!(events.iter().any(|event| matches!(event, Event::KeysRefused(_))), "{events:?}");
 }
 
-/// Two connections at once have one budget, too, and only the one that used the last loses.
+/// Two connections at the same time share one limit, and only the one that used the last guess is
+/// closed.
 #[test]
 fn connections_of_one_address_share_its_guesses() {
     let refused_key_interval = wire::Duration::from_secs(3600);

@@ -1,5 +1,5 @@
-//! Nothing is allocated while bytes move. A program of its own, without the test harness, because
-//! it counts the allocations of all threads.
+//! Checks that nothing is allocated while data is transferred. This is a separate program, without
+//! the test harness, because it counts the allocations of all threads.
 
 mod common;
 
@@ -54,7 +54,7 @@ fn main() {
         });
         assert_eq!(posted.unwrap(), 16);
         done.clear();
-        // Both ways of getting completions: polling and sleeping.
+        // Both ways to receive completions: polling and sleeping.
         while done.len() < 10 {
             client.jetty.poll(&mut done);
         }

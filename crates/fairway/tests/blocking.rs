@@ -108,7 +108,7 @@ fn blocking_operation_on_a_silent_peer_times_out() {
     owner.simulate_crash();
     let waited = jetty.write_all(peer, local.slice(0..8), key, SHORT);
     assert!(matches!(waited, Err(Error::Timeout { .. })), "{waited:?}");
-    // What was given up does not end the wait of the next one.
+    // An operation that was given up does not end the wait for the next one.
     let waited = jetty.write_all(peer, local.slice(0..8), key, SHORT);
     assert!(matches!(waited, Err(Error::Timeout { .. })), "{waited:?}");
 }

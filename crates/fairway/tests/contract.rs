@@ -1,6 +1,5 @@
 //! One function drives both protocols by the contract they share, [`Device`], and by nothing else:
-//! it moves packets between two devices over a network that loses some, and bytes between their
-//! memories.
+//! it moves packets between two devices over a lossy network, and bytes between their memories.
 
 use fairway::Rights;
 use fairway_device::{
@@ -12,14 +11,15 @@ use fairway_roce::{self as roce, OwnVerdict, RoceDevice};
 use fairway_wire::roce::RnrTimer;
 use fairway_wire::{AtomicOperator, Cna, Duration, Ecn, Instant, Msn, Psn, Qpn};
 
-/// Bytes of each memory.
+/// Size of each memory in bytes.
 const BYTES: usize = 1 << 16;
 
-/// What differs between the protocols outside of the contract.
+/// The operations that differ between the protocols, outside of the contract.
 trait Protocol: Device {
     /// The packet that the peer receives, and the ranges that its payload is gathered from.
     fn arrive(transmit: &Self::Transmit) -> (Self::Received, ScatterList);
-    /// Carries out a verdict that only this protocol gives, in `memory`. Returns what to report.
+    /// Executes a verdict that only this protocol returns, in `memory`. Returns the result to
+    /// report.
     fn carry_out(own: Self::OwnVerdict, memory: &mut [u8]) -> (Self::Token, u64);
     /// The caller's number of a completion, and whether the operation succeeded.
     fn outcome(completion: &Self::Completion) -> (u64, bool);
@@ -94,7 +94,7 @@ struct Side<D> {
 }
 
 impl<D: Protocol> Side<D> {
-    /// A packet arrives with its payload.
+    /// Handles a packet with its payload.
     fn receive(&mut self, now: Instant, received: &D::Received, payload: &[u8]) {
         match self.device.handle_packet(now, received) {
             Verdict::Place(placement) => {
@@ -117,8 +117,8 @@ impl<D: Protocol> Side<D> {
     }
 }
 
-/// Moves packets until `sides[0]` has completed `operations`; their numbers, in the order of their
-/// completion. Every `loss`-th packet is lost.
+/// Moves packets until `sides[0]` has completed `operations`, and returns their numbers in the
+/// order of completion. Every `loss`-th packet is lost.
 fn run<D: Protocol>(sides: &mut [Side<D>; 2], operations: usize, loss: u64) -> Vec<u64> {
     let (mut now, mut packets, mut done) = (Instant::ZERO, 0_u64, Vec::new());
     for _ in 0..100_000 {
@@ -156,8 +156,8 @@ fn pattern(side: u8) -> Vec<u8> {
     (0..BYTES).map(|at| (at * 31 + at / 253) as u8 ^ side).collect()
 }
 
-/// A WRITE of 20,000 bytes, a READ of 10,000 and a fetch-and-add change what they are to, and
-/// nothing else.
+/// Checks that a WRITE of 20,000 bytes, a READ of 10,000 and a fetch-and-add change the right bytes
+/// and no others.
 fn check<D: Protocol>(sides: &mut [Side<D>; 2]) {
     let mut done = run(sides, 3, 7);
     done.sort_unstable();

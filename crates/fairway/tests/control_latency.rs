@@ -1,4 +1,4 @@
-//! How late a side acts on what comes, measured on live traffic.
+//! Reaction times of a side to incoming packets, measured on live traffic.
 
 mod common;
 
@@ -11,7 +11,8 @@ const ROOM: usize = 1 << 16;
 const SIZE: usize = 300_000;
 const WRITES: u64 = 40;
 
-/// What was measured, once that is enough: acknowledgements leave before they are noted.
+/// Returns the measurements once there are enough: acknowledgements are sent before they are
+/// recorded.
 fn taken(context: &Context, is_enough: impl Fn(&ControlLatency) -> bool) -> ControlLatency {
     let (mut found, begun) = (ControlLatency::default(), Instant::now());
     loop {
@@ -23,7 +24,7 @@ fn taken(context: &Context, is_enough: impl Fn(&ControlLatency) -> bool) -> Cont
     }
 }
 
-/// WRITEs one after the other, each of which its receiver acknowledges at least once.
+/// Executes WRITEs one after the other, each of which its receiver acknowledges at least once.
 fn exercise(pair: &Pair) {
     let (from, to) = (pair.client.filled(SIZE, 1), pair.server.open_segment(SIZE));
     for id in 0..WRITES {
@@ -32,7 +33,8 @@ fn exercise(pair: &Pair) {
     }
 }
 
-/// Nanoseconds that it took, and what both sides measured: the client until that is enough.
+/// Returns the measurements of both sides, and the nanoseconds that they took. Waits for the
+/// client's until there are enough.
 fn measured(pair: &Pair, is_enough: impl Fn(u64, u64) -> bool) -> ([ControlLatency; 2], u64) {
     let start = Instant::now();
     exercise(pair);
@@ -43,7 +45,8 @@ fn measured(pair: &Pair, is_enough: impl Fn(u64, u64) -> bool) -> ([ControlLaten
     ([client, server], start.elapsed().as_nanos() as u64)
 }
 
-/// Each begins at the kernel, goes on to our call, and ends within the test.
+/// Checks that each delay begins in the kernel, continues in the receiving call, and ends within
+/// the test.
 fn check(delays: &[LatencySample], took: u64) {
     for delay in delays {
         assert!(delay.since_kernel_ns >= delay.since_call_ns, "{delay:?}");
@@ -61,7 +64,7 @@ fn inline_controllers_decide_about_every_acknowledgement() {
     let counters = pair.client.context.counters().engine;
     assert!(counters.acks_reported <= counters.acks_received);
     check(&client.decisions, took);
-    // One for each run of packets, at least one for each WRITE, and no more than packets.
+    // There is one sample per run of packets: at least one per WRITE, and at most one per packet.
     let runs = server.turn_rounds.len() as u64;
     let packets = pair.server.context.counters().engine.data_received;
     assert!((WRITES..=packets).contains(&runs), "{runs} runs of {packets} packets");

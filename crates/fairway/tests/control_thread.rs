@@ -1,4 +1,4 @@
-//! Congestion controls and schedulers on a thread of their own, on live traffic.
+//! Congestion controls and schedulers on a separate thread, on live traffic.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Pair, builder, content};
 
 const SIZE: usize = 1_000_003;
 
-/// WRITEs of different bytes to different places; then every byte is compared.
+/// Executes WRITEs of different bytes to different places, then compares every byte.
 fn exercise(pair: &Pair, seed: u64) {
     let client = &pair.client;
     let count = 8;
@@ -35,7 +35,7 @@ fn laws_on_a_thread_of_their_own_carry_everything() {
     }
 }
 
-/// What is replaced while it runs is the scheduler; channels keep their laws.
+/// Only the scheduler is replaced while it runs; channels keep their congestion controls.
 #[test]
 fn a_scheduler_is_replaced_and_congestion_controls_stay() {
     let both = || builder().policy_named("cc=eqds,sched=drr").control_thread(true);

@@ -1,4 +1,4 @@
-//! Set-up where some of the ways between two hosts are dead.
+//! Set-up when some of the ways between two hosts are dead.
 
 mod common;
 
@@ -12,15 +12,15 @@ use common::{Pair, TIMEOUT, builder, content, side};
 use fairway::{Builder, Event, LongPackets};
 use fairway_port::{Doorbell, Relay, RelayConfig};
 
-/// A side whose paths of these numbers lose everything.
+/// A side on which the paths with these numbers lose all packets.
 fn dead(paths: &[u32], engines: usize) -> Builder {
     let part = |path: &u32| format!("{path}:blackhole@0s..1000s");
     let spec = paths.iter().map(part).collect::<Vec<_>>().join(";");
     builder().engines(engines).emulate(spec.parse().unwrap(), 1)
 }
 
-/// Path numbers are those of pairs of ports: path 0 is the first question's, and paths 1 to 3 go
-/// from the other ports of the client to the same port of the server.
+/// Path numbers are those of pairs of ports: path 0 is that of the first request, and paths 1 to 3
+/// lead from the other ports of the client to the same port of the server.
 #[test]
 fn set_up_asks_from_another_port_when_the_first_path_is_dead() {
     let cases: [(&[u32], &[u32]); 4] = [(&[0], &[]), (&[], &[0]), (&[0, 2], &[1]), (&[0], &[1, 2])];
@@ -73,8 +73,8 @@ fn relay(ports: &[SocketAddr], spec: &str) -> Running {
     Running { stop, doorbell, thread: Some(thread) }
 }
 
-/// The connection agrees on packets that get through. Whether those of other ports do, too, its
-/// client finds out by itself.
+/// The connection agrees on a packet length that gets through. Its client then finds out whether
+/// packets of that length also pass between other ports.
 #[test]
 fn client_learns_whether_packets_of_full_size_arrive() {
     let cases = [
@@ -100,7 +100,7 @@ fn client_learns_whether_packets_of_full_size_arrive() {
         let begun = Instant::now();
         while peer.long_packets() == LongPackets::Unknown {
             assert!(begun.elapsed() < TIMEOUT && peer.is_alive());
-            // Nothing happens, but the client's timers go on.
+            // No event occurs, but the client's timers run.
             let _ = client.wait_event(Duration::from_millis(20));
         }
         assert_eq!(peer.long_packets(), expected, "{spec}");
@@ -108,8 +108,8 @@ fn client_learns_whether_packets_of_full_size_arrive() {
     }
 }
 
-/// A network that drops all that the first seven ports of a client send, and all that is sent to
-/// them: more than the client has, so that only a port that was opened for the question is left.
+/// A network that drops all packets from and to the first seven ports of a client. The client has
+/// fewer, so that only ports that were opened for the request work.
 #[test]
 fn set_up_asks_from_ports_of_its_own_when_all_paths_of_the_first_ports_are_dead() {
     let server = builder().build().unwrap();

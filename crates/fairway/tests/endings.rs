@@ -1,4 +1,4 @@
-//! Peers and segments that go away.
+//! Peers and segments that end.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn a_closed_connection_is_gone_on_both_sides() {
     let event = server.context.wait_event(TIMEOUT).unwrap();
     assert!(matches!(&event, Event::PeerClosed(peer) if *peer == server.peer), "{event:?}");
     assert!(!server.peer.is_alive());
-    // A new connection works, and is another one.
+    // A new connection works, and differs from the old one.
     let peer = client.context.connect(server.context.local_addrs()[0], TIMEOUT).unwrap();
     assert!(peer.is_alive() && peer != client.peer);
     assert_eq!(peer.incarnation(), client.peer.incarnation());
@@ -104,7 +104,7 @@ fn a_silent_peer_is_dead_and_everything_ends() {
     assert_eq!(ids, [0, 1, 2, 3, 4, 5]);
     assert!(matches!(client.context.wait_event(TIMEOUT).unwrap(), Event::PeerDead(_)));
     assert!(!client.peer.is_alive());
-    // Their memory can be had back.
+    // The operations' memory can be returned.
     let bytes = local.into_memory().unwrap().into_vec();
     assert_eq!(bytes.len(), 4 << 20);
 }
@@ -118,7 +118,7 @@ fn an_idle_peer_that_dies_is_noticed() {
 
 #[test]
 fn an_idle_peer_that_lives_is_left_alone() {
-    // Generous, because a busy machine may well leave a thread alone for half a second.
+    // The time-out is generous, because a busy machine may not schedule a thread for half a second.
     let mortal = || builder().profile(dead_after(1500));
     let pair = Pair::of(mortal(), mortal());
     let wait = Duration::from_millis(3500);
@@ -174,7 +174,7 @@ fn a_restarted_peer_is_a_new_peer() {
     let key = remote.key();
     server.context.simulate_crash();
     drop((remote, server));
-    // The same address, another incarnation.
+    // The restarted peer has the same address and another incarnation.
     let restarted = loop {
         // Port numbers after the first may be taken by other tests for a moment.
         match mortal().port(port).sockets(1).build() {
@@ -205,12 +205,13 @@ fn a_segment_dropped_during_operations_lives_until_they_end() {
         let (mine, theirs) = (local.clone(), round % 2 == 1);
         drop(local);
         if theirs {
-            // The target's memory goes: the read ends, well or badly, and no process crashes.
+            // The target's memory is dropped: the read ends, with or without success, and no
+            // process crashes.
             drop(source);
             let status = client.wait().status;
             assert!(matches!(status, Status::Success | Status::RemoteAccess), "{status:?}");
         } else {
-            // Ours is wanted back: that waits for the read.
+            // The local memory is requested back, which waits for the read.
             let memory = mine.into_memory().unwrap();
             let _ = client.succeed();
             let again = client.context.register(memory, Rights::NONE).unwrap();
@@ -252,7 +253,7 @@ fn a_dropped_jetty_goes_though_its_last_operation_ends_by_a_timer() {
     let key = server.open_segment(4096).key();
     let segment = client.segment(4096, Rights::NONE);
     let data = client.segment(4096, Rights::NONE);
-    // The receive holds the segment, and the Jetty the receive, until the write has ended.
+    // The receive keeps the segment, and the Jetty the receive, until the write has ended.
     client.jetty.post_receive(&segment, 1).unwrap();
     server.context.simulate_crash();
     client.jetty.write(&client.peer, &data, key, 2).unwrap();

@@ -77,8 +77,8 @@ fn the_side_with_fewer_engines_decides() {
     assert!(matches!(wrong, Err(Error::Parameter { name: "engines", .. })));
 }
 
-/// A counter that every operation raises by one, each strictly after the one before: the old values
-/// come in order although the operations go by different channels.
+/// Every operation increments a counter by one, each strictly after the one before: the previous
+/// values are in order although the operations use different channels.
 #[test]
 fn strict_operations_keep_their_order_across_channels() {
     use fairway::ServiceMode::{Roi, Rol, Rot};
@@ -126,8 +126,8 @@ fn atomics_of_all_jetties_and_channels_execute_once() {
     assert_eq!(word.atomic_u64(0).unwrap().load(std::sync::atomic::Ordering::SeqCst), 600);
 }
 
-/// A thread that closes gets its memory back at once, although other threads were sending from it
-/// and receiving into it.
+/// A thread that closes a connection gets its memory back at once, although other threads were
+/// sending from it and receiving into it.
 #[test]
 fn closing_under_load_ends_everything() {
     for round in 0..15 {
@@ -142,7 +142,7 @@ fn closing_under_load_ends_everything() {
             client.jetty.write(&client.peer, local.slice(piece.clone()), there, id).unwrap();
             client.jetty.read(&client.peer, back.slice(piece), there, 100 + id).unwrap();
         }
-        // At another moment each time.
+        // The close happens at another moment in each round.
         (0..round).for_each(|_| assert_eq!(client.wait().status, Status::Success));
         let closes = if round % 2 == 0 { client } else { server };
         closes.peer.close().unwrap();
@@ -151,7 +151,7 @@ fn closing_under_load_ends_everything() {
             let known = [Status::Success, Status::Flushed, Status::PeerClosed];
             assert!(known.contains(&done.status), "{done:?}");
         }
-        // Nothing of the network's may land here any more.
+        // The network may write nothing here any more.
         back.write_at(0, &[0xA5; 1 << 20]).unwrap();
         drop(local);
         assert!(content(&back).iter().all(|byte| *byte == 0xA5), "round {round}");
@@ -176,8 +176,8 @@ fn a_dead_peer_is_dead_by_every_channel() {
     assert!(matches!(again, Err(Error::PeerGone { .. })));
 }
 
-/// What unreliable packets carry is copied before they are reported as sent: the application may
-/// change it at once. The room for that does not run out.
+/// Payload of unreliable packets is copied before they are reported as sent, so the application may
+/// change it at once. The buffer for the copies does not run out.
 #[test]
 fn a_flood_of_unreliable_packets_leaves() {
     for engines in [1, 2] {
@@ -193,8 +193,8 @@ fn a_flood_of_unreliable_packets_leaves() {
             local.write_at(0, &[!0; 4096]).unwrap();
         }
         assert_eq!(client.context.counters().nic.unsendable, 0, "{engines} engines");
-        // Once the last one that arrives is in place, memory has one that is whole, and not what
-        // was written after it was sent.
+        // Once the last packet that arrives has been placed, memory contains one whole packet, not
+        // bytes that were written after it was sent.
         let is_whole = || {
             let got = content(&remote);
             got.iter().all(|byte| *byte == got[0] && *byte != !0)
@@ -207,7 +207,7 @@ fn a_flood_of_unreliable_packets_leaves() {
     }
 }
 
-/// A waker that owns a segment, which goes in the thread of the engine that wakes.
+/// A waker that owns a segment, which is dropped in the engine's thread that wakes.
 struct Owner(Mutex<Option<Segment>>, SyncSender<()>);
 
 impl Wake for Owner {
@@ -233,7 +233,7 @@ fn wakers_may_drop_what_they_own() {
         let unreliable = client.jetty.ordered(Order::unreliable());
         unreliable.write(&client.peer, &local, remote.key(), 1).unwrap();
         if told.recv_timeout(TIMEOUT / 4).is_err() {
-            // Whatever is dropped here would wait for ever as well.
+            // Anything that is dropped here would wait for ever as well.
             eprintln!("the waker did not come back");
             std::process::exit(101);
         }
@@ -242,7 +242,7 @@ fn wakers_may_drop_what_they_own() {
     }
 }
 
-/// Threads of engines end with their context, whose last words the peer hears.
+/// Threads of engines end with their context, and the peer receives the context's closes.
 #[test]
 fn dropped_context_closes_its_channels() {
     let server = spread(2).build().unwrap();

@@ -1,4 +1,4 @@
-//! Every example runs. Both ends of each are in one process, over the loopback interface, and each
+//! Runs every example. Both ends of each are in one process, over the loopback interface, and each
 //! compares the bytes itself.
 
 #[path = "../examples/counter.rs"]

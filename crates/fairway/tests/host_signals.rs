@@ -1,5 +1,4 @@
-//! What the host and its applications tell the NIC without calling it: hints in shared memory,
-//! and what the host is short of.
+//! Signals that reach the NIC without a call: hints in shared memory, and shortages of the host.
 
 mod common;
 
@@ -30,10 +29,11 @@ fn a_hint_is_a_store_into_shared_memory() {
     turn(0);
     words.atomic_u64(8).unwrap().store(7, Ordering::Release);
     let before = handled();
-    // The store alone is an event; it is found with the next turn, and heard with what moves then.
+    // The store alone is an event. The next poll detects it, and the scheduler receives it with the
+    // packets of that poll.
     turn(1);
     assert!(handled() > before);
-    // The word may go: what it said last stays.
+    // The word may be dropped: its last value stays.
     drop(words.into_memory().unwrap());
     turn(2);
 }
@@ -47,14 +47,14 @@ fn a_word_that_cannot_be_is_refused() {
     assert!(matches!(jetty.set_hint_word(&words, 4), Err(Error::Parameter { .. })));
     let foreign = pair.server.open_segment(16);
     assert!(matches!(jetty.set_hint_word(&foreign, 0), Err(Error::Foreign { .. })));
-    // A Jetty that goes takes its word along.
+    // A Jetty that is dropped removes its word.
     let other = pair.client.context.create_jetty(JettyOptions::default()).unwrap();
     other.set_hint_word(&words, 8).unwrap();
     drop(other);
     words.into_memory().unwrap();
 }
 
-/// The real host: whatever it says, the watch starts, tells, and ends with its context.
+/// On the real host: whatever its state, the watch starts, reports, and ends with its context.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_host_is_watched() {
@@ -83,7 +83,7 @@ fn the_host_is_watched() {
     assert!(Pair::new().client.context.host_signals().is_none(), "nobody watches");
 }
 
-/// A server that takes nothing from its socket while strangers fill it, and then tells its peer.
+/// A server that reads nothing from its socket while strangers fill it, and then notifies its peer.
 #[cfg(target_os = "linux")]
 #[test]
 fn full_receive_queue_is_reported_to_peers() {
@@ -129,7 +129,8 @@ fn full_receive_queue_is_reported_to_peers() {
             assert_eq!((heard(), server.is_under_pressure()), (0, false));
             let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let begun = Instant::now();
-            // Once may be too few: a period may end between the pressure and the answer.
+            // One notification may be too few: a period may end between the pressure and the
+            // answer.
             while heard() == 0 {
                 assert!(begun.elapsed() < TIMEOUT, "the peer never hears");
                 stalls.store(true, Ordering::Release);
@@ -158,13 +159,13 @@ fn full_receive_queue_is_reported_to_peers() {
 #[test]
 fn signal_that_the_host_lacks_is_an_error_when_requested() {
     let bus = HostPressure { pcie_percent: Some(10), ..HostPressure::NOTHING };
-    // Unless there is a NIC that tells.
+    // The build succeeds if there is a NIC that reports its bus.
     if let Err(error) = builder().host_pressure(Some(bus)).build() {
         assert!(error.to_string().contains("leave pcie out"), "{error}");
     }
 }
 
-/// What each of two Jetties sends while both have more to send than the NIC lets them.
+/// Two Jetties that each have more to send than the NIC allows.
 struct Rivals<'a> {
     client: &'a common::Side,
     jetties: [&'a Jetty; 2],
@@ -174,7 +175,7 @@ struct Rivals<'a> {
 }
 
 const MESSAGE: usize = 64 * 1024;
-/// Messages of each under way: far more than the window lets leave.
+/// Messages of each that are under way: far more than the window allows.
 const WAITING: u64 = 32;
 
 impl<'a> Rivals<'a> {
@@ -192,8 +193,8 @@ impl<'a> Rivals<'a> {
         jetty.write(&self.client.peer, &self.from, self.to.key(), rival as u64).unwrap();
     }
 
-    /// Messages of each that were done until the first had so many more, or both together had ten
-    /// times that.
+    /// Counts the messages that each completed, until the first has completed `messages` more or
+    /// both together ten times that.
     fn run(&mut self, messages: u64) -> [u64; 2] {
         let mut sent = [0, 0];
         let begun = Instant::now();
@@ -211,8 +212,8 @@ impl<'a> Rivals<'a> {
         sent
     }
 
-    /// Waits until the first sends so many times what the second does. Not at once: a machine that
-    /// has no time for us lets either run dry.
+    /// Waits until the ratio of the first one's messages to the second's is in `wanted`. That may
+    /// take several attempts: on a busy machine either may run out of messages.
     fn settle(&mut self, wanted: Range<f64>) {
         let begun = Instant::now();
         loop {
@@ -238,11 +239,11 @@ fn a_hint_is_a_weight_for_a_scheduler_that_heeds_it() {
     rivals.settle(0.7..1.4);
     word().store(4, Ordering::Release);
     rivals.settle(2.0..6.0);
-    // A flow that asks for everything gets no more than it posts, and leaves the other its turns.
+    // A flow that requests everything gets no more than it posts, and leaves the other its turns.
     word().store(u64::MAX, Ordering::Release);
     rivals.settle(0.8..f64::INFINITY);
     assert!(rivals.run(4000)[1] > 0, "the other one starves");
-    // And asks for nothing again.
+    // The flow has no hint again.
     word().store(0, Ordering::Release);
     rivals.settle(0.7..1.4);
 }

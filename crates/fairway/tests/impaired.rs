@@ -9,7 +9,7 @@ fn worse(spec: &str, seed: u64) -> Builder {
     builder().emulate(spec.parse().unwrap(), seed)
 }
 
-/// Everything in both directions at once, over `spec` both ways.
+/// Runs all operations in both directions at once, over a network of `spec` in both directions.
 fn exercise(spec: &str) {
     for seed in 0..3 {
         let pair = Pair::of(worse(spec, seed), worse(spec, seed + 100));

@@ -1,4 +1,4 @@
-//! The life of Jetties: states, exception modes, numbers and tokens; and groups of them.
+//! The life cycle of Jetties: states, exception modes, numbers and tokens; and groups of Jetties.
 
 mod common;
 
@@ -131,7 +131,7 @@ fn states_change_only_where_that_makes_sense() {
     illegal(jetty.suspend(), JettyState::Suspended, JettyState::Suspended);
     illegal(jetty.reset(), JettyState::Suspended, JettyState::Ready);
     jetty.resume().unwrap();
-    // A write without an answer.
+    // The peer gives no answer to this write.
     let local = client.open_segment(8);
     let remote = pair.server.open_segment(8);
     pair.server.context.simulate_crash();
@@ -290,7 +290,7 @@ fn members_join_once_and_leave_once() {
     workers[1..32].iter().for_each(|worker| group.join(worker).unwrap());
     let full = group.join(&workers[32]).unwrap_err();
     assert!(full.to_string().contains("make another group"), "{full}");
-    // A Jetty that is dropped makes room.
+    // Dropping a member makes room for another.
     drop(workers.remove(0));
     group.join(workers.last().unwrap()).unwrap();
     group.leave(&workers[0]).unwrap();
@@ -304,7 +304,7 @@ fn members_join_once_and_leave_once() {
 /// Messages of the test below.
 const MESSAGES: u64 = 3000;
 
-/// Takes what comes to `jetty`, and offers each receive again.
+/// Receives the messages to `jetty`, and posts each receive again.
 fn serve(
     jetty: &Jetty,
     inbox: &Segment,
@@ -357,7 +357,7 @@ fn nothing_is_lost(dispatch: Dispatch, seed: u64) {
             if received == MESSAGES && all_sent.load(Ordering::Acquire) {
                 break;
             }
-            // Members come and go; the first one stays.
+            // Members join and leave; the first one stays.
             let who = 1 + step % 3;
             match is_in[who] {
                 true => group.leave(&workers[who]).unwrap(),

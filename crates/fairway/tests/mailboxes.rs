@@ -1,4 +1,4 @@
-//! Mailboxes, live: over loopback, and over networks that lose, repeat and reorder.
+//! Mailboxes on live traffic: over loopback, and over networks that lose, duplicate and reorder.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn to() -> MailboxAddress {
     MailboxAddress::new(ADDRESS, KEY)
 }
 
-/// A mailbox with buffers of `length` bytes, one behind the other.
+/// Creates a mailbox with buffers of `length` bytes, one behind the other.
 fn with_buffers(
     side: &Side,
     options: &MailboxOptions,
@@ -112,7 +112,7 @@ fn the_end_of_an_epoch_is_stored_in_one_cache_line() {
     let seen = record.get().unwrap();
     assert_eq!((seen.length, seen.epoch, seen.operations, seen.id), (4096, 0, 2, 11));
     assert_eq!((seen.address, seen.cancelled, seen.early), (ADDRESS, 0, false));
-    // Told of otherwise, so the queue only has the last one.
+    // The other epochs were reported in other ways, so the queue only contains the last one.
     let last = next(&mailbox);
     assert_eq!((last.epoch, last.id.value()), (2, 13));
     drop(mailbox);
@@ -142,7 +142,7 @@ fn many_senders_share_a_mailbox_and_no_byte_is_in_the_wrong_epoch() {
     for buffer in 0..60 {
         mailbox.post(shelf.slice(buffer * 2_000..(buffer + 1) * 2_000), buffer).unwrap();
     }
-    // A letter of client c, number n: 32 words that say so.
+    // Message number n of client c: 32 words that contain both numbers.
     for (number, client) in clients.iter().enumerate() {
         let paper = client.segment(50 * 256, Rights::NONE);
         for letter in 0..50_u64 {

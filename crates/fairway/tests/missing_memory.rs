@@ -1,5 +1,5 @@
 //! Registered memory that its owner unmaps, or whose file is truncated: an error at the owner and
-//! at the peer, no signal, and everything else goes on.
+//! at the peer, no signal, and everything else continues.
 
 mod common;
 #[path = "common/pages.rs"]
@@ -10,7 +10,7 @@ use fairway::{AtomicOp, Error, Memory, Rights, Segment, Status};
 use pages::{Pages, in_child};
 
 const LENGTH: usize = 1 << 20;
-/// One packet of a word, one that is short, a whole one, and many.
+/// Lengths of a word, a short packet, a full packet, and many packets.
 const LENGTHS: [u64; 4] = [8, 100, 1000, 200_000];
 
 fn register(side: &Side, pages: &Pages) -> Segment {
@@ -20,7 +20,7 @@ fn register(side: &Side, pages: &Pages) -> Segment {
     side.context.register(memory, rights).unwrap()
 }
 
-/// Another segment, both ways.
+/// Checks that operations on other segments succeed, in both directions.
 fn demand_others_go_on(pair: &Pair) {
     for (from, to) in [(&pair.client, &pair.server), (&pair.server, &pair.client)] {
         let (local, remote) = (from.filled(300_000, 7), to.open_segment(300_000));
@@ -33,7 +33,7 @@ fn demand_others_go_on(pair: &Pair) {
     }
 }
 
-/// The kinds of memory, by how they go.
+/// The kinds of memory, by the way in which they disappear.
 fn kinds() -> [fn(usize) -> Pages; 2] {
     [Pages::new, Pages::of_file]
 }
@@ -68,7 +68,7 @@ fn operations_on_missing_memory_of_a_peer_end_with_remote_access() {
                 );
                 demand_others_go_on(&pair);
             }
-            // Part of it is there.
+            // Part of the range is still mapped.
             client.jetty.write(&client.peer, local.slice(0..9000), remote.key(), 4).unwrap();
             assert_eq!(client.wait().status, Status::RemoteAccess);
             client.jetty.read(&client.peer, local.slice(0..9000), remote.key(), 5).unwrap();

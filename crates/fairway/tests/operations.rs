@@ -55,7 +55,7 @@ fn sends_find_their_receives_in_order() {
             let notify = NotifyTarget::new(target, !0 - id as u64);
             pair.client.jetty.send_immediate(&pair.client.peer, notify, local, id as u64).unwrap();
         }
-        // In turn, because messages of different sizes may overtake each other.
+        // One at a time, because messages of different sizes may overtake each other.
         let received = pair.server.succeed();
         assert_eq!((received.id.value(), received.kind), (id as u64, CompletionKind::Receive));
         assert_eq!(u64::from(received.bytes), length);
@@ -160,7 +160,7 @@ fn batches_unsignaled_operations_and_polling() {
     let mut ids: Vec<u64> = done.iter().map(|completion| completion.id.value()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..100).map(|i| i * 10 + 9).collect::<Vec<_>>());
-    // Unsignaled ones may still be under way.
+    // Unsignaled operations may still be under way.
     let flush = pair.client.open_segment(1);
     while content(&remote) != content(&local) {
         client.jetty.read(&client.peer, &flush, remote.key(), 0).unwrap();
@@ -181,7 +181,7 @@ fn one_path_many_paths_and_more_paths_than_sockets() {
         assert_eq!(remote.hash(0..8 << 20).unwrap(), local.hash(0..8 << 20).unwrap());
         let stats = pair.client.peer.stats();
         assert_eq!(stats.paths.len(), paths as usize * stats.channels);
-        // One message goes by one channel.
+        // One message uses one channel.
         let used = stats.paths.iter().filter(|path| path.sent > 0).count();
         assert!(used >= (paths as usize / 4).max(1), "{used} of {paths} paths used");
     }

@@ -1,4 +1,4 @@
-//! Order, as memory and completion queues show it, over networks that lose, repeat and reorder.
+//! Order, as memory and completion queues show it, over networks that lose, duplicate and reorder.
 
 mod common;
 
@@ -21,31 +21,31 @@ fn bad_pair(seed: u64) -> Pair {
     Pair::of(worse(BAD, seed), worse(BAD, seed + 100))
 }
 
-/// Rounds of the flag test; each has a slot.
+/// Rounds of the flag test; each has a slot of [`SLOT`] bytes.
 const ROUNDS: u64 = 250;
 const SLOT: u64 = 12_000;
 /// Rounds under way at once.
 const AHEAD: u64 = 24;
 
-/// What a slot holds once its data has come. Never zero.
+/// The byte that fills a slot once its data has arrived. Never zero.
 fn byte_of(round: u64) -> u8 {
     (round % 255 + 1) as u8
 }
 
-/// Data of one packet in some rounds, and of three in others.
+/// Length of a round's data: one packet in some rounds, and three in others.
 fn length_of(round: u64) -> u64 {
     if round.is_multiple_of(4) { SLOT - 7 } else { 2_000 }
 }
 
-/// How the flag of a round is raised.
+/// The way in which the flag of a round is raised.
 #[derive(Clone, Copy, PartialEq)]
 enum Flag {
     Write,
     Add,
 }
 
-/// Looks at the flag until it shows the last round. Whatever it shows, the data of all rounds so
-/// far is there. `progress` tells how far it is.
+/// Reads the flag until it shows the last round. Whenever it shows a round, the data of all rounds
+/// up to that one must be in place. `progress` receives that round.
 fn watch(flag: &Segment, data: &Segment, progress: &AtomicU64) {
     let word = flag.atomic_u64(8).unwrap();
     let mut checked = 0;
@@ -74,7 +74,7 @@ fn raise(client: &Side, order: Order, flag: Flag, (values, key): (&Segment, &Seg
     }
 }
 
-/// Data relaxed, flag strict.
+/// Writes data with relaxed order, and the flag with strict order.
 fn flags_follow_data(mode: ServiceMode, flag: Flag, seed: u64) -> Pair {
     let pair = bad_pair(seed);
     let (client, server) = (&pair.client, &pair.server);
@@ -91,7 +91,7 @@ fn flags_follow_data(mode: ServiceMode, flag: Flag, seed: u64) -> Pair {
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(&word, &data, &progress));
         for round in 0..ROUNDS + AHEAD {
-            // It is to see the flag on its way, however busy the machine is.
+            // The watcher must see the flag before it is complete, however busy the machine is.
             let unseen = || progress.load(Ordering::Acquire) == 0 && !watcher.is_finished();
             while round == ROUNDS / 2 && unseen() {
                 std::thread::yield_now();
@@ -140,7 +140,7 @@ fn an_atomic_follows_data() {
     }
 }
 
-/// Early packets are at home in the staging memory; without one they are sent back, and come again.
+/// Early packets wait in the staging memory. Without one they are refused, and retransmitted.
 #[test]
 fn without_staging_memory_nothing_is_lost() {
     let limits = fairway::Limits::new().deferred(0);
@@ -162,7 +162,7 @@ fn without_staging_memory_nothing_is_lost() {
     assert_eq!(server.context.counters().nic.placed_late, 0);
 }
 
-/// A write that follows a read of the same bytes, over a network that loses every tenth packet.
+/// A WRITE that follows a READ of the same bytes, over a network that loses every tenth packet.
 #[test]
 fn a_fence_keeps_writes_behind_reads() {
     let spec = "delay=50us,loss=10%,reorder=8";
@@ -306,7 +306,8 @@ fn a_batch_keeps_order() {
     }
 }
 
-/// Strict writes over the same bytes: memory is as if they had been made one after the other.
+/// Executes strict WRITEs to the same bytes: the memory must be as if they had been executed one
+/// after the other.
 fn writes_overlap(pair: &Pair, mode: ServiceMode) {
     let (client, server) = (&pair.client, &pair.server);
     let local = client.filled(400_000, 5);
@@ -333,13 +334,13 @@ fn writes_overlap(pair: &Pair, mode: ServiceMode) {
 fn strict_writes_may_overlap() {
     for (mode, seed) in [(ServiceMode::Roi, 20), (ServiceMode::Rot, 21), (ServiceMode::Rol, 22)] {
         writes_overlap(&bad_pair(seed), mode);
-        // Without trouble, payload is received straight into place.
+        // Over a good network, payload is received directly into place.
         let clean = Pair::new();
         (0..3).for_each(|_| writes_overlap(&clean, mode));
     }
 }
 
-/// What was kept for a peer that dies does not stay.
+/// Payload that was set aside for a peer that dies does not stay.
 #[test]
 fn staging_memory_is_empty_after_a_peer_died() {
     let pair = Pair::of(worse(BAD, 30), worse(BAD, 130).profile(dead_after(300)));

@@ -1,6 +1,6 @@
-//! Packets as long as the path takes: both directions are proven at set-up.
+//! Packet lengths: set-up proves both directions of the path.
 //!
-//! Tests with a router need the superuser and the `ip` tool: their hosts are network namespaces.
+//! Tests with a router require the superuser and the `ip` tool: their hosts are network namespaces.
 
 mod common;
 #[path = "common/superuser.rs"]
@@ -19,7 +19,7 @@ use fairway::{
     Threshold,
 };
 
-/// Runs a tool; false if it is not there or fails.
+/// Runs `ip`. Returns false if it is missing or fails.
 fn run(words: &str) -> bool {
     let mut command = Command::new("ip");
     command.args(words.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
@@ -35,7 +35,7 @@ const CLIENT: usize = 0;
 const ROUTER: usize = 1;
 const SERVER: usize = 2;
 
-/// The first of each host.
+/// The first port of each host.
 const PORT: u16 = 4700;
 
 fn address(host: usize) -> Ipv4Addr {
@@ -43,7 +43,7 @@ fn address(host: usize) -> Ipv4Addr {
 }
 
 impl Network {
-    /// `None` if it cannot be made here.
+    /// Creates the network. Returns `None` if that is not possible here.
     fn new(label: &str) -> Option<Network> {
         let pid = std::process::id();
         let names = ["a", "r", "b"].map(|host| format!("fairway-{label}-{host}-{pid}"));
@@ -65,20 +65,20 @@ impl Network {
         is_made.then_some(network)
     }
 
-    /// The router passes nothing longer to a host, whatever its links could carry.
+    /// Limits the packet length that the router passes to a host, whatever its links can carry.
     fn shorten(&self, to: usize, mtu: usize) {
         let (router, net) = (&self.names[ROUTER], usize::from(to == SERVER));
         let words = format!("route change 10.78.{net}.0/24 dev to{net} mtu lock {mtu}");
         assert!(run(&format!("-n {router} {words}")), "{words}");
     }
 
-    /// The router reports nothing.
+    /// Makes the router send no reports.
     fn silence(&self) {
         let router = &self.names[ROUTER];
         assert!(run(&format!("-n {router} rule add ipproto icmp priority 1 blackhole")));
     }
 
-    /// Does something at a host; threads that it starts stay there.
+    /// Runs `work` at a host; threads that it starts stay there.
     fn inside<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
         let file = File::open(format!("/run/netns/{}", self.names[host])).unwrap();
         std::thread::scope(|scope| {
@@ -92,7 +92,7 @@ impl Network {
         })
     }
 
-    /// A connection between the two hosts, and how long it took to make.
+    /// Makes a connection between the two hosts, and returns it with the time that it took.
     fn connect(&self) -> (Pair, Duration) {
         let at = |host| {
             let builder = Context::builder().bind(IpAddr::V4(address(host))).port(PORT);
@@ -120,7 +120,7 @@ impl Drop for Network {
     }
 }
 
-/// A WRITE and a READ of 1 MiB; all bytes are compared.
+/// Executes a WRITE and a READ of 1 MiB and compares all bytes.
 fn demand_that_both_directions_carry_data(network: &Network, pair: &Pair) {
     let Pair { client, server } = pair;
     let begun = Instant::now();
@@ -139,7 +139,7 @@ fn demand_that_both_directions_carry_data(network: &Network, pair: &Pair) {
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
-/// `None`, and a word about it, if networks cannot be made here.
+/// Creates the network. Returns `None`, and prints a line, if networks cannot be created here.
 fn network(label: &str) -> Option<Network> {
     let made = Network::new(label);
     if made.is_none() {
@@ -190,8 +190,8 @@ fn path_that_is_short_both_ways_is_found_with_icmp() {
     demand("icmp", &[CLIENT, SERVER], false, SHORT);
 }
 
-/// A route that changes while a connection is open: the short packets that show that the peer lives
-/// still arrive, so operations waited for ever.
+/// A route changes while a connection is open: the short packets that show that the peer is alive
+/// still arrive, so operations used to wait for ever.
 fn demand_that_a_shorter_path_ends_the_connection(label: &str, short: usize) {
     let Some(network) = network(label) else { return };
     let (Pair { client, server }, _) = network.connect();
@@ -199,7 +199,7 @@ fn demand_that_a_shorter_path_ends_the_connection(label: &str, short: usize) {
     network.silence();
     network.shorten(short, 1400);
     let (local, remote) = (client.filled(1 << 20, 1), server.open_segment(1 << 20));
-    // The side whose long packets vanish closes the connection.
+    // The side whose long packets vanish must close the connection.
     let (closing, other) = if short == SERVER {
         client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
         (&client, &server)
@@ -208,7 +208,7 @@ fn demand_that_a_shorter_path_ends_the_connection(label: &str, short: usize) {
         (&server, &client)
     };
     let expected = if short == SERVER { Status::Flushed } else { Status::PeerClosed };
-    // The thread that waits opens the sockets that ask.
+    // The thread that waits opens the sockets that send the probes.
     let status = network.inside(CLIENT, || client.wait().status);
     assert_eq!(status, expected);
     let ended = |event: &Event| !matches!(event, Event::PathDown { .. } | Event::PathUp { .. });
@@ -243,7 +243,7 @@ fn path_to_the_client_that_becomes_shorter_ends_the_connection() {
     demand_that_a_shorter_path_ends_the_connection("less-back", CLIENT);
 }
 
-/// The sum of RFC 1071.
+/// The checksum of RFC 1071.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
     let sum: u32 = words.sum();
@@ -251,7 +251,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(((sum & 0xffff) + (sum >> 16)) as u16)
 }
 
-/// What a host reports: "a packet from you, between these ports, was longer than 576 bytes".
+/// A report of a host: "a packet from you, between these ports, was longer than 576 bytes".
 fn forged(from: Ipv4Addr, to: Ipv4Addr, port: u16) -> Vec<u8> {
     let mut quoted = vec![0x45, 0, 5, 0xdc, 0, 0, 0x40, 0, 64, 17, 0, 0];
     quoted.extend(from.octets());
@@ -268,7 +268,7 @@ fn forged(from: Ipv4Addr, to: Ipv4Addr, port: u16) -> Vec<u8> {
     message
 }
 
-/// Tells the host of this thread, over and over, that its packets to the server are too long.
+/// Repeatedly reports to this thread's host that its packets to the server are too long.
 fn flood(stop: &AtomicBool) {
     // SAFETY: no memory is passed; a result that is not -1 is a descriptor that is ours.
     let socket = unsafe {
@@ -279,14 +279,14 @@ fn flood(stop: &AtomicBool) {
     let (from, to) = (address(CLIENT), address(SERVER));
     while !stop.load(Ordering::Relaxed) {
         for port in PORT..PORT + 4 {
-            // Too much at once is dropped.
+            // A report that does not fit the queue is dropped.
             let _ = socket.send_to(&forged(from, to, port), (from, 0));
         }
         std::thread::sleep(Duration::from_micros(100));
     }
 }
 
-/// What the kernel believes of the path to the server.
+/// The MTU that the kernel has recorded for the path to the server.
 fn believed() -> libc::c_int {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket.connect(SocketAddr::from((address(SERVER), PORT))).unwrap();
@@ -359,7 +359,7 @@ fn packets_with_the_longest_headers_fit_a_link_of_ipv6() {
     ended.join().expect("the test in the namespace");
 }
 
-/// The MTUs of connections made while a tenth of all packets is lost, those of set-up included.
+/// The MTUs of connections made while a tenth of all packets is lost, including those of set-up.
 fn agreed_with_loss(connections: u64, seed: u64) -> Vec<u32> {
     let lossy = |seed| builder().emulate("loss=10%".parse().unwrap(), seed).build().unwrap();
     let server = lossy(seed);
@@ -368,7 +368,7 @@ fn agreed_with_loss(connections: u64, seed: u64) -> Vec<u32> {
         let client = lossy(seed + attempt);
         let peer = client.connect(to, TIMEOUT).unwrap();
         let back = loop {
-            // The end of the one before may be reported late.
+            // The end of the previous connection may be reported late.
             if let Event::Connected(back) = server.wait_event(TIMEOUT).unwrap() {
                 break back;
             }

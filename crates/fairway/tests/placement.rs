@@ -1,4 +1,4 @@
-//! Payloads are put in place whatever order they come in, by one engine and by several.
+//! Payloads are copied into place in any order of arrival, by one engine and by several.
 
 mod common;
 
@@ -7,8 +7,8 @@ use fairway::{Builder, NicCounters};
 
 const SIZE: usize = 4 << 20;
 
-/// Writes and reads to and fro, several at a time, and compares; what the receiver of the writes
-/// counted.
+/// Writes and reads in both directions, several at a time, and compares. Returns the counters of
+/// the WRITEs' receiver.
 fn bulk(client: Builder, server: Builder, rounds: u64) -> NicCounters {
     let pair = Pair::of(client, server);
     let (client, server) = (&pair.client, &pair.server);

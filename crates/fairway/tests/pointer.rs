@@ -1,4 +1,4 @@
-//! A peer's memory in the manner of pointers.
+//! Pointer-like access to a peer's memory.
 
 mod common;
 
@@ -27,7 +27,7 @@ struct Header {
 // SAFETY: integers only, and 4 + 4 + 8 bytes are its size.
 unsafe impl Pod for Header {}
 
-/// Stores `value` at `offset`, finds its bytes there, and loads it again.
+/// Stores `value` at `offset`, checks its bytes there, and loads it again.
 fn round_trip<T: Pod + PartialEq + Debug>(
     (memory, segment): (&RemoteMemory, &Segment),
     offset: u64,
@@ -60,7 +60,7 @@ fn values_of_every_kind_are_stored_and_loaded() {
     assert_eq!(content(&segment)[112..116], 5_u32.to_ne_bytes());
 }
 
-/// Every atomic on the value at `offset`, in the middle of bytes that have to stay.
+/// Executes every atomic on the value at `offset`; the bytes around it must not change.
 fn atomics_on<T: Word + PartialEq + Debug>(pair: &Pair, offset: u64) {
     let segment = pair.server.segment(24, Rights::ALL);
     segment.fill_with(0..24, |_, piece| piece.fill(0x5a)).unwrap();
@@ -99,8 +99,8 @@ fn atomics_on_words_of_every_length() {
     atomics_on::<i64>(&pair, 16);
 }
 
-/// Two bytes of a word have a peer each that adds to them, and the other two are added to by the
-/// owner of the memory: no addition is lost.
+/// Two peers each add to one byte of a word, and the owner of the memory adds to the other two: no
+/// addition is lost.
 #[test]
 fn neighbours_do_not_disturb_each_other() {
     let pair = Pair::new();
@@ -114,7 +114,7 @@ fn neighbours_do_not_disturb_each_other() {
                 let high = if cfg!(target_endian = "little") { 1 << 16 } else { 1 };
                 word.fetch_add(high, Ordering::Relaxed);
                 own = own.wrapping_add(1);
-                // Or compare-and-swap from afar would hardly ever succeed.
+                // Without this pause a remote compare-and-swap would hardly ever succeed.
                 std::thread::sleep(Duration::from_micros(50));
             }
             own as u16
@@ -164,7 +164,7 @@ fn accesses_that_are_not_allowed_name_the_reason() {
     assert_eq!(status(pointer.load().unwrap_err()), Status::RemoteAccess);
 }
 
-/// Does something while `context`, which has no thread of its own, is driven.
+/// Runs `work` while `context`, which has no background thread, is driven.
 fn driving<R>(context: &Context, work: impl FnOnce() -> R) -> R {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -179,7 +179,7 @@ fn driving<R>(context: &Context, work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// What came too late is not taken for the answer to something else.
+/// A late answer is not taken for the answer to a later operation.
 #[test]
 fn after_a_timeout_it_goes_on() {
     let server = builder().engines(1).progress_thread(false).build().unwrap();

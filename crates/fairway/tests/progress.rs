@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::{Pair, TIMEOUT, builder, content};
 use fairway::NotifyTarget;
 
-/// The smallest executor there is.
+/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread, AtomicBool);
     impl Wake for Unpark {
@@ -127,7 +127,8 @@ fn background_thread_yields_to_polling_threads() {
     let after = client.context.counters().nic;
     let polls = after.polls - before.polls;
     let background = after.background_polls - before.background_polls;
-    // It may come in when this thread is not scheduled for a while, but not for every packet.
+    // The background thread may run when this thread is not scheduled for a while, but not for
+    // every packet.
     assert!(background * 10 < polls, "{background} of {polls} polls in the background");
 }
 
@@ -225,7 +226,7 @@ fn a_sleeper_is_woken_by_what_another_thread_received() {
     let room = server.open_segment(100);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Polls all the time, and so takes most packets from the sockets.
+        // This thread polls all the time, and so takes most packets from the sockets.
         scope.spawn(|| {
             let jetty = server.context.create_jetty(Default::default()).unwrap();
             let mut nothing = Vec::new();
@@ -254,7 +255,7 @@ fn posted_operation_leaves_although_no_thread_polls() {
     let remote = server.open_segment(16 << 20);
     let hash = local.hash(0..16 << 20).unwrap();
     client.jetty.write(&client.peer, &local, remote.key(), 1).unwrap();
-    // Neither application touches its NIC now; the background threads move it all.
+    // Neither application calls its NIC now; the background threads move all data.
     let start = Instant::now();
     while remote.hash(0..16 << 20).unwrap() != hash {
         assert!(start.elapsed() < TIMEOUT, "it never arrived");

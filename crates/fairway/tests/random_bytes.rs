@@ -1,11 +1,11 @@
-//! What happens where the system has no random bytes.
+//! Behaviour on a system that returns no random bytes.
 
 use std::io;
 
 use fairway::{Context, Memory, Rights};
 use fairway_runtime::clock::{random, random_bytes};
 
-/// Has the system refuse random bytes to this thread.
+/// Makes the system refuse random bytes to this thread.
 fn refuse_random_bytes() {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let jump = libc::sock_filter {
@@ -15,7 +15,7 @@ fn refuse_random_bytes() {
         k: libc::SYS_getrandom as u32,
     };
     let mut filter = [
-        // The number of the call is what the kernel shows first.
+        // The kernel passes the number of the call first.
         statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
         jump,
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32),
@@ -31,7 +31,7 @@ fn refuse_random_bytes() {
     }
 }
 
-/// Keys were zero where the system had no random bytes.
+/// Keys used to be zero if the system returned no random bytes.
 #[test]
 fn without_random_bytes_there_are_errors_and_no_keys() {
     let builder = || Context::builder().bind(std::net::Ipv4Addr::LOCALHOST.into());

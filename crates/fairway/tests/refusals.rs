@@ -1,4 +1,4 @@
-//! What is refused, by this side and by the other, and what must stay untouched.
+//! Operations that this side or the other refuses, and memory that must not change.
 
 mod common;
 
@@ -10,7 +10,7 @@ use fairway::{
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Posts a write of a few packets, and one of a few bytes; how each ended.
+/// Posts a WRITE of a few packets and one of a few bytes, and returns the status of each.
 fn write_to(client: &Side, key: SegmentKey, offset: u64) -> [Status; 2] {
     let local = client.filled(20_000, 1);
     [20_000, 10].map(|length| {
@@ -245,7 +245,7 @@ fn connecting_to_an_unused_port_times_out() {
     let v6: SocketAddr = "[::1]:9".parse().unwrap();
     let error = client.connect(v6, TIMEOUT).unwrap_err();
     assert!(matches!(error, Error::Parameter { name: "address", .. }), "{error}");
-    // Nothing was left behind.
+    // No state remains of the failed attempts.
     assert!(client.peers().is_empty());
 }
 
@@ -255,7 +255,7 @@ fn a_port_without_a_program_is_an_error_at_once_and_a_late_program_is_found() {
     let address = free.local_addr().unwrap();
     drop(free);
     let client = builder().build().unwrap();
-    // It ends by the network's report: the time that it may take is never up.
+    // The attempt ends because of the network's report, long before its time is up.
     let error = client.connect(address, Duration::from_secs(3600)).unwrap_err();
     assert!(matches!(error, Error::NoListener { peer } if peer == address), "{error}");
     for word in [address.port().to_string(), "127.0.0.1".into(), "start the program".into()] {
@@ -283,7 +283,7 @@ fn a_context_takes_peers_of_both_families() {
         let ip: std::net::IpAddr = ip.parse().unwrap();
         let own = Context::builder().bind(ip.to_canonical()).build();
         let both = Context::builder().bind(std::net::Ipv6Addr::UNSPECIFIED.into()).build();
-        // A host without IPv6 has neither.
+        // A host without IPv6 has neither context.
         for client in own.into_iter().chain(both) {
             let peer = client.connect((ip, number), TIMEOUT).unwrap();
             assert_eq!(peer.address(), SocketAddr::new(ip.to_canonical(), number));
@@ -341,7 +341,7 @@ fn hashes_see_every_byte() {
         segment.write_at(offset, &byte).unwrap();
     }
     assert_eq!(segment.hash(0..9000).unwrap(), whole);
-    // The same bytes at another alignment.
+    // Copies the same bytes to another alignment.
     let other = pair.client.open_segment(9003);
     other.write_at(3, &content(&segment)).unwrap();
     assert_eq!(other.hash(3..9003).unwrap(), whole);

@@ -80,7 +80,7 @@ fn deregistered_segment_cannot_be_accessed() {
         }
         let back = segment.into_memory().unwrap();
         let again = pair.server.context.register(back, Rights::NONE).unwrap();
-        // Whatever was stored was stored before: nothing changes any more.
+        // All stores were executed before this: nothing changes any more.
         let mut then = [0; 8];
         again.read_at(0, &mut then).unwrap();
         let (stored, status) = storer.join().unwrap();
@@ -93,7 +93,7 @@ fn deregistered_segment_cannot_be_accessed() {
     assert!(!pair.client.peer.memory(memory.key()).unwrap().is_mapped());
 }
 
-/// The last value that was stored, and how the next attempt ended.
+/// Returns the last value that was stored, and the status of the next attempt.
 fn store_until_refused(memory: &RemoteMemory, begun: &AtomicBool) -> (u64, Status) {
     let pointer = memory.at::<u64>(0).unwrap();
     for value in 1.. {

@@ -14,7 +14,7 @@ use fairway_wire::{
     SetupMessage, Tpn, decode, encode, encode_setup,
 };
 
-/// Waits until the context has counted something.
+/// Waits until the context's counters fulfil a condition.
 fn until(context: &Context, counted: impl Fn(&fairway::Counters) -> bool) {
     let start = std::time::Instant::now();
     while !counted(&context.counters()) {
@@ -39,8 +39,8 @@ fn noise_is_counted_and_does_no_harm() {
     assert_eq!(content(&remote), content(&local));
 }
 
-/// A stranger's datagrams of 20 kB came to lie in the memory of a WRITE that was arriving, because
-/// the kernel received straight into memory what it was guessed to be.
+/// A stranger's datagrams of 20 kB used to be stored in the memory of a WRITE that was arriving,
+/// because the kernel received directly into the memory predicted for the next packet.
 #[test]
 fn nothing_of_a_stranger_lies_in_memory_while_a_message_arrives() {
     const MARK: [u8; 8] = [0xee; 8];
@@ -59,7 +59,7 @@ fn nothing_of_a_stranger_lies_in_memory_while_a_message_arrives() {
             stranger.send_to(&vec![MARK[0]; length], target).unwrap();
         }
         remote.read_at(0, &mut seen).unwrap();
-        // Bytes of a stranger come in runs that hold a whole mark at any offset.
+        // A stranger's bytes arrive in runs that contain a whole mark at any offset.
         let marked = seen.chunks_exact(64).filter(|chunk| chunk.starts_with(&MARK)).count();
         assert_eq!(marked, 0, "pieces of 64 bytes of a stranger in registered memory");
         looks += 1;
@@ -77,7 +77,7 @@ fn packet_without_the_channels_key_is_dropped() {
     let (client, server) = (&pair.client, &pair.server);
     let remote = server.open_segment(100);
     let key = remote.key();
-    // It names the right nodes and channels, and its check is by the public key.
+    // The packet names the right nodes and channels, and its check uses the public key.
     let route = Route {
         source: Cna::new(server.peer.incarnation()),
         destination: Cna::new(client.peer.incarnation()),
@@ -117,7 +117,7 @@ fn packet_without_the_channels_key_is_dropped() {
     assert_eq!(content(&remote), [0; 100]);
 }
 
-/// A client that speaks the set-up by hand.
+/// A client that runs the set-up protocol by hand.
 struct ByHand {
     socket: UdpSocket,
     source: Cna,
@@ -150,7 +150,7 @@ impl ByHand {
         let mut datagram = [0; 2048];
         loop {
             let length = self.socket.recv(&mut datagram).unwrap();
-            // Packets of its channels have keys that it has not derived.
+            // Packets of its channels have keys that this client has not derived.
             if let Ok(wire::Decoded::Setup(setup)) = decode(&datagram[..length], length) {
                 return setup;
             }
@@ -194,8 +194,8 @@ fn server_keeps_nothing_for_clients_that_only_ask() {
     assert_eq!(server.counters().nic.connections, 0);
 }
 
-/// The reviewers asked all ports of a host, and those of the connection answered with the address
-/// of their node, which packets of its channels name.
+/// Reviewers sent requests to all ports of a host, and those of the connection answered with the
+/// address of their node, which packets of its channels name.
 #[test]
 fn answers_to_strangers_come_from_another_address_than_channels_have() {
     let Pair { client, server } = Pair::new();
@@ -231,7 +231,7 @@ fn a_confirmation_counts_once() {
     assert!(matches!(answers[0].message, SetupMessage::Accept(_)));
     assert!(answers.iter().all(|answer| *answer == answers[0]));
     assert_eq!(server.peers().len(), 1);
-    // The same from another address: the cookie is not its.
+    // The same message from another address is refused: the cookie does not belong to it.
     let thief = ByHand::new(server.local_addrs()[0]);
     thief.say(source, SetupMessage::Confirm(confirm));
     let SetupMessage::Reject(reject) = thief.hear().message else { panic!("no REJECT") };
@@ -240,7 +240,8 @@ fn a_confirmation_counts_once() {
 }
 
 impl ByHand {
-    /// Asks for a channel, as far as to the CONFIRM. Returns the address that it is to go to.
+    /// Runs the request for a channel up to the CONFIRM. Returns the address to which it must be
+    /// sent.
     fn confirmation(&self, hello: wire::Hello) -> (Cna, wire::Confirm) {
         self.say(Cna::default(), SetupMessage::Hello(hello));
         let Setup { source, message: SetupMessage::Welcome(welcome), .. } = self.hear() else {
@@ -257,14 +258,14 @@ impl ByHand {
         (source, confirm)
     }
 
-    /// Asks for a channel, by the whole exchange.
+    /// Requests a channel, by the whole exchange.
     fn ask(&self, hello: wire::Hello) -> SetupMessage {
         let (source, confirm) = self.confirmation(hello);
         self.say(source, SetupMessage::Confirm(confirm));
         self.hear().message
     }
 
-    /// As the second channel of the group whose first one has the number `leader`.
+    /// Requests the second channel of the group whose first one has the number `leader`.
     fn joining(&self, nonce: u64, leader: u32, number: u8) -> wire::Hello {
         let joins = Some(wire::Joins { leader: Tpn::new(leader), number });
         let hello = self.hello();
@@ -306,8 +307,8 @@ fn channels_join_only_the_group_of_their_client() {
     assert_eq!(server.counters().nic.connections, 1);
 }
 
-/// A network namespace for this thread and those that it starts, with the addresses below. False
-/// if that is not allowed.
+/// Moves this thread, and those that it starts, to a network namespace with the addresses below.
+/// Returns false if that is not permitted.
 fn enter_namespace() -> bool {
     // SAFETY: the call changes this thread alone.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -324,13 +325,13 @@ fn enter_namespace() -> bool {
 
 const SERVER: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 1);
 const GREEDY: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 3);
-/// Of the same network of 24 bits.
+/// An address of the same network of 24 bits.
 const NEIGHBOUR: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 0, 4);
 const HONEST: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 9, 1, 2);
 
 /// A server with 64 channels, and its address.
 fn server(evict_idle: Option<std::time::Duration>) -> (Context, std::net::SocketAddr) {
-    // The clients by hand answer nothing, and are not to be called dead for that.
+    // The clients by hand answer nothing, and must not be declared dead because of that.
     let profile = common::dead_after(TIMEOUT.as_millis() as u64);
     let server = Context::builder().bind(SERVER.into()).profile(profile).evict_idle(evict_idle);
     let server = server.build().unwrap();
@@ -338,7 +339,7 @@ fn server(evict_idle: Option<std::time::Duration>) -> (Context, std::net::Socket
     (server, address)
 }
 
-/// Does a client by hand get a channel?
+/// True if a client by hand gets a channel.
 fn gets_channel(from: &ByHand, nonce: u64) -> bool {
     let hello = from.hello();
     let client = wire::Endpoint { tpn: Tpn::new(nonce as u32), ..hello.client };
@@ -372,8 +373,8 @@ fn demand_that_idle_channels_and_answers_are_left_to_others() {
     assert_eq!(taken, 48, "three quarters of 64");
     let honest = ByHand::at(HONEST.into(), address);
 
-    // Nothing was done over those channels for long, so further ones take their places. The source
-    // that has most loses first; it does not answer, so each takes some time to be closed.
+    // Those channels have been idle for long, so further ones replace them. The source that has
+    // most loses first; it does not answer, so each takes some time to be closed.
     std::thread::sleep(idle);
     let mut nonce = 1;
     let started = std::time::Instant::now();
@@ -381,7 +382,7 @@ fn demand_that_idle_channels_and_answers_are_left_to_others() {
         assert!(started.elapsed() < TIMEOUT, "{nonce}: {:?}", server.counters().nic);
         match ask(&honest, nonce) {
             true => nonce += 1,
-            // A channel takes a moment to be closed, and questions are limited.
+            // Closing a channel takes a moment, and requests are limited.
             false => std::thread::sleep(std::time::Duration::from_millis(10)),
         }
     }
@@ -399,18 +400,18 @@ fn demand_that_idle_channels_and_answers_are_left_to_others() {
         "the honest one loses none"
     );
 
-    // Questions cost the server time, so a source gets answers to a limited number.
+    // Requests cost the server time, so a source gets answers to a limited number.
     let hello = greedy.hello();
     let started = std::time::Instant::now();
     while server.counters().nic.setup_limited == 0 {
         assert!(started.elapsed() < TIMEOUT, "{:?}", server.counters().nic);
         for nonce in 0..100 {
-            // A long question may have a long answer, so it counts for several.
+            // A long request may have a long answer, so it counts as several.
             let message = SetupMessage::Hello(wire::Hello { nonce, ..hello });
             greedy.say_padded(Cna::default(), message, 60_000);
         }
     }
-    // The flood may have filled the server's socket, too, so the question is repeated.
+    // The flood may have filled the server's socket, too, so the request is repeated.
     honest.socket.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
     let mut datagram = [0; 2048];
     let is_answered = (0..200).any(|_| {
@@ -426,10 +427,10 @@ fn demand_that_idle_channels_and_answers_are_left_to_others() {
     assert!(is_answered, "the other source gets no answer");
 }
 
-/// The reviewers took all 64 channels of a server with one socket, in 0.02 s.
+/// Reviewers took all 64 channels of a server with one socket, in 0.02 s.
 #[test]
 fn one_source_does_not_get_all_channels_nor_all_answers() {
-    // A thread of its own, because it leaves the namespace of the others.
+    // The test runs on a separate thread, because it leaves the namespace of the others.
     let ended = std::thread::spawn(|| match enter_namespace() {
         true => {
             demand_that_sources_and_networks_leave_channels_to_others();

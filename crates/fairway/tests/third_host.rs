@@ -1,11 +1,11 @@
-//! A third host that sees none of two others' packets, and sends them what it likes, from any
-//! address. What it sends is what has harmed earlier versions.
+//! A third host sees none of the packets of two others, and sends them any packets, from any
+//! address. Its packets are those that have harmed earlier versions.
 //!
-//! The attacker is told more than it could find out: addresses, ports, node addresses, channel
-//! numbers, a segment's key. It lacks the channel's key alone, so that no test passes because
-//! something else was not guessed.
+//! The test gives the attacker more than it could find out: addresses, ports, node addresses,
+//! channel numbers, a segment's key. It lacks only the channel's key, so that no test passes
+//! because something else was not guessed.
 //!
-//! The hosts are network namespaces on a bridge, which needs the superuser and the `ip` tool.
+//! The hosts are network namespaces on a bridge, which requires the superuser and the `ip` tool.
 
 mod common;
 #[path = "common/forger.rs"]
@@ -32,7 +32,7 @@ use forger::Forger;
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 const ATTACKER: usize = 2;
-/// The first of each host.
+/// The first port of each host.
 const PORT: u16 = 4700;
 
 /// Three hosts and the bridge between them.
@@ -40,7 +40,7 @@ struct Network {
     names: [String; 4],
 }
 
-/// Runs `ip`; false if it is not there or fails.
+/// Runs `ip`. Returns false if it is missing or fails.
 fn run(words: &str) -> bool {
     let mut command = Command::new("ip");
     command.args(words.split(' ')).stdout(Stdio::null()).stderr(Stdio::null());
@@ -52,7 +52,7 @@ fn address(host: usize) -> Ipv4Addr {
 }
 
 impl Network {
-    /// `None`, and a line about it, if it cannot be made here.
+    /// Creates the network. Returns `None`, and prints a line, if that is not possible here.
     fn new(label: &str) -> Option<Network> {
         let pid = std::process::id();
         let names = ["c", "s", "x", "b"].map(|host| format!("fairway-{label}-{host}-{pid}"));
@@ -69,7 +69,7 @@ impl Network {
                     && run(&format!("-n {name} link set lo up"))
                     && run(&format!("-n {name} addr add {own}/24 dev wire"))
                     && run(&format!("-n {name} link set wire up"))
-                    // Answers to forged addresses have somewhere to go.
+                    // Answers to forged addresses need a route.
                     && (host == ATTACKER
                         || run(&format!("-n {name} route add default via {}", address(ATTACKER))))
             });
@@ -79,7 +79,7 @@ impl Network {
         is_made.then_some(network)
     }
 
-    /// Does something at a host; threads that it starts stay there.
+    /// Runs `work` at a host; threads that it starts stay there.
     fn inside<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
         let file = File::open(format!("/run/netns/{}", self.names[host])).unwrap();
         std::thread::scope(|scope| {
@@ -93,7 +93,8 @@ impl Network {
         })
     }
 
-    /// A connection between two of the hosts, and the route of the client's packets to the server.
+    /// Connects two of the hosts, and returns the connection with the route of the client's packets
+    /// to the server.
     fn connect(&self, client: Builder) -> (Pair, Route) {
         let server = self.inside(SERVER, || at(SERVER).build().unwrap());
         let to = server.local_addrs()[0];
@@ -123,15 +124,15 @@ impl Drop for Network {
     }
 }
 
-/// One socket and path, so that the attacker can't take the wrong one.
+/// Uses one socket and one path, so that the attacker cannot use the wrong one.
 fn at(host: usize) -> Builder {
     let builder = Context::builder().bind(IpAddr::V4(address(host))).port(PORT);
-    // The machine that runs this test may be slow, and the attacker takes its time, too.
+    // The machine that runs this test may be slow, and the attack takes time, too.
     let profile = dead_after(TIMEOUT.as_millis() as u64 / 2);
     builder.buffer_bytes(1 << 20).sockets(1).paths(1).profile(profile)
 }
 
-/// Sees everything that passes the interfaces of a host. Only used to tell the attacker numbers.
+/// Receives every packet at the interfaces of a host. Only used to give the attacker numbers.
 struct Sniffer(OwnedFd);
 
 impl Sniffer {
@@ -145,7 +146,7 @@ impl Sniffer {
         Sniffer(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// The route of a data packet to this port.
+    /// Returns the route of a data packet to this port.
     fn route(&self, port: u16) -> Route {
         let mut packet = [0_u8; 65_536];
         loop {
@@ -169,13 +170,13 @@ impl Sniffer {
     }
 }
 
-/// The route of a packet of a channel, as its bytes tell it.
+/// The route of a packet of a channel, decoded from its bytes.
 fn route_of(header: &[u8]) -> Option<Route> {
     let word = |at: usize| {
         let bytes = header.get(4 * at..4 * at + 4)?;
         Some(u32::from_be_bytes(bytes.try_into().ok()?))
     };
-    // Only what has RTPH names both channels.
+    // Only packets with an RTPH name both channels.
     (word(3)? >> 9 & 0b111 == 0b010).then_some(Route {
         source: Cna::new(word(1)?),
         destination: Cna::new(word(2)? >> 8),
@@ -185,7 +186,7 @@ fn route_of(header: &[u8]) -> Option<Route> {
     })
 }
 
-/// Ends an attack, also if the test fails meanwhile.
+/// Ends an attack, even if the test fails meanwhile.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -194,7 +195,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// What the attacker is told.
+/// The data that the attacker is given.
 #[derive(Clone, Copy)]
 struct Victims {
     route: Route,
@@ -215,8 +216,8 @@ impl Victims {
         }
     }
 
-    /// Sends a packet to the server as if it were the client's, with the right channel number and
-    /// with those that channels had before they were random.
+    /// Sends a packet to the server that appears to come from the client, with the right channel
+    /// number and with those that channels had before they were random.
     fn forge(&self, forger: &Forger, packet: &Packet, payload: &[u8]) {
         let numbers = (0x01_0000..0x01_0004).map(Tpn::new).chain([self.route.destination_tpn]);
         for destination_tpn in numbers {
@@ -225,7 +226,7 @@ impl Victims {
         }
     }
 
-    /// Sends a packet to the client as if it were the server's.
+    /// Sends a packet to the client that appears to come from the server.
     fn forge_back(&self, forger: &Forger, packet: &Packet) {
         let Route { source, destination, source_tpn, destination_tpn, path } = self.route;
         let route = Route {
@@ -272,7 +273,7 @@ fn datagram(number: u64, operation: Operation) -> Packet {
     Packet::Datagram(Datagram { number, jetty: JettyId::new(1), transaction: 0, operation })
 }
 
-/// WRITEs and READs of 1 MiB, and their bytes.
+/// Executes WRITEs and READs of 1 MiB, and compares their bytes.
 fn demand_that_data_passes(network: &Network, Pair { client, server }: &Pair) {
     let remote = server.open_segment(1 << 20);
     let local = client.filled(1 << 20, 1);
@@ -288,7 +289,7 @@ fn demand_that_data_passes(network: &Network, Pair { client, server }: &Pair) {
     assert!(client.peer.is_alive() && server.peer.is_alive());
 }
 
-/// Runs an attack of a third host on a connection, while data passes and after that.
+/// Runs an attack of a third host on a connection, during and after data transfer.
 fn demand_no_effect(
     label: &str,
     check: impl FnOnce(&Pair),
@@ -321,7 +322,7 @@ fn demand_no_effect(
         }
     });
     demand_that_data_passes(&network, &pair);
-    // Most of what was sent has come: otherwise nothing is tested.
+    // Most of the packets sent must have arrived: otherwise nothing is tested.
     let both = [&pair.client, &pair.server].map(|side| side.context.counters().nic.undecodable);
     let sent = forger.sent.load(Ordering::Relaxed);
     assert!(both[0] + both[1] - before > sent / 20, "{both:?} of {sent} came");
@@ -334,7 +335,7 @@ fn no_key(_: &Side) -> SegmentKey {
     SegmentKey { token_id: 0, token_value: 0, address: 0, length: 0 }
 }
 
-/// 64 forged datagrams of 66 bytes put a message into a Jetty.
+/// 64 forged datagrams of 66 bytes used to place a message in a Jetty.
 #[test]
 fn forged_messages_reach_no_jetty() {
     const NUMBER: u32 = 1001;
@@ -370,7 +371,7 @@ fn forged_messages_reach_no_jetty() {
     );
 }
 
-/// At most 64 forged packets of 32 bytes ended a connection.
+/// At most 64 forged packets of 32 bytes used to end a connection.
 #[test]
 fn forged_close_ends_no_connection() {
     demand_no_effect(
@@ -387,8 +388,8 @@ fn forged_close_ends_no_connection() {
     );
 }
 
-/// A segment's key was all that an unreliable WRITE or a store needed; a packet that continues a
-/// message needs not even that.
+/// An unreliable WRITE or a store used to require only a segment's key; a packet that continues a
+/// message does not even require that.
 #[test]
 fn forged_writes_and_stores_change_no_memory() {
     let kept = std::cell::RefCell::new(None);
@@ -424,7 +425,8 @@ fn forged_writes_and_stores_change_no_memory() {
     );
 }
 
-/// Some 5,000 packets that cover all sequence numbers stalled a connection until it was given up.
+/// Some 5,000 packets that cover all sequence numbers used to stall a connection until it was given
+/// up.
 #[test]
 fn forged_voids_stall_nothing() {
     demand_no_effect(
@@ -442,7 +444,7 @@ fn forged_voids_stall_nothing() {
     );
 }
 
-/// 24,000 packets that acknowledge what was not sent stalled a transfer until it failed.
+/// 24,000 packets that acknowledge packets not sent used to stall a transfer until it failed.
 #[test]
 fn forged_acknowledgements_stall_nothing() {
     demand_no_effect(
@@ -470,12 +472,12 @@ fn forged_acknowledgements_stall_nothing() {
     );
 }
 
-/// A datagram of 20 kB of an ordinary socket came to lie in the memory of a WRITE.
+/// A datagram of 20 kB from an ordinary socket used to be stored in the memory of a WRITE.
 #[test]
 fn garbage_from_any_address_lies_in_no_memory() {
     const MARK: [u8; 8] = [0xee; 8];
     let Some(network) = Network::new("garbage") else { return };
-    // Slow, so that the attacker comes in between.
+    // The connection is slow, so that the attacker's packets arrive in between.
     let (pair, route) = network.connect(at(CLIENT).emulate("rate=100M".parse().unwrap(), 1));
     let target = Victims::of(&pair, route);
     let remote = pair.server.open_segment(4 << 20);
@@ -491,7 +493,8 @@ fn garbage_from_any_address_lies_in_no_memory() {
             for length in [20_000, 1_408, 1_408, 20_000] {
                 own.send_to(&vec![MARK[0]; length], target.server).unwrap();
             }
-            // As long as the client's packets, from its address, and with their first bytes.
+            // The datagram is as long as the client's packets, from its address, and with their
+            // first bytes.
             let mut garbage = [MARK[0]; 1400];
             let packet = data(Psn::new(0), 0, Operation::Continuation);
             let header = encode(&target.route, &packet, 1400 - MAX_HEADER, &mut garbage);
@@ -511,7 +514,7 @@ fn garbage_from_any_address_lies_in_no_memory() {
     assert_eq!(content(&remote), content(&local));
 }
 
-/// A question that any node answers.
+/// A request that any node answers.
 fn question(nonce: u64) -> [u8; SETUP_LEN] {
     let hello = Hello {
         versions: Versions::new(PROTOCOL_VERSION, PROTOCOL_VERSION).unwrap(),
@@ -540,7 +543,7 @@ fn question(nonce: u64) -> [u8; SETUP_LEN] {
     datagram
 }
 
-/// Each question of a flood has a source of its own, so that no limit of one source helps.
+/// Each request of a flood has another source, so that no limit per source helps.
 #[test]
 fn flood_of_questions_from_forged_addresses_leaves_room_for_others() {
     let Some(network) = Network::new("hello") else { return };

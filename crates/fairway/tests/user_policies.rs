@@ -1,4 +1,4 @@
-//! Policies of the user's own on live traffic, replaced and broken while it runs.
+//! User-written policies on live traffic, replaced and broken while it runs.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn example(name: &str) -> String {
     format!("{}/../../examples/policies/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file in the folder of temporary ones that goes when the test ends.
+/// A file in the folder of temporary files that is removed when the test ends.
 struct File(PathBuf);
 
 impl File {
@@ -22,7 +22,7 @@ impl File {
         file
     }
 
-    /// Puts it there whole, as `fairway policy put` does.
+    /// Replaces the file atomically, as `fairway policy put` does.
     fn put(&self, bytes: &[u8]) {
         let new = self.0.with_extension("new");
         std::fs::write(&new, bytes).unwrap();
@@ -36,7 +36,7 @@ impl Drop for File {
     }
 }
 
-/// What starts well, and traps at the first acknowledgement or loss.
+/// A module that starts, and traps at the first acknowledgement or loss.
 const TRAP: &str = r#"(module
     (memory (export "memory") 1)
     (func (export "fairway_policy_abi") (result i32) i32.const 1)
@@ -48,8 +48,8 @@ const TRAP: &str = r#"(module
 
 const SIZE: usize = 2_000_003;
 
-/// WRITEs of different bytes to different places, with `change` between the first and the rest;
-/// then every byte is compared.
+/// Executes WRITEs of different bytes to different places, with `change` after the first, then
+/// compares every byte.
 fn exercise(pair: &Pair, seed: u64, change: impl Fn()) {
     let client = &pair.client;
     let count = 12;
@@ -57,7 +57,7 @@ fn exercise(pair: &Pair, seed: u64, change: impl Fn()) {
     let theirs: Vec<_> = (0..count).map(|_| pair.server.open_segment(SIZE)).collect();
     for (id, (from, to)) in mine.iter().zip(&theirs).enumerate() {
         if id == 4 {
-            // Some of it is done, some under way, and some not posted.
+            // Some operations have completed, some are under way, and some have not been posted.
             let _ = client.succeed();
             change();
         }
@@ -91,13 +91,14 @@ fn modules_are_replaced_while_traffic_runs_and_no_byte_suffers() {
     let after = report(&policies, PolicyRole::Congestion);
     assert!(after.replaced >= 1 && after.faults == 0, "{after}");
     assert!(after.started > after.replaced, "{after}");
-    // What is no module changes nothing.
+    // Bytes that are not a module change nothing.
     exercise(&pair, 100, || {
         assert!(policies.swap(PolicyRole::Congestion, b"no module").is_err());
     });
     let path = report(&policies, PolicyRole::Path);
     assert!(path.started >= 1 && path.replaced == 0 && path.faults == 0, "{path}");
-    // One that traps at its first event: Swift, built in, takes over, and the bytes arrive.
+    // A module traps at its first event: Swift, which is built in, takes over, and the bytes
+    // arrive.
     exercise(&pair, 200, || {
         policies.swap(PolicyRole::Congestion, &wat::parse_str(TRAP).unwrap()).unwrap();
     });
@@ -115,7 +116,7 @@ fn the_files_of_policies_that_come_later_are_watched_too() {
     pair.client.context.set_policy(policies.clone()).unwrap();
     assert_eq!(pair.client.context.policies(), policies);
     file.put(&wat::parse_str(TRAP).unwrap());
-    // The watching thread has noticed the new file once there is nothing left to notice.
+    // The watching thread has processed the new file once no change is left to detect.
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let is_trap = || {
         let mut set = policies.build(4096);
@@ -133,7 +134,7 @@ fn the_files_of_policies_that_come_later_are_watched_too() {
 fn a_changed_file_is_taken_while_traffic_runs() {
     let file = File::of("changed.wasm", "c/aimd.wasm");
     let names = format!("cc={}", file.0.display());
-    // Only this test watches.
+    // Only this test watches the file.
     let client = builder().engines(1).progress_thread(false).policy_named(&names);
     let pair = Pair::of(client, builder().engines(1));
     let policies = pair.client.context.policies();

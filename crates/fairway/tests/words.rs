@@ -1,4 +1,5 @@
-//! Atomics, loads and stores: what happens to words, which peers may touch them, and how often.
+//! Atomics, loads and stores: changes of words, the peers that may access them, and exactly-once
+//! execution.
 
 mod common;
 
@@ -45,7 +46,7 @@ fn every_operator_changes_the_word_and_brings_the_old_value() {
         assert_eq!(u64::from(half.load(Ordering::SeqCst)), after, "{operation:?}");
         before = after;
     }
-    // The longer word goes on where the shorter wraps.
+    // The longer word carries on where the shorter one wraps.
     for place in [key.at(8).word64(), key.at(20).word32()] {
         client.jetty.fetch_add(&client.peer, place, 1, 4).unwrap();
         let _ = client.succeed();
@@ -56,7 +57,7 @@ fn every_operator_changes_the_word_and_brings_the_old_value() {
     assert!(neighbours.concat().iter().all(|byte| *byte == 0), "neighbours are untouched");
 }
 
-/// Adds `count` from `side` to the word, many at a time. The old values, in no order.
+/// Adds `count` from `side` to the word, many at a time. Returns the previous values, in no order.
 fn add(side: &Side, word: &Segment, count: u64) -> Vec<u64> {
     let place = word.key().at(8).word64();
     let mut old = Vec::new();
@@ -121,8 +122,8 @@ fn a_lock_is_held_by_one_at_a_time() {
     assert_eq!(content(&shared), 60_u64.to_ne_bytes());
 }
 
-/// Twenty times: takes the lock, adds one to what it guards, with a read and a write, and releases
-/// it.
+/// Twenty times: takes the lock, adds one to the value that it guards, with a READ and a WRITE, and
+/// releases the lock.
 fn count_up_under_lock(client: &Side, lock: SegmentKey, shared: SegmentKey, holder: u64) {
     let jetty = client.context.create_jetty(Default::default()).unwrap();
     let local = client.open_segment(8);
@@ -242,7 +243,7 @@ fn loads_and_stores_are_refused_like_reads_and_writes() {
     assert_eq!(wire::BYPASS_BYTES, 64);
 }
 
-/// The owner changes all bytes of a word at once; a load of it sees them all old or all new.
+/// The owner changes all bytes of a word at once; a load returns them all old or all new.
 #[test]
 fn words_are_loaded_and_stored_whole() {
     let pair = Pair::new();

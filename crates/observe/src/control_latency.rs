@@ -1,62 +1,63 @@
-//! Signal fidelity: how late this host acts on what comes (UCCL §3.4 and Table 3).
+//! Signal fidelity: how late this host reacts to incoming packets (UCCL §3.4 and Table 3).
 //!
-//! Two delays are measured, if `Builder::measure_control_latency` asks for it:
+//! Two delays are measured, if `Builder::measure_control_latency` enables that:
 //!
 //! | delay | from | to |
 //! |---|---|---|
-//! | decision | an acknowledgement comes | the congestion control that was told of it has decided |
-//! | turn-round | data comes, a run of packets in one call | the call begins that sends the first acknowledgement afterwards |
+//! | decision | an acknowledgement arrives | the congestion control that received it has decided |
+//! | turn-round | data arrives, a run of packets in one call | the call begins that sends the first acknowledgement afterwards |
 //!
-//! Each begins twice: when the kernel received the packets (`SO_TIMESTAMPNS`; over loopback that is
-//! within the sender's system call), and when our receive call had returned. All times are read
-//! from the real-time clock, as that is the kernel's; a delay during which it was set back
-//! counts as zero.
+//! Each delay has two starting points: when the kernel received the packets (`SO_TIMESTAMPNS`; over
+//! loopback that is within the sender's system call), and when the receive call had returned. All
+//! times are read from the real-time clock, because the kernel uses that; a delay during which the
+//! clock was set back counts as zero.
 //!
-//! A decision is attributed exactly. In line with the data path it is made while the engine handles
-//! the acknowledgement. On a thread of their own, laws are told of several at once, but always of
-//! the oldest, and how many is counted: so both sides number the acknowledgements of a channel, and
-//! whichever comes second, the acknowledgement's receipt or the decision's time, makes the sample.
+//! Every decision is attributed to its acknowledgement. In line with the data path it is made while
+//! the engine handles the acknowledgement. On a separate thread, congestion controls receive
+//! several at once, but always the oldest first, and the number is counted. Both sides therefore
+//! number the acknowledgements of a channel, and the later of the two events, the acknowledgement's
+//! receipt or the decision, makes the sample.
 //!
-//! Without a [`Meter`] each place that would measure asks whether there is one, and that is all.
+//! Without a [`Meter`] each place that would measure only checks whether there is one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fairway_runtime::clock;
 
-/// How long one thing took, in nanoseconds (4.3 s at most).
+/// One measured delay, in nanoseconds (4.3 s at most).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LatencySample {
-    /// Since the kernel received the packet; as below if it did not say when.
+    /// Delay since the kernel received the packet; as `since_call_ns` if there was no timestamp.
     pub since_kernel_ns: u32,
-    /// Since the call that received it had returned.
+    /// Delay since the call that received the packet had returned.
     pub since_call_ns: u32,
 }
 
-/// What was measured (`Builder::measure_control_latency`, `Context::take_control_latency`).
+/// Measured delays (`Builder::measure_control_latency`, `Context::take_control_latency`).
 #[derive(Clone, Debug, Default)]
 pub struct ControlLatency {
     /// From an acknowledgement to the congestion control's decision.
     pub decisions: Vec<LatencySample>,
     /// From data to its acknowledgement.
     pub turn_rounds: Vec<LatencySample>,
-    /// Samples that found no room.
+    /// Number of samples for which there was no room.
     pub dropped: u64,
-    /// Samples of packets of which the kernel did not say when it received them.
+    /// Number of samples of packets without a timestamp of the kernel.
     pub unstamped: u64,
 }
 
-/// When something came, in nanoseconds of the real-time clock.
+/// Times at which a packet was received, in nanoseconds of the real-time clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
-    /// To the kernel; zero if it does not say.
+    /// Time of receipt by the kernel; zero if there is no timestamp.
     stamped: u64,
-    /// To us.
+    /// Time at which the receive call had returned.
     called: u64,
 }
 
-/// A channel's acknowledgements whose decision is not known yet, or the other way round; and its
-/// data that is not acknowledged.
+/// A channel's acknowledgements without a decision yet, or decisions without an acknowledgement;
+/// and its data that has not been acknowledged.
 #[derive(Debug, Default)]
 struct Waiting {
     handled: VecDeque<Receipt>,
@@ -71,14 +72,15 @@ struct State {
     channels: Vec<Waiting>,
 }
 
-/// Where samples come together: from the data path's engines, and from the thread of control laws.
+/// Collects samples of the data path's engines, and of the thread of congestion controls.
 #[derive(Debug)]
 pub struct Probe {
     state: Mutex<State>,
 }
 
 impl Probe {
-    /// With room for so many samples of each kind between two calls of [`Probe::take`].
+    /// Creates a probe with capacity for `room` samples of each kind between two calls of
+    /// [`Probe::take`].
     pub fn new(room: usize, channels: usize) -> Probe {
         let found = ControlLatency {
             decisions: Vec::with_capacity(room),
@@ -93,7 +95,7 @@ impl Probe {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was measured since it was last asked, added to `to`.
+    /// Appends the measurements since the last call to `to`.
     pub fn take(&self, to: &mut ControlLatency) {
         let mut state = self.state();
         let found = &mut state.found;
@@ -103,19 +105,19 @@ impl Probe {
         to.unstamped += std::mem::take(&mut found.unstamped);
     }
 
-    /// A channel's number stands for a new one.
+    /// Resets a channel's record, because its number stands for a new channel.
     pub fn opened(&self, channel: usize) {
         if let Some(waiting) = self.state().channels.get_mut(channel) {
             *waiting = Waiting::default();
         }
     }
 
-    /// A congestion control has decided about the acknowledgement that came so.
+    /// Records that a congestion control has decided about the acknowledgement with this receipt.
     fn decided_about(&self, receipt: Receipt, at: u64) {
         self.state().decision(receipt, at);
     }
 
-    /// A congestion control elsewhere is told of an acknowledgement.
+    /// Records an acknowledgement for a congestion control on another thread.
     fn note_handled(&self, channel: usize, receipt: Receipt) {
         let mut state = self.state();
         let Some(waiting) = state.channels.get_mut(channel) else { return };
@@ -125,7 +127,8 @@ impl Probe {
         }
     }
 
-    /// A congestion control elsewhere has decided about the next `count` acknowledgements.
+    /// Records that a congestion control on another thread has decided about the next `count`
+    /// acknowledgements.
     pub fn decided(&self, channel: usize, count: u64) {
         let at = clock::real_ns();
         let mut state = self.state();
@@ -171,23 +174,23 @@ fn delay(unstamped: &mut u64, receipt: Receipt, at: u64) -> LatencySample {
     LatencySample { since_kernel_ns: since(receipt.stamped), since_call_ns }
 }
 
-/// What measures the traffic of one engine's sockets.
+/// Measures the traffic of one engine's sockets.
 #[derive(Debug)]
 pub struct Meter {
     probe: Arc<Probe>,
-    /// Congestion controls decide while the engine handles their acknowledgements.
+    /// True if congestion controls decide while the engine handles their acknowledgements.
     in_line: bool,
-    /// Of the arrival at hand, and the channel whose data of it is noted.
+    /// Receipt of the current arrival; `noted` is the channel whose data in it has been recorded.
     receipt: Receipt,
     noted: Option<usize>,
-    /// Data whose acknowledgement leaves with the run at hand, and with the next one.
+    /// Data whose acknowledgement leaves with the current run; `pending`: with the next one.
     leaving: Vec<Receipt>,
     pending: Vec<Receipt>,
 }
 
 impl Meter {
-    /// A meter that reports to this probe. `in_line`: congestion controls decide in the thread that
-    /// receives.
+    /// Returns a meter that reports to this probe. `in_line`: congestion controls decide in the
+    /// thread that receives.
     pub fn new(probe: Arc<Probe>, in_line: bool) -> Meter {
         Meter {
             probe,
@@ -199,13 +202,14 @@ impl Meter {
         }
     }
 
-    /// A receive call has brought something that the kernel received then.
+    /// Records that a receive call has returned packets that the kernel received at `stamped_ns`.
     pub fn arrived(&mut self, stamped_ns: u64) {
         self.receipt = Receipt { stamped: stamped_ns, called: clock::real_ns() };
         self.noted = None;
     }
 
-    /// The engine has handled an acknowledgement, and told the congestion control of it.
+    /// Records that the engine has handled an acknowledgement, and reported it to the congestion
+    /// control.
     pub fn note_handled(&mut self, channel: usize) {
         if self.in_line {
             self.probe.decided_about(self.receipt, clock::real_ns());
@@ -214,9 +218,9 @@ impl Meter {
         }
     }
 
-    /// The engine has handled a packet of data.
+    /// Records that the engine has handled a packet of data.
     pub fn data(&mut self, channel: usize) {
-        // The rest of the run came with it.
+        // The rest of the run arrived with it.
         if self.noted.replace(channel) == Some(channel) {
             return;
         }
@@ -225,8 +229,8 @@ impl Meter {
         }
     }
 
-    /// An acknowledgement of the channel was put together. It belongs to the run at hand, or, if
-    /// that has no room for it, to the next one.
+    /// Records that an acknowledgement of the channel was built. It belongs to the current run or,
+    /// if that has no room for it, to the next one.
     pub fn acknowledges(&mut self, channel: usize, now: bool) {
         let list = if now { &mut self.leaving } else { &mut self.pending };
         if let Some(waiting) = self.probe.state().channels.get_mut(channel) {
@@ -234,12 +238,12 @@ impl Meter {
         }
     }
 
-    /// What was put together for the next run is in this one now.
+    /// Moves the acknowledgements for the next run to the current one.
     pub fn began_run(&mut self) {
         self.leaving.append(&mut self.pending);
     }
 
-    /// The run has left; the call that took it began at `at`.
+    /// Records that the run has been sent, by a call that began at `at`.
     pub fn left(&mut self, at: u64) {
         if self.leaving.is_empty() {
             return;
@@ -248,7 +252,7 @@ impl Meter {
         self.leaving.drain(..).for_each(|receipt| state.note_reply(receipt, at));
     }
 
-    /// What waited to be sent is dropped.
+    /// Records that the packets that waited to be sent are dropped.
     pub fn dropped(&mut self) {
         self.leaving.clear();
         self.pending.clear();

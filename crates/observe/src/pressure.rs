@@ -1,13 +1,14 @@
-//! Is the host short of something? Then peers, or this NIC's own flows, are to slow down.
+//! Detects whether the host is short of a resource, so that peers, or this NIC's own flows, must
+//! slow down.
 //!
-//! Linux counts for how long tasks had to wait for CPU time and memory (pressure stall
-//! information, `/proc/pressure`); it tells how full the queues of a socket are (`SO_MEMINFO`), and
-//! some drivers count for how long a NIC had to wait for its bus. A thread looks at that now and
-//! then and takes the share of the last period. If that is too much of CPU time, memory, bus or
-//! receive queue, the NIC says so in its acknowledgements, which congestion controls of the peers
-//! heed; if it is the transmit queue, those of this NIC are told. Without counts of time lost the
-//! share of time in which no CPU was idle tells (`/proc/stat`), which says less: a busy host need
-//! not be a slow one.
+//! Linux counts for how long tasks had to wait for CPU time and memory (pressure stall information,
+//! `/proc/pressure`) and shows how full the queues of a socket are (`SO_MEMINFO`); some drivers
+//! count for how long a NIC had to wait for its bus. A thread reads these regularly and computes
+//! the share of the last period. If the share is too large for CPU time, memory, bus or receive
+//! queue, the NIC sets a bit in its acknowledgements, to which congestion controls of the peers
+//! react; if it is too large for the transmit queue, it is reported to those of this NIC. Without
+//! pressure stall information the share of time in which no CPU was idle is used (`/proc/stat`),
+//! which is less significant: a busy host need not be a slow one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use gauges::{Gauges, SAMPLES};
 use signals::PERIOD_MIN;
 pub use signals::{HostPressure, HostPressureError, HostReading, HostResource, HostSignals};
 
-/// A thread that looks, and tells at the end of each period. Dropping it ends it.
+/// A thread that measures, and reports at the end of each period. Dropping this stops it.
 #[derive(Debug)]
 pub struct PressureWatch {
     stop: Arc<AtomicBool>,
@@ -33,7 +34,7 @@ pub struct PressureWatch {
 }
 
 impl PressureWatch {
-    /// `queues` are those of the NIC's own sockets.
+    /// Starts the thread. `queues` are those of the NIC's own sockets.
     ///
     /// # Errors
     /// What counts cannot be read, or there is no thread.
@@ -73,7 +74,7 @@ impl Drop for PressureWatch {
         self.stop.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else { return };
         thread.thread().unpark();
-        // The last handle may go while this thread tells something.
+        // A report of this thread may drop the last handle.
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }

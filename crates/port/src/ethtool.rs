@@ -1,5 +1,5 @@
-//! Requests of `ethtool`: what an interface's driver counts, and which offloads it has. Every user
-//! may make them.
+//! Requests of `ethtool`: the counters of an interface's driver, and its offloads. Every user may
+//! make them.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use crate::udp::check;
 
-/// Bytes of a name (`ETH_GSTRING_LEN`).
+/// Length of a name in bytes (`ETH_GSTRING_LEN`).
 const NAME_BYTES: usize = 32;
 /// Commands of `linux/ethtool.h`.
 const GET_STRINGS: u32 = 0x1b;
@@ -16,17 +16,18 @@ const GET_COUNTS: u32 = 0x37;
 const GET_FEATURES: u32 = 0x3a;
 /// More names than any driver has; a larger number is refused.
 const NAMES_MAX: usize = 1 << 16;
-/// Counters that a driver may add (another queue is opened) between two requests.
+/// Number of counters that a driver may add between two requests, for example because it opens a
+/// queue.
 const SPARE: usize = 4096;
-/// Bits in a word of features.
+/// Number of bits in a word of features.
 const WORD_BITS: usize = 32;
 
-/// A set of names that a driver has (`enum ethtool_stringset`).
+/// A set of names of a driver (`enum ethtool_stringset`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// Of its statistics, as `ethtool -S` prints them.
+    /// The names of its statistics, as `ethtool -S` prints them.
     Statistics = 1,
-    /// Of its features, as `ethtool -k` prints them.
+    /// The names of its features, as `ethtool -k` prints them.
     Features = 4,
 }
 
@@ -63,9 +64,9 @@ impl Request {
         Ok(())
     }
 
-    /// The number of names in a set.
+    /// Returns the number of names in a set.
     fn count(&mut self, set: Names) -> io::Result<usize> {
-        // Command and padding; a mask of sets; room for the number of the one set.
+        // Command and padding; a mask of sets; space for the number of the one set.
         let mut words = [pair(GET_COUNTS, 0), 1 << set as u32, 0];
         self.ask(&mut words)?;
         let count = if words[1] == 0 { 0 } else { first(words[2]) as usize };
@@ -76,7 +77,7 @@ impl Request {
         }
     }
 
-    /// The names of a set, in the driver's order.
+    /// Returns the names of a set, in the driver's order.
     ///
     /// # Errors
     /// There is no such interface, or its driver has no such names (`Unsupported`).
@@ -95,7 +96,7 @@ impl Request {
         Ok(names.collect())
     }
 
-    /// The values of so many statistics, in the driver's order.
+    /// Returns the values of `count` statistics, in the driver's order.
     pub(crate) fn statistics(&mut self, count: usize) -> io::Result<Vec<u64>> {
         let mut words = vec![0_u64; 1 + count + SPARE];
         words[0] = pair(GET_STATISTICS, count as u32);
@@ -103,10 +104,11 @@ impl Request {
         Ok(words[1..=count].to_vec())
     }
 
-    /// For each of so many features, in the driver's order: whether it can be switched, and whether
-    /// it is on.
+    /// Returns for each of `count` features, in the driver's order, whether it can be switched, and
+    /// whether it is on.
     pub(crate) fn features(&mut self, count: usize) -> io::Result<Vec<(bool, bool)>> {
-        // For 32 features: which can be switched, which are wanted, which are on, which are fixed.
+        // Each block has for 32 features: which can be switched, which are requested, which are on,
+        // which are fixed.
         let blocks = count.div_ceil(WORD_BITS);
         let mut words = vec![0_u64; 1 + 2 * blocks];
         words[0] = pair(GET_FEATURES, blocks as u32);
@@ -120,7 +122,7 @@ impl Request {
     }
 }
 
-/// Two numbers that lie one after the other.
+/// Joins two numbers, one after the other in memory.
 fn pair(first: u32, second: u32) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -128,7 +130,7 @@ fn pair(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// The first of the two numbers in a word.
+/// Returns the first of the two numbers in a word.
 fn first(word: u64) -> u32 {
     let [a, b, c, d, ..] = word.to_ne_bytes();
     u32::from_ne_bytes([a, b, c, d])

@@ -1,4 +1,4 @@
-//! Which offloads the interfaces of a host have, as `ethtool -k` shows them.
+//! The offloads of a host's interfaces, as `ethtool -k` shows them.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use crate::ethtool::{Names, Request};
 pub struct NicFeature {
     /// The kernel's name, such as `tx-udp-segmentation`.
     pub name: String,
-    /// Whether it is on.
+    /// True if it is on.
     pub is_on: bool,
-    /// Whether it can be switched on and off (`ethtool -K`).
+    /// True if it can be switched on and off (`ethtool -K`).
     pub can_switch: bool,
 }
 
-/// The offloads that the kernel knows for an interface, on and off.
+/// Returns the offloads that the kernel lists for an interface, on and off.
 ///
 /// # Errors
 /// There is no such interface, or the kernel does not report its features.
@@ -24,7 +24,7 @@ pub fn nic_features(interface: &str) -> io::Result<Vec<NicFeature>> {
     let names = request.names(Names::Features)?;
     let states = request.features(names.len())?;
     let feature = |(name, (can_switch, is_on))| NicFeature { name, is_on, can_switch };
-    // Numbers that the kernel has not given to a feature have no name.
+    // Numbers that the kernel has not assigned to a feature have no name.
     Ok(names.into_iter().zip(states).map(feature).filter(|one| !one.name.is_empty()).collect())
 }
 
@@ -32,8 +32,8 @@ pub fn nic_features(interface: &str) -> io::Result<Vec<NicFeature>> {
 mod tests {
     use super::*;
 
-    /// The loopback interface hands packets over in memory, so it needs no checksums and cuts
-    /// nothing: these features are always on.
+    /// The loopback interface passes packets on in memory, so it needs no checksums and no
+    /// segmentation: these features are always on.
     #[test]
     fn loopback_interface_reports_its_features() {
         let features = nic_features("lo").unwrap();

@@ -1,18 +1,19 @@
-//! Frames in and out.
+//! Sends and receives datagrams.
 //!
 //! **What it is.** [`UdpPort`]: a set of UDP sockets that send a run of packets ([`Train`]) in one
 //! call, and receive a run in one ([`Arrival`]); [`Waiter`], to sleep until something arrives;
-//! [`QueueWatch`], which tells how full the sockets' queues are, [`statistics`], what a NIC's
-//! driver counts, and [`nic_features`], which offloads it has. And networks worse than the one at
-//! hand: a [`Spec`] of delay, loss, reordering and so on, applied to a port ([`Impaired`];
-//! [`Datapath`] is what it has in common with a plain one) or between two programs ([`Relay`]). And
-//! [`Tun`], an interface of a host whose other end is here.
+//! [`QueueWatch`], which measures how full the sockets' queues are; [`statistics`], the counters of
+//! a NIC's driver; and [`nic_features`], its offloads. Also emulated networks: a [`Spec`] of delay,
+//! loss, reordering and so on, applied to a port ([`Impaired`]; [`Datapath`] is the interface that
+//! it shares with a plain port) or between two programs ([`Relay`]). And [`Tun`], a network
+//! interface of a host whose other end is in this process.
 //!
 //! **May import:** `fairway-wire` (for the congestion bits), `libc`.
 //!
-//! **Invariants.** It carries bytes and does not know what they mean. Nothing is allocated per
-//! packet. Nothing that arrives is cut off. Memory that others may write is named by address and
-//! copied, never borrowed. What the network says about a packet is counted and never ends a port.
+//! **Invariants.** The crate carries bytes and does not interpret them. Nothing is allocated per
+//! packet. Nothing that arrives is truncated. Memory that others may write is referred to by
+//! address and copied, never borrowed. Reports of the network about a packet are counted and never
+//! end a port.
 //!
 //! **How to test:** `cargo test -p fairway-port` (over the loopback interface, IPv4 and IPv6).
 

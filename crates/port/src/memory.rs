@@ -1,13 +1,13 @@
-//! Memory that the kernel reads from, named by address.
+//! Memory that the kernel reads from, referred to by address.
 //!
 //! Payload belongs to applications and may be read or written by them, by the kernel, or by another
-//! process at any time. So nothing here hands out a Rust reference to it: it is named by a raw
+//! process at any time. So nothing here creates a Rust reference to it: it is referred to by a raw
 //! address and length, and only ever copied.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Bytes to send, named by address.
+/// Bytes to send, referred to by address.
 #[derive(Clone, Copy, Debug)]
 pub struct RawSlice {
     ptr: *const u8,
@@ -19,10 +19,10 @@ pub struct RawSlice {
 unsafe impl Send for RawSlice {}
 
 impl RawSlice {
-    /// No bytes.
+    /// The slice without bytes.
     pub const EMPTY: RawSlice = RawSlice { ptr: std::ptr::null(), len: 0 };
 
-    /// Names `len` bytes at `ptr`.
+    /// Refers to `len` bytes at `ptr`.
     ///
     /// # Safety
     /// The bytes must be readable until the send that this slice is handed to returns (for
@@ -32,22 +32,22 @@ impl RawSlice {
         RawSlice { ptr, len }
     }
 
-    /// Where the bytes are.
+    /// Address of the first byte.
     pub const fn as_ptr(self) -> *const u8 {
         self.ptr
     }
 
-    /// How many bytes.
+    /// Number of bytes.
     pub const fn len(self) -> usize {
         self.len
     }
 
-    /// True if there are none.
+    /// True if there are no bytes.
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The bytes from `start` on.
+    /// Returns the bytes from `start` on.
     ///
     /// Panics if `start` is past the end.
     pub fn from(self, start: usize) -> RawSlice {
@@ -56,8 +56,8 @@ impl RawSlice {
     }
 }
 
-/// A zeroed allocation that is only reached through its address, so that addresses into it (gather
-/// lists) stay good whatever else is done with the value that owns it.
+/// A zeroed allocation that is only accessed through its address, so that addresses into it (gather
+/// lists) stay valid when the value that owns it is moved or borrowed.
 pub(crate) struct Scratch {
     base: NonNull<u8>,
     len: usize,
@@ -69,7 +69,7 @@ unsafe impl Send for Scratch {}
 impl Scratch {
     const ALIGN: usize = 64;
 
-    /// Takes `len` zeroed bytes, aligned to a cache line. `len` must not be zero.
+    /// Allocates `len` zeroed bytes, aligned to a cache line. `len` must not be zero.
     pub(crate) fn new(len: usize) -> Self {
         assert!(len > 0, "an empty scratch area");
         let layout = Self::layout(len);
@@ -79,14 +79,15 @@ impl Scratch {
         Scratch { base, len }
     }
 
-    /// The address of byte `offset`, for a range of `len` bytes. Panics outside the allocation.
+    /// Returns the address of byte `offset`, for a range of `len` bytes. Panics outside the
+    /// allocation.
     pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset <= self.len && len <= self.len - offset, "scratch range out of bounds");
         // SAFETY: `offset` is within the allocation, checked above.
         unsafe { self.base.as_ptr().add(offset) }
     }
 
-    /// The bytes `offset..offset + len`. Panics outside the allocation.
+    /// Returns the bytes `offset..offset + len`. Panics outside the allocation.
     pub(crate) fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         let ptr = self.at(offset, len);
         // SAFETY: in bounds and initialised (zeroed at the start). Writes through `at` happen only

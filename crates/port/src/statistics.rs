@@ -1,11 +1,12 @@
-//! What the drivers of a host's interfaces count, as `ethtool -S` shows it. Every user may read it.
+//! Counters of the drivers of a host's interfaces, as `ethtool -S` shows them. Every user may read
+//! them.
 
 use std::ffi::CStr;
 use std::io;
 
 use crate::ethtool::{Names, Request};
 
-/// The names of the host's interfaces, in this network namespace.
+/// Returns the names of the host's interfaces, in this network namespace.
 ///
 /// # Errors
 /// Of the system.
@@ -28,7 +29,7 @@ pub fn interfaces() -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What the driver of an interface counts, by name.
+/// Returns the counters of an interface's driver, by name.
 ///
 /// # Errors
 /// There is no such interface, or its driver counts nothing (`Unsupported`).
@@ -58,7 +59,7 @@ mod tests {
         assert!(statistics("no-such-nic").is_err());
     }
 
-    /// Whatever this host has: a counter has a name.
+    /// On whatever host this runs: every counter has a name.
     #[test]
     fn counters_have_names() {
         for interface in interfaces().unwrap() {

@@ -1,18 +1,18 @@
-//! A network interface whose other end is this program (Linux TUN): what a host sends by it is read
-//! here, packet by packet, and what is written here comes to the host.
+//! A network interface whose other end is this program (Linux TUN): packets that the host sends
+//! over it are read here, and packets that are written here are received by the host.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
-/// The interface. It is gone when this value is.
+/// The interface. It is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
 }
 
-/// The part of `struct ifreq` that TUNSETIFF looks at, in its whole length.
+/// The part of `struct ifreq` that TUNSETIFF reads, in the structure's full length.
 #[repr(C)]
 struct Request {
     name: [u8; libc::IFNAMSIZ],
@@ -23,7 +23,7 @@ struct Request {
 const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
 
 impl Tun {
-    /// Makes an interface of this name in the network namespace that the file `namespace` stands
+    /// Creates an interface of this name in the network namespace that the file `namespace` stands
     /// for (`/run/netns/NAME`, `/proc/PID/ns/net`). It has no address yet, and is down.
     ///
     /// # Errors
@@ -41,12 +41,13 @@ impl Tun {
             rest: [0; 22],
         };
         request.name[..name.len()].copy_from_slice(name.as_bytes());
-        // A thread of its own goes there, so that no other thread is moved.
+        // A separate thread enters the namespace, so that no other thread is moved.
         let made = std::thread::spawn(move || enter_and_make(&namespace, &request)).join();
         made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes it has panicked")))
     }
 
-    /// The next packet that the host has sent: its length, or `None` if there is none now.
+    /// Reads the next packet that the host has sent. Returns its length, or `None` if there is none
+    /// now.
     ///
     /// # Errors
     /// Of the system.
@@ -58,7 +59,7 @@ impl Tun {
         }
     }
 
-    /// Gives the host a packet; false if it has no room.
+    /// Writes a packet to the host. Returns false if the host has no room.
     ///
     /// # Errors
     /// Of the system: `InvalidInput` if it is no IP packet.

@@ -1,7 +1,7 @@
-//! An ICMP message "fragmentation needed", which any host can send, makes no packet shorter.
+//! An ICMP message "fragmentation needed", which any host can send, must not shorten packets.
 //!
-//! The test needs the superuser: it runs in a network namespace of its own, because the kernel
-//! believes the message for ten minutes.
+//! The test requires the superuser: it runs in a separate network namespace, because the kernel
+//! remembers the message for ten minutes.
 
 #[path = "../../fairway/tests/common/superuser.rs"]
 mod superuser;
@@ -16,8 +16,8 @@ use fairway_port::{RawSlice, ReceiveBuffer, Sent, UdpConfig, UdpPort, mtu_toward
 const LONG: usize = 9000;
 const CLAIMED: u16 = 576;
 
-/// A fresh network namespace for this thread, with a loopback interface. False if that is not
-/// allowed.
+/// Moves this thread to a new network namespace with a loopback interface. Returns false if that is
+/// not permitted.
 fn enter_namespace() -> bool {
     // SAFETY: the calls read and write the structures that they are given.
     unsafe {
@@ -33,7 +33,7 @@ fn enter_namespace() -> bool {
     }
 }
 
-/// The sum of RFC 1071.
+/// The checksum of RFC 1071.
 fn checksum(bytes: &[u8]) -> u16 {
     let words =
         bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
@@ -44,7 +44,7 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Says that a packet between two ports was too long for the way.
+/// Reports that a packet between two ports was too long for the path.
 fn forge(from: u16, to: u16) -> io::Result<()> {
     let here = Ipv4Addr::LOCALHOST.octets();
     let mut quoted = vec![0x45, 0, 0x23, 0x28, 0, 0, 0x40, 0, 64, 17, 0, 0];
@@ -80,7 +80,7 @@ fn forge(from: u16, to: u16) -> io::Result<()> {
     }
 }
 
-/// What the kernel believes of the way to an address.
+/// The MTU that the kernel has recorded for the path to an address.
 fn believed(to: SocketAddr) -> libc::c_int {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     socket.connect(to).expect("a route");
@@ -124,7 +124,7 @@ fn demand_that_packets_stay_long() {
 
 #[test]
 fn forged_report_of_a_short_path_changes_no_length() {
-    // A thread of its own, because it leaves the namespace of the others.
+    // The test runs on a separate thread, because it leaves the namespace of the others.
     let ended = std::thread::spawn(|| match enter_namespace() {
         true => demand_that_packets_stay_long(),
         false => superuser::skip("loopback in a network namespace"),

@@ -1,4 +1,4 @@
-//! Sending and receiving allocate nothing once warm, with and without impairments.
+//! Sending and receiving allocate nothing after the first rounds, with and without impairments.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,7 +10,7 @@ use fairway_port::{
 struct Counting;
 
 thread_local! {
-    /// Per thread, because the test harness has threads of its own.
+    /// Counted per thread, because the test harness has other threads.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -35,7 +35,7 @@ const HEADER: usize = 24;
 const PAYLOAD: usize = 1000;
 const PACKETS: usize = 30;
 
-/// One train through the loopback interface.
+/// Sends one train through the loopback interface.
 fn round(
     now_ns: u64,
     path: &mut dyn Datapath,

@@ -1,25 +1,25 @@
-//! Numbers of network addresses, by which providers name them to the verbs library.
+//! Numbers of network addresses, by which providers identify them to the verbs library.
 //!
-//! An IPv4 address is its own number, so nothing has to be kept of it. IPv6 addresses are counted;
-//! packets can come from more addresses than the table holds, so addresses that have only ever sent
-//! something get no more than half of the numbers.
+//! An IPv4 address is its own number, so nothing is stored for it. IPv6 addresses are counted.
+//! Packets can arrive from more addresses than the table holds, so addresses that have only ever
+//! sent something get at most half of the numbers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv6 addresses that are kept.
+/// Maximum number of IPv6 addresses in the table.
 pub(super) const ADDRESSES_MAX: usize = 1 << 16;
 
-/// With so many, no more are kept of those that something came from.
+/// Number of addresses in the table from which no further senders are added.
 const STRANGERS_MAX: usize = ADDRESSES_MAX / 2;
 
-/// Numbers of IPv6 addresses begin here.
+/// The first number of an IPv6 address.
 const FIRST_V6: u64 = 1 << 32;
 
-/// The number of no address.
+/// The number that stands for no address.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
-/// The table.
+/// The table of numbers.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     v6: Vec<Ipv6Addr>,
@@ -27,12 +27,12 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// The number of an address that the program names; `None` if too many are known.
+    /// Returns the number of an address that the program names; `None` if the table is full.
     pub(super) fn number(&mut self, ip: IpAddr) -> Option<u64> {
         self.find(ip, ADDRESSES_MAX)
     }
 
-    /// The number of an address that something came from; likewise.
+    /// Returns the number of an address that sent a packet; `None` if the part for senders is full.
     pub(super) fn number_of_sender(&mut self, ip: IpAddr) -> Option<u64> {
         self.find(ip, STRANGERS_MAX)
     }
@@ -54,7 +54,7 @@ impl Addresses {
         Some(number)
     }
 
-    /// The address of a number.
+    /// Returns the address of a number.
     pub(super) fn address(&self, number: u64) -> Option<IpAddr> {
         ipv4_of(number).or_else(|| {
             let index = usize::try_from(number - FIRST_V6).ok()?;
@@ -63,7 +63,7 @@ impl Addresses {
     }
 }
 
-/// The number of an IPv4 address, which takes no table to know; `None` of one of IPv6.
+/// Returns the number of an IPv4 address, which requires no table; `None` for an IPv6 address.
 pub(super) fn number_of_ipv4(ip: IpAddr) -> Option<u64> {
     match ip.to_canonical() {
         IpAddr::V4(address) => Some(u64::from(u32::from(address))),
@@ -71,7 +71,7 @@ pub(super) fn number_of_ipv4(ip: IpAddr) -> Option<u64> {
     }
 }
 
-/// The IPv4 address of a number, which takes no table to know; `None` if it is another number.
+/// Returns the IPv4 address of a number, which requires no table; `None` for other numbers.
 pub(super) fn ipv4_of(number: u64) -> Option<IpAddr> {
     u32::try_from(number).ok().map(|bits| Ipv4Addr::from(bits).into())
 }

@@ -1,8 +1,8 @@
-//! The devices a program finds: one for each network interface with an address.
+//! The devices that a program finds: one for each network interface with an address.
 //!
-//! The interface of the default route comes first, so that a program that asks for no device in
-//! particular gets the one that leads out; the loopback interface comes last, and is there even
-//! where no other interface has an address.
+//! The interface of the default route comes first, so that a program that requests no particular
+//! device gets the one that leads out. The loopback interface comes last, and is present even if no
+//! other interface has an address.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -13,31 +13,31 @@ use std::str::FromStr;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of headers and trailer around a packet's payload, at most: IPv6 40, UDP 8, BTH 12,
-/// AtomicETH 28, ICRC 4, and some to spare for options.
+/// Maximum bytes of headers and trailer around a packet's payload: IPv6 40, UDP 8, BTH 12,
+/// AtomicETH 28, ICRC 4, and a reserve for options.
 const HEADERS: u32 = 112;
 
-/// Devices at most, so that numbers and GID tables stay small.
+/// Maximum number of devices, so that numbers and GID tables stay small.
 pub const DEVICES: usize = 64;
 
-/// A network interface, as a device of the verbs.
+/// A network interface, presented as a verbs device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// `fairway0` and so on.
+    /// The device's name: `fairway0` and so on.
     pub name: String,
-    /// The interface.
+    /// The interface's name.
     pub interface: String,
-    /// The interface's number.
+    /// The interface's index.
     pub index: u32,
-    /// Its addresses, those of IPv4 first and link-local ones last: the GIDs, in order.
+    /// The interface's addresses, IPv4 first and link-local last: the GIDs, in order.
     pub addresses: Vec<IpAddr>,
-    /// Bytes of an IP packet on it, at most.
+    /// Maximum bytes of an IP packet on the interface.
     pub interface_mtu: u32,
-    /// Its hardware address; zeroes if it has none.
+    /// The hardware address; zeroes if there is none.
     pub hardware: [u8; 6],
-    /// True if it has a provider.
+    /// True if the device has a provider.
     pub running: bool,
-    /// Speed in Mbit/s, where the driver tells.
+    /// Speed in Mbit/s, if the driver reports it.
     pub speed_mbps: Option<u32>,
 }
 
@@ -47,7 +47,7 @@ impl Device {
         payload(self.interface_mtu)
     }
 
-    /// A number that identifies it among the devices of all hosts (an EUI-64).
+    /// A number that identifies the device among those of all hosts (an EUI-64).
     pub fn guid(&self) -> u64 {
         let mac = self.hardware;
         if mac != [0; 6] {
@@ -56,29 +56,30 @@ impl Device {
             bytes[3] ^= self.index as u8;
             return u64::from_be_bytes(bytes);
         }
-        // The loopback interface: what makes it unique is its host.
+        // The loopback interface has no hardware address; its number is derived from the host.
         let host = std::fs::read_to_string("/etc/machine-id")
             .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/random/boot_id"))
             .unwrap_or_default();
         let hash = host.trim().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        // Locally administered, and not the same for all such interfaces of the host.
+        // The result is marked as locally administered, and differs between such interfaces of the
+        // host.
         (hash & !(3 << 56) | 2 << 56).wrapping_add(u64::from(self.index))
     }
 }
 
-/// The largest payload for packets of an interface.
+/// Returns the largest payload for packets of an interface.
 fn payload(interface_mtu: u32) -> u32 {
     let room = interface_mtu.saturating_sub(HEADERS);
     [4096, 2048, 1024, 512].into_iter().find(|size| *size <= room).unwrap_or(256)
 }
 
-/// Which interfaces become devices: the text of `FAIRWAY_DEVICES`.
+/// Selects the interfaces that become devices: the text of `FAIRWAY_DEVICES`.
 ///
-/// A list with commas. `eth` takes the interfaces whose names begin so, `=eth0` that one alone, an
-/// IP address the interface that has it, and no other address of it. A list that begins with `^`
-/// takes all interfaces but those. Devices come in the order of the list.
+/// A list with commas. `eth` selects the interfaces whose names begin with it, `=eth0` only the one
+/// with that name, and an IP address the interface that has it, without its other addresses. A list
+/// that begins with `^` selects all interfaces except those. Devices have the order of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     exclude: bool,
@@ -102,7 +103,7 @@ impl Item {
     }
 }
 
-/// An entry of the list is empty.
+/// Error for a list with an empty entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterError;
 
@@ -166,11 +167,11 @@ impl Filter {
     }
 }
 
-/// The devices of this host.
+/// Lists the devices of this host.
 pub fn list(filter: &Filter) -> io::Result<Vec<Device>> {
     let mut found = interfaces()?;
     let default = default_interface();
-    // An interface with nothing but a link-local address is most often one end of a container's.
+    // An interface with only a link-local address is usually the host's end of a container's link.
     found.retain(|device| device.addresses.iter().any(|address| !is_link_local(address)));
     found.sort_by_key(|device| {
         let loopback = device.addresses.iter().any(IpAddr::is_loopback);
@@ -185,7 +186,7 @@ pub fn list(filter: &Filter) -> io::Result<Vec<Device>> {
     Ok(devices)
 }
 
-/// The interface of the default route, of IPv4 before IPv6.
+/// Returns the interface of the default route, of IPv4 before IPv6.
 fn default_interface() -> Option<String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let zero = |field: &str| field.bytes().all(|digit| digit == b'0');
@@ -205,7 +206,7 @@ fn default_interface() -> Option<String> {
     read("/proc/net/ipv6_route").lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (destination, length, name) = (fields.first()?, fields.get(1)?, fields.get(9)?);
-        // The kernel keeps an unreachable default route on the loopback interface.
+        // The kernel puts an unreachable default route on the loopback interface.
         (zero(destination) && zero(length) && *name != "lo").then(|| (*name).to_owned())
     })
 }
@@ -215,13 +216,13 @@ fn speed(interface: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|speed| *speed > 0)
 }
 
-/// The bytes of an IP packet on an interface, at most.
+/// Returns the maximum bytes of an IP packet on an interface.
 fn interface_mtu(interface: &str) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/mtu")).ok()?;
     text.trim().parse().ok()
 }
 
-/// Every interface that is up, with its addresses, in the order of the kernel.
+/// Returns every interface that is up, with its addresses, in the kernel's order.
 fn interfaces() -> io::Result<Vec<Device>> {
     let mut head: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: the call stores a pointer to a list there, which is freed below.
@@ -235,7 +236,7 @@ fn interfaces() -> io::Result<Vec<Device>> {
         let (here, name) = unsafe { (&*entry, CStr::from_ptr((*entry).ifa_name)) };
         entry = here.ifa_next;
         let name = name.to_string_lossy();
-        // An alias, as eth0:1, is another name of the interface.
+        // An alias, such as eth0:1, is another name of the interface.
         let name = name.split(':').next().unwrap_or_default();
         if here.ifa_flags & libc::IFF_UP as u32 == 0 || here.ifa_addr.is_null() {
             continue;
@@ -251,10 +252,11 @@ fn interfaces() -> io::Result<Vec<Device>> {
     unsafe { libc::freeifaddrs(head) };
     let table = std::fs::read_to_string("/proc/self/net/if_inet6").unwrap_or_default();
     for device in &mut devices {
-        // One that the kernel still looks for duplicates of can't be bound yet.
+        // An address for which duplicate detection is still running cannot be bound yet.
         device.addresses.retain(|address| !is_tentative(&table, address));
-        // Stable: within a kind the order is the kernel's, the primary address first. Adapters have
-        // the link-local address first; here GID 0 is the one that most programs need.
+        // The sort is stable: within a kind the order is the kernel's, with the primary address
+        // first. Adapters list the link-local address first; here GID 0 is the address that most
+        // programs need.
         device.addresses.sort_by_key(|address| (address.is_ipv6(), is_link_local(address)));
         device.addresses.truncate(super::DEVICE_ADDRESSES);
         device.interface_mtu = interface_mtu(&device.interface).unwrap_or(1500);
@@ -266,8 +268,8 @@ fn is_link_local(address: &IpAddr) -> bool {
     matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
-/// True if the kernel, whose table of IPv6 addresses this is, has not yet finished duplicate
-/// address detection for an address, or has found another host with it.
+/// True if duplicate address detection for an address is not finished, or has found another host
+/// with it, according to `table`, the kernel's table of IPv6 addresses.
 fn is_tentative(table: &str, address: &IpAddr) -> bool {
     const DUPLICATE: u32 = 0x08;
     const TENTATIVE: u32 = 0x40;

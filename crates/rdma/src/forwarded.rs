@@ -5,30 +5,31 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use fairway_engine::wire::Ecn;
 
-/// The longest forwarded datagram: a packet of the largest MTU with all headers, and what stands in
-/// front.
+/// Length of the longest forwarded datagram: a packet of the largest MTU with all headers, and the
+/// forwarding header.
 pub(crate) const FORWARDED_BYTES_MAX: usize = 4096 + 256;
 
-/// Bytes of a management datagram.
+/// Length of a management datagram in bytes.
 pub(crate) const MANAGEMENT_BYTES: usize = 256;
 
-/// Begins every forwarded datagram, and no RoCE packet: an opcode that RoCE does not use.
+/// First byte of a forwarded packet: an opcode that RoCE does not use, so that no RoCE packet
+/// begins with it.
 pub(crate) const PACKET: u8 = 0xf7;
 const MANAGEMENT: u8 = 0xf8;
-/// An address and a port.
+/// Length of an address and a port in bytes.
 const END_BYTES: usize = 18;
 
 /// A datagram that one process of a host forwards to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForwardedDatagram<'a> {
-    /// A RoCE packet, as it came.
+    /// A RoCE packet, as it was received.
     Packet { source: SocketAddr, destination: SocketAddr, ecn: Ecn, datagram: &'a [u8] },
     /// A management datagram.
     Management { from: IpAddr, bytes: &'a [u8; MANAGEMENT_BYTES] },
 }
 
 impl<'a> ForwardedDatagram<'a> {
-    /// Writes it to `out`; how long it is. `None` if it is too long.
+    /// Encodes the datagram to `out` and returns its length. `None` if it is too long.
     pub(crate) fn write(&self, out: &mut [u8; FORWARDED_BYTES_MAX]) -> Option<usize> {
         let mut length = 0;
         let mut put = |bytes: &[u8]| -> Option<()> {
@@ -52,7 +53,7 @@ impl<'a> ForwardedDatagram<'a> {
         Some(length)
     }
 
-    /// Reads one. Any bytes are a forwarded datagram or none.
+    /// Decodes a forwarded datagram. Any bytes are either one or refused.
     pub(crate) fn read(bytes: &'a [u8]) -> Option<ForwardedDatagram<'a>> {
         let (&[kind, ecn], rest) = bytes.split_first_chunk()?;
         let (source, rest) = rest.split_first_chunk::<END_BYTES>()?;

@@ -1,12 +1,12 @@
-//! What fuzz targets run of the parsers that are private here.
+//! Entry points for fuzz targets of this crate's private parsers.
 //!
-//! Each function takes any bytes, and panics if something is wrong. It uses no socket, file, thread
-//! or clock. `fairway-fuzz` has the targets, and replays their inputs as a test.
+//! Each function accepts any bytes, and panics if it finds a defect. It uses no socket, file,
+//! thread or clock. `fairway-fuzz` contains the targets, and replays their inputs as a test.
 
 use crate::forwarded::{FORWARDED_BYTES_MAX, ForwardedDatagram};
 
-/// What processes of one host send each other: any bytes are a forwarded datagram or none, and a
-/// forwarded datagram survives being written and read.
+/// Decodes a datagram between processes of one host: any bytes are either a forwarded datagram or
+/// refused, and a forwarded datagram survives encoding and decoding.
 pub fn forwarded(input: &[u8]) {
     let Some(forwarded) = ForwardedDatagram::read(input) else { return };
     let mut out = [0; FORWARDED_BYTES_MAX];

@@ -1,5 +1,5 @@
-//! Management datagrams for a provider whose queue pairs are not RoCE's: connection managers
-//! exchange them by port 4791 all the same.
+//! Management datagrams for a provider whose queue pairs do not use RoCE: connection managers still
+//! exchange them by port 4791.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::roce::Endpoint;
 use super::slot::Slot;
 use super::{Listener, Management, ProviderError, ProviderOptions, Routed};
 
-/// Translates the numbers of addresses.
+/// A listener that translates the numbers of addresses.
 struct Renumbering<N> {
     listener: Arc<dyn Listener>,
     number: N,
@@ -29,7 +29,7 @@ impl<N: Fn(IpAddr) -> u64 + Send + Sync> Listener for Renumbering<N> {
 }
 
 /// Opens an endpoint for the process of this slot. `number` returns the number that the provider
-/// gives an address.
+/// uses for an address.
 pub(crate) fn open(
     options: &ProviderOptions,
     slot: Slot,

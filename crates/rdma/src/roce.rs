@@ -1,14 +1,14 @@
-//! Verbs carried by RoCEv2: real packets, on sockets.
+//! Verbs over RoCEv2: real packets, on sockets.
 //!
-//! `sockets` opens them; `routes` knows addresses and ways; `network` proves what arrives, and
-//! hands on what is for other processes; `packets` writes what is sent, and `transmit` gathers its
-//! payload; `core` is all of that behind one lock, with the protocol
-//! ([`roce::RoceDevice`](fairway_roce::RoceDevice)), as the live driver wants it
-//! ([`Protocol`](fairway_runtime::Protocol)); `endpoint` is a process without queue pairs. A
-//! provider has a slot of its own, also if its process has several.
+//! `sockets` opens the sockets; `routes` contains addresses and the ways to them; `network`
+//! authenticates arriving packets, and forwards those for other processes; `packets` encodes
+//! outgoing packets, and `transmit` gathers their payload; `core` contains all of that behind one
+//! lock, with the protocol ([`roce::RoceDevice`](fairway_roce::RoceDevice)), in the form that the
+//! live driver requires ([`Protocol`](fairway_runtime::Protocol)); `endpoint` is a process without
+//! queue pairs. Each provider has a separate slot, even if its process has several.
 //!
-//! What one peer's packets ask for is carried out while the lock is held, copying included: so when
-//! a call that takes memory away has returned, nothing touches it any more.
+//! The requests in one peer's packets are executed while the lock is held, including copies. When a
+//! call that takes memory away has returned, nothing accesses that memory any more.
 
 mod core;
 mod endpoint;
@@ -52,13 +52,13 @@ use super::{
     ProviderError, ProviderOptions, ServiceClaim,
 };
 
-/// Every so many polls all sockets are looked at, although nothing is known to wait.
+/// Number of polls after which all sockets are checked, even if none is known to have packets.
 const POLLS_PER_CHECK: u32 = 8;
 
-/// Queue pairs of a provider: two of the bits of their numbers tell their uses apart.
+/// Maximum number of queue pairs of a provider: two bits of their numbers distinguish their uses.
 const QUEUE_PAIRS: u32 = 1 << (LOCAL_BITS - 2);
 
-/// The rate that DCQCN takes the link's to be. It only begins there.
+/// The link's rate that DCQCN assumes, in bits per second. It is only the initial rate.
 const LINE_BITS: u64 = 100_000_000_000;
 
 /// A provider over RoCEv2.
@@ -69,7 +69,7 @@ struct Roce {
     slot: u8,
 }
 
-/// Opens one, on a slot of its own.
+/// Opens a provider, on a separate slot.
 pub(super) fn open(
     options: &ProviderOptions,
     listener: Arc<dyn Listener>,
@@ -107,16 +107,16 @@ fn start(
     Ok(Arc::new(Roce { driver, gids, mtu: options.mtu, slot }))
 }
 
-/// What a process is driven with.
+/// The parts of a process that the driver uses.
 struct Parts {
     network: Network,
     io: RoceIo,
-    /// The background thread sleeps here.
+    /// The waiter in which the background thread sleeps.
     background: Waiter,
     slot: Arc<Slot>,
 }
 
-/// Watches the sockets of a process and its slot.
+/// Sets up the wait for the sockets of a process and for its slot.
 fn assemble(opened: sockets::Opened) -> Result<Parts, ProviderError> {
     let sockets::Opened { slot, datapath, locals, segmentation } = opened;
     let failed = |error| ProviderError::Io("watch the sockets", error);
@@ -137,7 +137,7 @@ struct Driver<P: Process> {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A protocol of a process on RoCE's network.
+/// The protocol of a process on RoCE's network.
 trait Process: runtime::Protocol<Own = Packets, Outside = Outside> + 'static {
     fn network(&mut self) -> &mut Network;
 }
@@ -160,12 +160,12 @@ impl<P: Process> Driver<P> {
         Ok(Driver { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Does something with the protocol, then what that makes due.
+    /// Calls `work` with the protocol, then does what that makes due.
     fn with<R>(&self, work: impl FnOnce(&mut P) -> R) -> R {
         self.shared.with(work)
     }
 
-    /// The same, with the sockets.
+    /// As [`Driver::with`], with the sockets.
     fn with_io<R>(&self, work: impl FnOnce(&mut P, &mut RoceIo) -> R) -> R {
         let mut locked = self.shared.lock();
         let runtime::Locked { core, io, .. } = &mut *locked;
@@ -191,13 +191,13 @@ impl<P: Process> Driver<P> {
         self.with_io(|core, io| core.network().send_management(io, clock::now(), to, bytes))
     }
 
-    /// The address that packets to another host are sent from.
+    /// Returns the address from which packets to another host are sent.
     fn leaves_from(&self, to: u64) -> Option<IpAddr> {
         let way = self.with(|core| core.network().routes.way(to)).ok()?;
         Some(way.from.ip()).filter(|_| !way.here)
     }
 
-    /// This process's number for a network address that there is a way to.
+    /// Returns this process's number for a network address to which there is a route.
     fn resolve(&self, ip: IpAddr) -> Result<u64, ProviderError> {
         self.with(|core| {
             let routes = &mut core.network().routes;
@@ -230,7 +230,7 @@ impl<P: Process> Drop for Driver<P> {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // Its panic, if it had one, was reported when it happened.
+            // If the thread panicked, the panic was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -260,22 +260,23 @@ fn limits(slot: u8) -> Limits {
     }
 }
 
-/// `received`: bytes of a socket's receive buffer, as the kernel counts them.
+/// Returns the profile. `received` is the size of a socket's receive buffer in bytes, as the kernel
+/// counts them.
 fn profile(options: &ProviderOptions, received: usize) -> Profile {
-    // The kernel counts up to twice what a packet has. What is on its way to one peer should find
-    // room there even if packets of others have half of it.
+    // The kernel charges up to twice a packet's bytes. The packets under way from one peer should
+    // fit even if packets of others fill half of the buffer.
     let window = received / 4 / (options.mtu as usize + 512);
-    // A peer that takes packets out of order takes none that comes earlier than by its window.
+    // A peer with out-of-order reception accepts no packet that is early by more than its window.
     let most = OutOfOrder::default().window as usize;
     let window_packets = window.clamp(16, most) as u32;
-    // What a loss is known by has to fit into the window.
+    // The evidence of a loss has to fit into the window.
     let tolerance = OutOfOrder::default().tolerance.min(window_packets / 2);
     let selective = OutOfOrder { tolerance, ..OutOfOrder::default() };
     let out_of_order = options.out_of_order.then_some(selective);
     Profile {
         window_packets,
-        // A socket's buffer overflows, above all if many send to it. Where only what is missing is
-        // sent again, that fills no buffer anew.
+        // A socket's buffer overflows, above all if many peers send to it. If only missing packets
+        // are retransmitted, that does not fill the buffer again.
         window_adapts: !options.out_of_order,
         acknowledge_every: (window_packets / 4).clamp(1, 64),
         out_of_order,
@@ -367,7 +368,7 @@ impl Provider for Roce {
         self.driver.with(|core| core.host.destroy_completion_queue(queue).map_err(refused))
     }
 
-    /// Takes completions; if there are none, after a poll, if that is up to the caller.
+    /// Takes completions. If there are none, runs a poll first, if the caller is to drive.
     fn poll(&self, queue: CompletionQueueId, out: &mut [Completion]) -> usize {
         let shared = &self.driver.shared;
         shared.progress_lock.touch();
@@ -423,9 +424,9 @@ impl Provider for Roce {
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), ProviderError> {
         self.driver.with_io(|core, io| {
-            // What has arrived for a connection is acknowledged. What has arrived for another queue
-            // pair is dropped: a program may have unmapped the memory of its receives by now,
-            // without deregistering it (UCX does), because an adapter would have it pinned.
+            // Packets that have arrived for a connection are acknowledged. Those for another queue
+            // pair are dropped: a program may have unmapped the memory of its receives by now,
+            // without deregistering it (UCX does), because an adapter would have pinned it.
             if !core.unacknowledged.remove(&number) {
                 core.finish_arrivals(io);
             }
@@ -436,8 +437,8 @@ impl Provider for Roce {
     fn modify(&self, number: Qpn, change: &Change) -> Result<(), ChangeError> {
         self.driver.with_io(|core, io| {
             if matches!(change, Change::Error | Change::Reset) {
-                // What has come counts, and what it owes its peer is said: an acknowledgement may
-                // wait for company.
+                // Arrived packets are processed, and the acknowledgement due to the peer is sent,
+                // which may have been delayed.
                 core.finish_arrivals(io);
             }
             core.host.modify(number, change)?;
@@ -504,7 +505,7 @@ impl Provider for Roce {
     }
 }
 
-/// Posts one after the other. How many were taken, and what was wrong with the next.
+/// Posts requests one after the other. Returns how many were accepted, and the error of the next.
 fn all<R>(
     requests: &[R],
     mut post: impl FnMut(&R) -> Result<(), PostError>,

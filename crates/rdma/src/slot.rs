@@ -1,9 +1,11 @@
-//! The slot of a process among those of its host, and datagrams that they forward to each other.
+//! The slot of a process among those of its host, and datagrams that processes forward to each
+//! other.
 //!
 //! Slots are claimed per provider: a process that opens several has several. A slot is the bound
 //! name of an abstract Unix datagram socket, so it belongs to the network namespace, no other
-//! process can have it, and it is free again when its process dies. What arrives there comes from
-//! processes of this host, of any user, and is checked as strictly as what comes from the network.
+//! process can have it, and it is free again when its process dies. Datagrams that arrive there
+//! come from processes of this host, of any user, and are checked as strictly as packets from the
+//! network.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -24,7 +26,7 @@ mod unsent;
 pub(crate) struct Slot {
     number: u8,
     socket: UnixDatagram,
-    /// What addressees did not take at once.
+    /// Datagrams that the receivers' queues did not accept at once.
     unsent: Mutex<Queue>,
     /// Number of unsent datagrams, so that a poll without any costs one load.
     waiting: AtomicUsize,
@@ -42,18 +44,19 @@ pub(crate) enum Destination {
 /// The result of forwarding a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForwardResult {
-    /// It is in the receiver's queue.
+    /// The datagram is in the receiver's queue.
     Sent,
     /// The receiver's queue is full; it is sent later.
     Later,
-    /// No process is there.
+    /// There is no such process.
     NoProcess,
-    /// Too many datagrams wait already; it is dropped, as by a network.
+    /// Too many datagrams wait already; this one is dropped, as by a network.
     Full,
 }
 
 impl Slot {
-    /// Claims the first free slot for which `accept` holds too; what it gives is given back.
+    /// Claims the first free slot for which `accept` returns a value, and returns that value with
+    /// it.
     pub(crate) fn claim<T>(
         mut accept: impl FnMut(u8) -> Result<Option<T>, ProviderError>,
     ) -> Result<(Slot, T), ProviderError> {
@@ -72,7 +75,7 @@ impl Slot {
         Err(ProviderError::Limit("slots of this host"))
     }
 
-    /// Its number.
+    /// The slot's number.
     pub(crate) fn number(&self) -> u8 {
         self.number
     }
@@ -82,8 +85,8 @@ impl Slot {
         self.socket.as_fd()
     }
 
-    /// Hands something to another process of this host. What its queue does not take now is tried
-    /// again, if [`Self::retry`] is called at [`Self::retry_at`].
+    /// Forwards a datagram to another process of this host. If that process's queue is full, it is
+    /// sent again by [`Self::retry`], which is to be called at [`Self::retry_at`].
     pub(crate) fn forward(&self, now: Instant, to: Destination, bytes: &[u8]) -> ForwardResult {
         let mut unsent = self.unsent();
         if !unsent.waits_for(to) {
@@ -97,7 +100,7 @@ impl Slot {
         forwarded
     }
 
-    /// When forwarded datagrams are to be tried again, if any wait.
+    /// Time at which forwarded datagrams are to be sent again, if any wait.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         match self.waiting.load(Ordering::Acquire) {
             0 => None,
@@ -105,7 +108,7 @@ impl Slot {
         }
     }
 
-    /// Tries forwarded datagrams again that it is time for.
+    /// Sends the forwarded datagrams again that are due.
     pub(crate) fn retry(&self, now: Instant) {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
@@ -117,7 +120,7 @@ impl Slot {
         }
     }
 
-    /// Forwarded datagrams that waited, and were never taken.
+    /// Number of forwarded datagrams that waited and were never accepted.
     pub(crate) fn dropped(&self) -> u64 {
         self.unsent().dropped
     }
@@ -142,14 +145,14 @@ impl Slot {
     }
 }
 
-/// A claimed service: its name is bound, until this is dropped.
+/// A claimed service: its name is bound until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Service {
     socket: UnixDatagram,
 }
 
 impl Service {
-    /// Claims it.
+    /// Claims a service.
     pub(crate) fn claim(service: u64) -> Result<Service, ProviderError> {
         match bind(&name(Destination::Service(service))) {
             Ok(socket) => Ok(Service { socket }),
@@ -169,10 +172,10 @@ impl Service {
     }
 }
 
-/// The application's hold on a service. The provider has only a weak one.
+/// The application's reference to a service. The provider has only a weak one.
 #[derive(Debug)]
 pub(crate) struct Claimed {
-    /// Held, so that the name stays bound.
+    /// Kept so that the name stays bound.
     _service: Arc<Service>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::sync::AtomicU32;
 
 /// Sleeps while `word` holds `expected`, until woken or for at most `timeout`. May return early
-/// for no reason.
+/// without a reason.
 #[cfg(not(all(loom, test)))]
 pub(crate) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     let span = timeout.map(|timeout| Timespec {
@@ -39,7 +39,7 @@ const FUTEX_WAIT: i32 = 0;
 const FUTEX_WAKE: i32 = 1;
 #[cfg(all(not(all(loom, test)), target_os = "linux", target_arch = "x86_64"))]
 const SYS_FUTEX: std::ffi::c_long = 202;
-/// The number every architecture with the generic system call table uses.
+/// The number on every architecture with the generic system call table.
 #[cfg(all(
     not(all(loom, test)),
     target_os = "linux",
@@ -53,7 +53,7 @@ unsafe extern "C" {
     fn syscall(number: std::ffi::c_long, ...) -> std::ffi::c_long;
 }
 
-/// Under loom a sleeper spins: a wake-up that is lost shows as a model that never ends.
+/// Under loom a sleeper spins: a lost wake-up shows as a model that never ends.
 #[cfg(all(loom, test))]
 pub(crate) fn wait(word: &AtomicU32, expected: u32, _timeout: Option<Duration>) {
     while word.load(crate::sync::Ordering::Relaxed) == expected {

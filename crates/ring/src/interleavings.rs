@@ -1,5 +1,5 @@
-//! Every interleaving of the lock-free code, within small bounds:
-//! `RUSTFLAGS="--cfg loom" cargo test -p fairway-ring --release --lib`.
+//! Model checks of every interleaving of the lock-free code, within small bounds: `RUSTFLAGS="--cfg
+//! loom" cargo test -p fairway-ring --release --lib`.
 
 use crate::{Doorbell, ProgressLock, Role, Spsc};
 use loom::sync::Arc;
@@ -13,7 +13,7 @@ fn records_arrive_whole_and_in_order() {
         let writer = thread::spawn(move || {
             let mut sent = 0;
             for i in 1..=3 {
-                // A full ring loses the record: what arrives is a prefix.
+                // A full ring loses the record, so the records received are a prefix.
                 if producer.push([i, i + 10]).is_err() {
                     break;
                 }
@@ -98,7 +98,7 @@ fn a_demand_makes_the_background_drive() {
         let mut seen = u32::MAX;
         let ticket = shared.1.listen();
         if shared.0.decide(&mut seen) != Role::Driving {
-            // It saw the poll and not the demand: the demand must ring.
+            // The background thread saw the poll and not the demand: the demand must ring.
             shared.1.wait(ticket, None);
             assert_eq!(shared.0.decide(&mut seen), Role::Driving);
         }

@@ -1,12 +1,12 @@
 //! A bounded ring from one producer to one consumer.
 //!
-//! The area is an array of 64-bit words: what it is (word 0), the producer's index (word 8), the
+//! The area is an array of 64-bit words: an identifier (word 0), the producer's index (word 8), the
 //! consumer's (word 16), and from word 24 on the slots, each `WORDS` words. Indices run freely and
-//! wrap at 2^64; their difference is the number of records in the ring. The two indices lie on
-//! cache lines of their own.
+//! wrap at 2^64; their difference is the number of records in the ring. The two indices are on
+//! separate cache lines.
 //!
-//! Slots are atomics too (relaxed): a counterpart in another process that misbehaves can then
-//! spoil records, but not the memory safety of this process.
+//! Slots are atomics too (relaxed), so a faulty counterpart in another process can spoil records,
+//! but not the memory safety of this process.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 
 /// A bounded single-producer single-consumer ring of records of `WORDS` 64-bit words.
 ///
-/// This type makes rings; [`Producer`] and [`Consumer`] use them.
+/// This type creates rings; [`Producer`] and [`Consumer`] use them.
 #[derive(Debug)]
 pub struct Spsc<const WORDS: usize>;
 
@@ -39,19 +39,19 @@ pub struct Consumer<const WORDS: usize> {
     tail_seen: u64,
 }
 
-/// Why an area can't be used as a ring.
+/// The reason why an area cannot be used as a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AreaError {
     /// The capacity is zero or not a power of two.
     Capacity(usize),
     /// The area is too short for the capacity.
     TooShort {
-        /// Words that are needed.
+        /// Number of words needed.
         needed: usize,
-        /// Words there are.
+        /// Number of words available.
         available: usize,
     },
-    /// The area holds no ring, or one of other records.
+    /// The area contains no ring, or one with other records.
     NotThisRing(u64),
 }
 
@@ -60,7 +60,7 @@ const WORD_TAIL: usize = 8;
 const WORD_HEAD: usize = 16;
 const WORD_SLOTS: usize = 24;
 
-/// Marks an area as a ring: "fwrng" above the record size and the capacity's logarithm.
+/// Identifies an area as a ring: "fwrng" above the record size and the capacity's logarithm.
 const MAGIC: u64 = 0x66_77_72_6e_67 << 24;
 
 impl<const WORDS: usize> Spsc<WORDS> {
@@ -69,7 +69,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
         WORD_SLOTS + capacity * WORDS
     }
 
-    /// A ring in memory of its own. `capacity`, in records, is a power of two.
+    /// Creates a ring in newly allocated memory. `capacity`, in records, must be a power of two.
     pub fn owned(capacity: usize) -> Result<(Producer<WORDS>, Consumer<WORDS>), AreaError> {
         check_capacity(capacity)?;
         let words: Vec<AtomicU64> =
@@ -85,7 +85,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
         Ok((Producer { area, tail: 0, head_seen: 0 }, consumer))
     }
 
-    /// Makes a ring in memory that is shared, before the other side attaches to it.
+    /// Creates a ring in shared memory, before the other side attaches to it.
     ///
     /// # Safety
     /// `area` must point at `area_words(capacity)` or more words (`length` of them) that stay
@@ -109,7 +109,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
         Ok(())
     }
 
-    /// Takes the writing end of a ring in shared memory.
+    /// Returns the writing end of a ring in shared memory.
     ///
     /// # Safety
     /// As [`Spsc::create`]; and there must be no other producer, in any process.
@@ -125,7 +125,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
         Ok(Producer { area, tail, head_seen })
     }
 
-    /// Takes the reading end of a ring in shared memory.
+    /// Returns the reading end of a ring in shared memory.
     ///
     /// # Safety
     /// As [`Spsc::create`]; and there must be no other consumer, in any process.
@@ -150,7 +150,7 @@ impl<const WORDS: usize> Spsc<WORDS> {
         }
         let words = NonNull::slice_from_raw_parts(area.cast::<AtomicU64>(), length);
         let mut area = Area { words, capacity_log2: 0, _owner: None };
-        // The capacity is read once: the counterpart can't change it under our feet.
+        // The capacity is read once, so that the counterpart cannot change it later.
         let what = area.word(WORD_WHAT).load(Ordering::Acquire);
         area.capacity_log2 = (what & 0xff) as u32;
         if what != Self::what(area.capacity_log2) || area.capacity_log2 >= 48 {
@@ -170,12 +170,12 @@ impl<const WORDS: usize> Spsc<WORDS> {
 }
 
 impl<const WORDS: usize> Producer<WORDS> {
-    /// Appends a record, or hands it back if the ring is full.
+    /// Appends a record, or returns it as the error if the ring is full.
     pub fn push(&mut self, record: [u64; WORDS]) -> Result<(), [u64; WORDS]> {
         let capacity = self.area.capacity();
         if self.tail.wrapping_sub(self.head_seen) >= capacity {
             self.head_seen = self.area.word(WORD_HEAD).load(Ordering::Acquire);
-            // A consumer that is ahead of the producer is broken: the ring stays full.
+            // A consumer ahead of the producer is faulty: the ring counts as full.
             if self.tail.wrapping_sub(self.head_seen) >= capacity {
                 return Err(record);
             }
@@ -188,7 +188,7 @@ impl<const WORDS: usize> Producer<WORDS> {
         Ok(())
     }
 
-    /// How many records certainly fit now.
+    /// Returns the number of records that certainly fit now.
     pub fn room(&mut self) -> usize {
         self.head_seen = self.area.word(WORD_HEAD).load(Ordering::Acquire);
         let used = self.tail.wrapping_sub(self.head_seen);
@@ -202,7 +202,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
         if self.tail_seen == self.head {
             self.tail_seen = self.area.word(WORD_TAIL).load(Ordering::Acquire);
             let waiting = self.tail_seen.wrapping_sub(self.head);
-            // A producer more than a ring ahead is broken: the ring stays empty.
+            // A producer more than a ring ahead is faulty: the ring counts as empty.
             if waiting == 0 || waiting > self.area.capacity() {
                 self.tail_seen = self.head;
                 return None;
@@ -217,7 +217,7 @@ impl<const WORDS: usize> Consumer<WORDS> {
         Some(record)
     }
 
-    /// True if there was nothing to take.
+    /// True if there is no record to take.
     pub fn is_empty(&self) -> bool {
         self.tail_seen == self.head
             && self.area.word(WORD_TAIL).load(Ordering::Acquire) == self.head

@@ -1,4 +1,4 @@
-//! The atomics everything here is made of: the standard library's, or loom's under test.
+//! The atomics of this crate: the standard library's, or loom's under test.
 
 #[cfg(not(all(loom, test)))]
 pub(crate) use std::sync::{

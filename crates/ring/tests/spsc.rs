@@ -1,4 +1,4 @@
-//! Rings, in their own and in shared memory.
+//! Rings in private and in shared memory.
 #![cfg(not(loom))]
 
 use std::ptr::NonNull;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fairway_ring::{AreaError, Spsc};
 
-/// Far longer than any of this takes: a test that hits it has hung.
+/// A time-out far longer than any of these tests takes: a test that reaches it has hung.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[test]

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
-/// A port that need not be open: nothing is sent to it.
+/// A port that need not be open, because nothing is sent to it.
 const ANY_PORT: u16 = 4791;
 
-/// The address with the link it is on, which a link-local one needs to be bound.
+/// Returns the socket address, including the link of a link-local address, which is needed to bind
+/// it.
 pub fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
     match ip {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => {
@@ -15,7 +16,7 @@ pub fn with_scope(ip: IpAddr, port: u16) -> SocketAddr {
     }
 }
 
-/// The address that packets to `to` would leave from.
+/// Returns the address from which packets to `to` would be sent.
 pub fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -27,7 +28,7 @@ pub fn source_towards(mut to: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// The index of the interface that has an address.
+/// Returns the index of the interface that has an address.
 fn interface_of(address: Ipv6Addr) -> Option<u32> {
     let wanted = format!("{:032x}", u128::from(address));
     let table = std::fs::read_to_string("/proc/self/net/if_inet6").ok()?;
@@ -35,7 +36,7 @@ fn interface_of(address: Ipv6Addr) -> Option<u32> {
     u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
 }
 
-/// Only addresses of this host can be bound.
+/// True if the address belongs to this host: only such addresses can be bound.
 pub fn is_of_this_host(address: SocketAddr) -> bool {
     let mut address = address;
     address.set_port(0);

@@ -1,4 +1,4 @@
-//! The one place that reads the clock, and the one that draws random bytes.
+//! The only module that reads the clock, and that draws random bytes.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use fairway_wire as wire;
 
 use crate::error::SystemError;
 
-/// The monotonic clock as the engine counts it.
+/// Reads the monotonic clock, in the engine's type.
 pub fn now() -> wire::Instant {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written and outlives the call; this clock always exists.
@@ -16,7 +16,7 @@ pub fn now() -> wire::Instant {
     wire::Instant::from_ns(ns)
 }
 
-/// The real-time clock, in nanoseconds: the one by which the kernel stamps packets.
+/// Reads the real-time clock, in nanoseconds; the kernel timestamps packets by it.
 pub fn real_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written and outlives the call; this clock always exists.
@@ -24,18 +24,18 @@ pub fn real_ns() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// A span of the engine's as one of the standard library's.
+/// Converts a span of the engine to one of the standard library.
 pub fn to_std(span: wire::Duration) -> Duration {
     Duration::from_nanos(span.as_ns())
 }
 
-/// A span of the standard library's as one of the engine's (at most 106 days).
+/// Converts a span of the standard library to one of the engine (at most 106 days).
 pub fn from_std(span: Duration) -> wire::Duration {
     const LONGEST: u64 = i64::MAX as u64 / 1000;
     wire::Duration::from_ns(u64::try_from(span.as_nanos()).unwrap_or(LONGEST).min(LONGEST))
 }
 
-/// Random bytes, which no peer can predict.
+/// Returns random bytes, which no peer can predict.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], SystemError> {
     let mut bytes = [0; N];
     let mut filled = 0;
@@ -55,7 +55,7 @@ pub fn random_bytes<const N: usize>() -> Result<[u8; N], SystemError> {
     Ok(bytes)
 }
 
-/// A random number, which no peer can predict.
+/// Returns a random number, which no peer can predict.
 pub fn random() -> Result<u64, SystemError> {
     Ok(u64::from_ne_bytes(random_bytes()?))
 }

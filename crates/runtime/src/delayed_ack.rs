@@ -1,16 +1,16 @@
-//! Whether the application answers at once what it is sent.
+//! Detects whether the application answers incoming messages at once.
 //!
 //! If it does, an acknowledgement may wait for the answer and leave with it in one system call; and
-//! a peer that polls until it is acknowledged finds the answer there at the same time. Otherwise
-//! the peer would wait for nothing.
+//! a peer that polls until it is acknowledged finds the answer at the same time. If it does not,
+//! the acknowledgement is not delayed, because the peer would wait in vain.
 
 use fairway_wire::{Duration, Instant};
 
-/// A post within this time of a delivery counts as its answer; an acknowledgement waits for so long
-/// at most.
+/// A post within this time of a delivery counts as its answer. Also the maximum time for which an
+/// acknowledgement waits.
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_us(30);
 
-/// No acknowledgement waits if more packets than these have arrived together.
+/// Maximum number of packets of one arrival with which an acknowledgement may wait.
 const PACKETS_MAX: usize = 2;
 
 /// Largest score.
@@ -19,10 +19,10 @@ const SCORE_MAX: u8 = 8;
 /// Score from which the application counts as prompt.
 const SCORE_PROMPT: u8 = 3;
 
-/// What a missing answer takes from the score.
+/// Amount by which a missing answer lowers the score.
 const PENALTY: u8 = 2;
 
-/// How often the application has answered at once what it was sent.
+/// Score of how often the application has answered deliveries at once.
 #[derive(Debug, Default)]
 pub struct DelayedAck {
     delivered_at: Option<Instant>,
@@ -30,7 +30,7 @@ pub struct DelayedAck {
 }
 
 impl DelayedAck {
-    /// Something has arrived for the application.
+    /// Records that a message or its data has arrived for the application.
     pub fn delivered(&mut self, now: Instant) {
         if self.delivered_at.is_none_or(|at| now.since(at) >= ANSWER_WITHIN) {
             self.forget();
@@ -38,7 +38,7 @@ impl DelayedAck {
         }
     }
 
-    /// It has posted something.
+    /// Records that the application has posted an operation.
     pub fn posted(&mut self, now: Instant) {
         match self.delivered_at.take() {
             Some(at) if now.since(at) < ANSWER_WITHIN => {
@@ -52,8 +52,8 @@ impl DelayedAck {
         }
     }
 
-    /// True if an acknowledgement may wait for an answer, after so many packets have arrived.
-    /// `until`: an acknowledgement waits already, and may until then.
+    /// True if an acknowledgement may wait for an answer after `received` packets have arrived.
+    /// `until`: an acknowledgement is already waiting, and may do so until then.
     pub(crate) fn may_delay_ack(
         &self,
         now: Instant,
@@ -69,7 +69,7 @@ impl DelayedAck {
         self.score >= SCORE_PROMPT
     }
 
-    /// The last delivery was not answered in time.
+    /// Records that the last delivery was not answered in time.
     fn forget(&mut self) {
         if self.delivered_at.take().is_some() {
             self.score = self.score.saturating_sub(PENALTY);

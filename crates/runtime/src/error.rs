@@ -1,4 +1,4 @@
-//! What the operating system refuses.
+//! Errors of the operating system.
 
 use std::fmt;
 use std::io;
@@ -7,14 +7,14 @@ use std::io;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SystemError {
-    /// What was being done, as a verb and its object.
+    /// The action that failed, as a verb and its object.
     pub doing: String,
     /// The error that the operating system reported.
     pub source: io::Error,
 }
 
 impl SystemError {
-    /// The error of a call that was to do this.
+    /// Returns the error of a call with the purpose `doing`.
     pub fn new(doing: impl Into<String>, source: io::Error) -> Self {
         SystemError { doing: doing.into(), source }
     }

@@ -1,4 +1,4 @@
-//! What a device asks to be done to memory is done, and reported to it.
+//! Executes a device's requests on memory, and reports the results to it.
 
 use fairway_device::{Device, Execution, Placement, Ranges};
 use fairway_wire::Instant;
@@ -6,7 +6,7 @@ use fairway_wire::Instant;
 use crate::Memories;
 use crate::memory::Gone;
 
-/// Copies the payload of a packet to its place, and does what that makes due.
+/// Copies the payload of a packet to its place, and executes the requests that become due.
 pub fn place<D: Device>(
     device: &mut D,
     memories: &mut Memories,
@@ -21,8 +21,8 @@ pub fn place<D: Device>(
     execute_due(device, memories, now);
 }
 
-/// Reports to a device that something is in place (`old` is what a word was that was changed), or
-/// that its memory is gone.
+/// Reports to a device that a request was executed (`old` is the previous value of a changed word),
+/// or that its memory is gone.
 pub fn report<D: Device>(
     device: &mut D,
     memories: &mut Memories,
@@ -39,7 +39,7 @@ pub fn report<D: Device>(
     }
 }
 
-/// Does what waited for its turn and is due now. Each step may make more due.
+/// Executes the deferred requests that are due now. Each of them may make more due.
 pub fn execute_due<D: Device>(device: &mut D, memories: &mut Memories, now: Instant) {
     while let Some(execution) = device.poll_execution() {
         let (token, old) = match execution.into() {

@@ -1,5 +1,5 @@
-//! What a thread that drives a device uses: its sockets, and the run of packets that is being put
-//! together, which leaves in one system call.
+//! State of a thread that drives a device: its sockets, and the run of packets that is being built,
+//! which leaves in one system call.
 
 use fairway_port::{Address, Arrival, RawSlice, Sent, Train};
 use fairway_wire::{Duration, Instant};
@@ -8,88 +8,90 @@ use crate::clock;
 use crate::delayed_ack::ANSWER_WITHIN;
 use crate::sockets::{Sockets, ns};
 
-/// A full socket is tried again after this long.
+/// Time after which a full socket is tried again.
 const RETRY_AFTER: Duration = Duration::from_us(50);
 
-/// Where a run of packets goes.
+/// The path, socket and address of a run of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// Number of the path.
     pub path: usize,
-    /// Index of the socket that it leaves from.
+    /// Index of the local socket.
     pub socket: usize,
-    /// Address that it is sent to.
+    /// Address to which it is sent.
     pub to: Address,
 }
 
-/// What a protocol keeps beside the sockets: room for what packets carry, and measurements. None of
-/// the calls but the types has to be there.
+/// A protocol's state beside the sockets: buffers for payloads, and measurements. Only the types
+/// must be defined; all methods have defaults.
 pub trait Companion {
     /// A packet that begins the next run.
     type Pending: Send;
-    /// An acknowledgement that waits for the end of the run, or for what the application answers.
+    /// A delayed acknowledgement, which waits for the end of the run, or for the application's
+    /// answer.
     type Held: Send;
 
-    /// A receive call has brought something.
+    /// Called when a receive call has returned packets.
     fn arrived(&mut self, _arrival: &Arrival<'_>) {}
-    /// A poll's sending begins; `waits`: packets of an earlier poll have not left. Memory of the
-    /// companion's that no packet names any more is free again.
+    /// Called when a poll begins to send. `waits`: packets of an earlier poll have not been sent.
+    /// The companion may free its memory to which no packet refers any more.
     fn sending_begins(&mut self, _waits: bool, _pending: Option<&mut Self::Pending>) {}
-    /// A packet that had to wait begins a run.
+    /// Called when a packet that had to wait begins a run.
     fn run_begun(&mut self) {}
-    /// When a call that sends begins, if that is of interest.
+    /// Returns the time at which a sending call begins, if the protocol measures that.
     fn call_begins(&self) -> u64 {
         0
     }
-    /// A run has left by a call that began then.
+    /// Called when a run has been sent, by a call that began at `begun`.
     fn left(&mut self, _begun: u64) {}
-    /// The run names nothing any more: it has left, or was dropped.
+    /// Called when the run refers to no memory any more: it has been sent or dropped.
     fn cleared(&mut self) {}
-    /// What waited to be sent is dropped.
+    /// Called when the packets that waited to be sent are dropped.
     fn dropped(&mut self) {}
 }
 
-/// What became of a packet that was to be added to the run.
+/// The result of adding a packet to the run.
 pub enum Appended {
     /// It is part of the run.
     Yes,
-    /// It begins the next run.
+    /// The packet must begin the next run.
     Next,
-    /// It will never fit.
+    /// The packet is too long for any run.
     Never,
 }
 
 /// Sockets and outgoing packets of one engine.
 pub struct Io<C: Companion> {
-    /// Whose they are.
+    /// Number of the engine.
     pub engine: u32,
     /// Sockets of the engine.
     pub sockets: Sockets,
     /// Packets that wait to be sent.
     pub outbox: Outbox<C>,
-    /// What the protocol keeps beside the sockets.
+    /// The protocol's state beside the sockets.
     pub own: C,
 }
 
-/// The run of packets that is being put together, and what waits for the next one.
+/// The run of packets that is being built, and the packets that wait for the next one.
 pub struct Outbox<C: Companion> {
     train: Train,
     bound_for: Option<Destination>,
     /// The packet that begins the next run.
     pub pending: Option<C::Pending>,
-    /// An acknowledgement that waits: what the application may answer leaves with it.
+    /// A delayed acknowledgement, which leaves together with the application's answer.
     pub held: Option<C::Held>,
-    /// Until when it does at the latest.
+    /// Latest time at which the delayed acknowledgement leaves.
     ack_deadline: Option<Instant>,
-    /// A lone acknowledgement may wait.
+    /// True if an acknowledgement without other packets may wait.
     pub may_hold_ack: bool,
-    /// A full socket did not take the run, or not all of it: when it is tried again.
+    /// Time at which a full socket, which accepted only part of the run or none of it, is tried
+    /// again.
     retry_at: Option<Instant>,
     /// Runs sent in this poll.
     runs: u32,
     /// Packets taken from the device in this poll.
     pub packets: usize,
-    /// There was more to do than a poll may.
+    /// True if there was more to do than one poll may do.
     pub unfinished: bool,
 }
 
@@ -99,12 +101,12 @@ impl<C: Companion> Outbox<C> {
         self.bound_for.is_some()
     }
 
-    /// Packets of the run so far.
+    /// Number of packets in the run so far.
     pub fn run_len(&self) -> usize {
         self.train.len()
     }
 
-    /// True if a packet of `length` bytes to this place may join the run.
+    /// True if a packet of `length` bytes to this destination may join the run.
     pub fn takes(&self, bound: &Destination, length: usize) -> bool {
         match &self.bound_for {
             None => true,
@@ -127,7 +129,7 @@ impl<C: Companion> Outbox<C> {
         }
     }
 
-    /// The acknowledgement that was held, unless it may go on waiting.
+    /// Takes the delayed acknowledgement, unless it may continue to wait.
     pub(crate) fn release(&mut self, now: Instant) -> Option<C::Held> {
         let lone = self.bound_for.is_none() && self.runs == 0;
         if self.may_hold_ack && lone && self.held.is_some() {
@@ -138,12 +140,12 @@ impl<C: Companion> Outbox<C> {
         self.held.take()
     }
 
-    /// Until when an acknowledgement waits, if one does.
+    /// Latest time until which an acknowledgement waits, if one does.
     pub(crate) fn ack_deadline(&self) -> Option<Instant> {
         self.ack_deadline
     }
 
-    /// Is a socket full?
+    /// True if a socket is full.
     pub fn is_blocked(&self) -> bool {
         self.retry_at.is_some()
     }
@@ -160,7 +162,7 @@ impl<C: Companion> Outbox<C> {
 }
 
 impl<C: Companion> Io<C> {
-    /// Sockets of an engine, with no packet that waits to be sent.
+    /// Returns the sockets of an engine, without packets that wait to be sent.
     pub fn new(engine: u32, sockets: Sockets, own: C) -> Self {
         let outbox = Outbox {
             train: sockets.datapath.port().new_train(),
@@ -177,8 +179,7 @@ impl<C: Companion> Io<C> {
         Io { engine, sockets, outbox, own }
     }
 
-    /// When the next poll is due although nothing arrives, for the sake of the sockets; `None`:
-    /// never.
+    /// Time at which the sockets require the next poll even if nothing arrives; `None`: never.
     pub fn deadline(&self) -> Option<Instant> {
         if self.outbox.unfinished {
             return Some(clock::now());
@@ -188,7 +189,7 @@ impl<C: Companion> Io<C> {
         all.into_iter().flatten().reduce(Instant::min)
     }
 
-    /// A poll's sending begins. False if a socket is full.
+    /// Begins to send in a poll. Returns false if a socket is full.
     pub fn begin_sending(&mut self, now: Instant) -> bool {
         let outbox = &mut self.outbox;
         outbox.unfinished = false;
@@ -200,7 +201,7 @@ impl<C: Companion> Io<C> {
         }
     }
 
-    /// Sends the run. False if the socket is full: the run then waits.
+    /// Sends the run. Returns false if the socket is full: the run then waits.
     pub fn send_run(&mut self, now: Instant) -> bool {
         if self.outbox.bound_for.is_none() {
             return true;
@@ -227,14 +228,14 @@ impl<C: Companion> Io<C> {
         true
     }
 
-    /// May another run go in this poll? So many may, and so many packets.
+    /// True if another run may be sent in this poll, within the limits on runs and packets.
     pub fn may_send_more(&mut self, runs_max: u32, packets_max: usize) -> bool {
         let outbox = &mut self.outbox;
         outbox.unfinished |= outbox.runs >= runs_max || outbox.packets >= packets_max;
         !outbox.unfinished
     }
 
-    /// Drops what waits to be sent.
+    /// Drops the packets that wait to be sent.
     pub fn forget_waiting(&mut self) {
         self.own.dropped();
         self.outbox.pending = None;

@@ -1,38 +1,39 @@
-//! The live driver: what happens between a protocol's state machine and the machine it runs on,
-//! written once for every [`Device`](fairway_device::Device).
+//! The live driver: everything between a protocol's state machine and the host, written once for
+//! every [`Device`](fairway_device::Device).
 //!
-//! **What it is.** A protocol implements [`Protocol`]: how datagrams are read and written, where
-//! they go, and what lives beside its device. This crate is the rest: the loop of receiving, timers
-//! and sending, the lock around it, the background thread, and registered memory.
+//! **What it is.** A protocol implements [`Protocol`]: how datagrams are decoded and encoded, where
+//! they are sent, and which state exists beside its device. This crate provides the rest: the loop
+//! of receiving, timers and sending, the lock around it, the background thread, and registered
+//! memory.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `protocol` | what differs between protocols: datagrams, addresses, what lives beside the device |
-//! | `sockets` | which socket is tried next, and the calls that receive |
-//! | `io` | the run of packets that is put together, and the calls that send |
-//! | `receiving` | datagram, packet, verdict, place |
-//! | `sending` | packet, payload, run |
+//! | `protocol` | the differences between protocols: datagrams, addresses, further state |
+//! | `sockets` | the choice of the socket to try next, and the calls that receive |
+//! | `io` | the run of packets that is being built, and the calls that send |
+//! | `receiving` | from a datagram to a packet, a verdict and the payload's place |
+//! | `sending` | from a packet to its payload and a run |
 //! | `poll` | both, and timers in between |
-//! | `memories` | the registered memory, and how it is copied and changed |
-//! | `execution` | what a device asks to be done to memory is done and reported |
-//! | `clock` | the one place that reads the clock and draws random bytes |
-//! | `memory` | registered memory: where it comes from, and copies that survive its disappearance |
-//! | `delayed_ack` | whether the application answers at once, so that an acknowledgement may wait |
-//! | `poll_detector` | whether the users of verbs poll, or the background thread has to drive |
+//! | `memories` | the table of registered memory, with copies and atomics |
+//! | `execution` | execution of a device's requests on memory |
+//! | `clock` | the only module that reads the clock and draws random bytes |
+//! | `memory` | registered memory: its sources, and copies that survive its disappearance |
+//! | `delayed_ack` | detects applications that answer at once, so that acknowledgements may wait |
+//! | `poll_detector` | detects whether users of verbs poll, or the background thread must drive |
 //! | `addresses` | addresses of this host and of others |
-//! | `signals` | which signals the threads of a library block |
-//! | `error` | what the operating system refuses |
+//! | `signals` | the signals that threads of the library block |
+//! | `error` | errors of the operating system |
 //! | `shared` | the lock, the threads that poll, the background thread |
 //!
 //! **May import:** `fairway-wire`, `fairway-device`, `fairway-port`, `fairway-ring`, `libc`.
 //!
-//! **Invariants.** Nothing here decodes a packet, and nothing asks which protocol it drives. What
-//! differs between protocols is a method or a constant of [`Protocol`]. Nothing is allocated per
-//! packet. Payload is copied, and words are changed, by [`Memories`] alone. An access to memory
-//! that its owner has unmapped fails with [`Gone`] instead of ending the process.
+//! **Invariants.** Nothing here decodes a packet or depends on which protocol it drives.
+//! Differences between protocols are methods or constants of [`Protocol`]. Nothing is allocated per
+//! packet. Only [`Memories`] copies payload and changes words. An access to memory that its owner
+//! has unmapped fails with [`Gone`] instead of ending the process.
 //!
-//! **How to test:** `cargo test -p fairway-runtime`; `make miri` runs the tests of memory. The
-//! protocols are tested live by `cargo test -p fairway`.
+//! **How to test:** `cargo test -p fairway-runtime`; `make miri` runs the tests of memory. `cargo
+//! test -p fairway` tests the protocols live.
 #![warn(unsafe_op_in_unsafe_fn)]
 
 pub mod addresses;

@@ -1,5 +1,5 @@
-//! The memory behind every segment that a device knows. All that is ever done to it is copying,
-//! byte by byte or word by word as atomics, because the application may use it at the same time.
+//! The memory behind every segment that a device has registered. It is only ever copied, byte by
+//! byte or word by word as atomics, because the application may use it at the same time.
 
 use std::sync::Arc;
 
@@ -8,52 +8,52 @@ use fairway_port::RawSlice;
 
 use crate::memory::{Gone, Memory, SharedBytes};
 
-/// Bytes of the longest word that an atomic changes.
+/// Length of the longest word that an atomic changes, in bytes.
 const WORD: usize = size_of::<u64>();
 
-/// Memory by segment index. What is in here stays mapped, or the owner has vouched for it.
+/// Memory by segment index. Memory in this table stays mapped, or its owner has vouched for it.
 pub struct Memories {
     live: Vec<Option<Arc<Memory>>>,
-    /// Released by the device, but perhaps named by packets that still wait to be sent.
+    /// Memory that the device has released, but to which packets that wait to be sent may refer.
     released: Vec<Arc<Memory>>,
-    /// Where payload goes that is placed into a segment, if not into its own memory; by segment
+    /// Ranges to which payload for a segment goes instead of the segment's own memory; by segment
     /// index.
     redirected: Vec<Option<Box<ScatterList>>>,
     unregistered: Unregistered,
-    /// Room for a payload on its way from the staging memory to its place.
+    /// Buffer for a payload on its way from the staging memory to its place.
     scratch: Vec<u8>,
-    /// What was done to the memory so far.
+    /// Counters of the accesses to the memory.
     pub counters: MemoryCounters,
 }
 
-/// What it means that a device names memory which is not registered (any more).
+/// The meaning of a request on memory that is not registered (any more).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unregistered {
-    /// Memory leaves the table only when the device has released it, so this is a bug of ours.
+    /// Memory leaves the table only when the device has released it, so such a request is a bug.
     Bug,
-    /// Memory leaves the table at once when it is deregistered, although operations may still name
-    /// it. Their bytes are left out.
+    /// Memory leaves the table at once when it is deregistered, although operations may still refer
+    /// to it. Their bytes are left out.
     LeftOut,
 }
 
-/// What was done to memory.
+/// Counters of accesses to memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryCounters {
     /// Payloads copied into place.
     pub placed: u64,
-    /// Bytes of those.
+    /// Bytes of the payloads in `placed`.
     pub bytes: u64,
-    /// Payloads that waited for their turn before they were copied into place.
+    /// Payloads that had to wait before they were copied into place, because they arrived early.
     pub placed_late: u64,
     /// Words changed.
     pub atomics: u64,
-    /// Payloads, words and packets for or from memory that its owner has unmapped, or whose file
-    /// was truncated.
+    /// Payloads, words and packets that could not be copied to or from memory, because its owner
+    /// has unmapped it or its file was truncated.
     pub gone: u64,
 }
 
 impl Memories {
-    /// A table without memory.
+    /// Returns an empty table.
     pub fn new(unregistered: Unregistered) -> Self {
         Memories {
             live: Vec::new(),
@@ -65,12 +65,12 @@ impl Memories {
         }
     }
 
-    /// Takes room for payloads that are copied from one segment to another.
+    /// Allocates the buffer for payloads that are copied from one segment to another.
     pub fn reserve_scratch(&mut self, bytes: usize) {
         self.scratch = vec![0; bytes];
     }
 
-    /// Puts the memory of a segment that a device has registered into the table.
+    /// Adds the memory of a segment that a device has registered.
     pub fn insert(&mut self, id: SegmentId, memory: Arc<Memory>) {
         let index = id.index();
         if index >= self.live.len() {
@@ -79,23 +79,25 @@ impl Memories {
         self.live[index] = Some(memory);
     }
 
-    /// The device names it no more, and no packet that waits to be sent does.
+    /// Removes memory to which neither the device nor a packet that waits to be sent refers any
+    /// more.
     pub fn remove(&mut self, id: SegmentId) {
         if let Some(memory) = self.live.get_mut(id.index()) {
             *memory = None;
         }
     }
 
-    /// The device has no use for it any more.
+    /// Moves memory that the device does not use any more to the released memory.
     pub fn release(&mut self, id: SegmentId) {
         self.released.extend(self.live.get_mut(id.index()).and_then(Option::take));
     }
 
-    /// Gives the memory of a segment back to its owner: operations that still name the segment find
-    /// as many zeros, which belong to no program.
+    /// Returns the memory of a segment to its owner: operations that still name the segment get
+    /// zeros of the same length instead, in memory that belongs to no program.
     pub fn blind(&mut self, id: SegmentId) {
         if let Some(Some(memory)) = self.live.get_mut(id.index()) {
-            // Memory that is never touched costs nothing; without it, nothing is found.
+            // Untouched memory costs nothing. If it cannot be mapped, such operations find no
+            // memory.
             match Memory::zeroed(memory.len()) {
                 Ok(blind) => *memory = Arc::new(blind),
                 Err(_) => self.live[id.index()] = None,
@@ -103,11 +105,10 @@ impl Memories {
         }
     }
 
-    /// From now on payload that is placed into this segment goes to the bytes of `list`, as far
-    /// from their beginning as it is named in the segment; with `None` into the segment's own
-    /// memory again. Bytes that `list` does not have are missing, as are those of segments in it
-    /// that are not registered, or can't be written. Payload that is read from the segment is its
-    /// own.
+    /// Redirects payload for this segment to the bytes of `list`, at the same offset as in the
+    /// segment; `None` ends that. Bytes beyond `list` are missing, as are those of its segments
+    /// that are not registered or cannot be written. Payload that is read from the segment comes
+    /// from its own memory.
     pub fn redirect(&mut self, id: SegmentId, list: Option<ScatterList>) {
         let index = id.index();
         if index >= self.redirected.len() {
@@ -119,7 +120,7 @@ impl Memories {
         self.redirected[index] = list.map(Box::new);
     }
 
-    /// True if payload that is placed into this segment goes elsewhere.
+    /// True if payload for this segment is redirected.
     pub fn is_redirected(&self, id: SegmentId) -> bool {
         self.redirection(id).is_some()
     }
@@ -128,14 +129,14 @@ impl Memories {
         self.redirected.get(id.index())?.as_deref()
     }
 
-    /// Frees what was released, if no packet waits to be sent.
+    /// Frees the released memory, if no packet waits to be sent.
     pub fn free_released_memory(&mut self, nothing_waits: bool) {
         if nothing_waits && !self.released.is_empty() {
             self.released.clear();
         }
     }
 
-    /// The bytes of a range to be sent; `None` if they are not there.
+    /// Returns the bytes of a range to be sent; `None` if its memory is missing.
     pub fn gather(&self, range: &LocalRange) -> Option<RawSlice> {
         if range.length == 0 {
             return Some(RawSlice::EMPTY);
@@ -149,26 +150,27 @@ impl Memories {
         })
     }
 
-    /// The bytes of a range, to be copied out; `None` if they are not there.
+    /// Returns the bytes of a range, to be copied out; `None` if its memory is missing.
     pub fn source(&self, range: &LocalRange) -> Option<SharedBytes<'_>> {
         let memory = self.holder(range)?;
         Some(memory.bytes(range.offset as usize, range.length as usize))
     }
 
-    /// Room for a payload to be copied into; `None` if it is not there or can't be written.
+    /// Returns the range into which a payload is copied; `None` if its memory is missing or
+    /// read-only.
     pub fn target(&self, range: &LocalRange) -> Option<SharedBytes<'_>> {
         let memory = self.holder(range).filter(|memory| memory.is_writable())?;
         Some(memory.bytes(range.offset as usize, range.length as usize))
     }
 
-    /// Where a range begins in this process; `None` if it is not there.
+    /// Returns the address of a range in this process; `None` if its memory is missing.
     pub fn address_of(&self, range: &LocalRange) -> Option<usize> {
         let memory = self.holder(range)?;
         Some(memory.start().as_ptr() as usize + range.offset as usize)
     }
 
-    /// Copies the bytes of `from` to `out`, which is as long. False if some are not there: their
-    /// segment is not registered, or its memory is gone.
+    /// Copies the bytes of `from` to `out`, which must have the same length. Returns false if some
+    /// are missing: their segment is not registered, or its memory is gone.
     pub fn gather_into(&self, from: &impl Ranges, out: &mut [u8]) -> bool {
         let mut rest = out;
         for range in from.ranges() {
@@ -182,7 +184,7 @@ impl Memories {
         true
     }
 
-    /// Copies `data` to the bytes of `to`, of which there are as many, in the order of their
+    /// Copies `data` to the bytes of `to`, which must have the same length, in the order of their
     /// addresses.
     ///
     /// # Errors
@@ -203,7 +205,7 @@ impl Memories {
         Ok(())
     }
 
-    /// Copies `data` to the bytes of `list` that stand for a range of a segment.
+    /// Copies `data` to the bytes of `list` to which a range of a segment is redirected.
     fn write_redirected(
         &self,
         list: &ScatterList,
@@ -224,7 +226,7 @@ impl Memories {
         Ok(())
     }
 
-    /// Changes a word, atomically with the CPU's own atomics on it. Returns what it was.
+    /// Changes a word, atomically with the CPU's own atomics on it. Returns its previous value.
     ///
     /// # Errors
     /// Its memory is gone.
@@ -234,8 +236,9 @@ impl Memories {
         if word.is_aligned_word() {
             return word.change(atomic.operator, atomic.operand, atomic.compare);
         }
-        // The address that peers use is aligned, but the memory behind it is not. Atomic among
-        // what peers do, because all of that is done here, one after the other.
+        // The address that peers use is aligned, but the memory behind it is not. The change is
+        // atomic only among those of peers, because they are all executed here, one after the
+        // other.
         let mut bytes = [0; WORD];
         let bytes = &mut bytes[..atomic.target.length as usize];
         word.read(bytes)?;
@@ -246,7 +249,7 @@ impl Memories {
         Ok(old)
     }
 
-    /// Copies a payload from the staging memory to where it belongs.
+    /// Copies a payload from the staging memory to its place.
     ///
     /// # Errors
     /// The memory of one of them is gone.
@@ -260,9 +263,9 @@ impl Memories {
         copied
     }
 
-    /// Room that a device has named, after it has checked the access. Its bounds are checked once
-    /// more here, because a mistake must not become a write to somewhere else. `None`: the memory
-    /// is not registered any more, and its bytes are to be left out.
+    /// Returns the memory of a range that a device has named after it checked the access. The
+    /// bounds are checked once more here, because a bug must not become a write outside the range.
+    /// `None`: the memory is not registered any more, and its bytes are to be left out.
     pub fn room(&self, range: &LocalRange) -> Option<SharedBytes<'_>> {
         let room = self.target(range);
         assert!(
@@ -278,7 +281,7 @@ impl Memories {
     }
 }
 
-/// The value of a word in the machine's byte order.
+/// Returns the value of a word in the machine's byte order.
 fn from_bytes(bytes: &[u8]) -> u64 {
     let mut word = [0; WORD];
     word[low(bytes.len())].copy_from_slice(bytes);
@@ -289,7 +292,7 @@ fn to_bytes(value: u64) -> [u8; WORD] {
     value.to_ne_bytes()
 }
 
-/// Where the lowest `length` bytes of a word are.
+/// Returns the position of the lowest `length` bytes of a word.
 fn low(length: usize) -> std::ops::Range<usize> {
     if cfg!(target_endian = "big") { WORD - length..WORD } else { 0..length }
 }

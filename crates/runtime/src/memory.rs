@@ -1,4 +1,4 @@
-//! Memory that can be registered: where it comes from, and how it is given back.
+//! Memory that can be registered: its sources, and the ways to free it.
 
 mod guard;
 mod sanitizer;
@@ -17,8 +17,8 @@ use crate::error::SystemError;
 
 /// A piece of memory that a NIC may read and write.
 ///
-/// Once it is registered its bytes change at any time, so nothing hands out a `&[u8]` to them:
-/// they are copied in and out (`Segment::read_at`, `Segment::write_at`). To get a vector back, see
+/// Once it is registered its bytes may change at any time, so no method returns a `&[u8]` to them:
+/// they are copied in and out (`Segment::read_at`, `Segment::write_at`). To get a vector back, use
 /// `Segment::into_memory` and [`Memory::into_vec`].
 ///
 /// ```compile_fail
@@ -33,18 +33,18 @@ pub struct Memory {
     backing: Backing,
 }
 
-/// How to give memory back.
+/// The origin of memory, which determines how it is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Backing {
-    /// A mapping of our own.
+    /// A mapping that this value owns.
     Mapped,
-    /// A mapping of a file in memory, which is this.
+    /// A mapping of this file in memory.
     Shared { file: i32 },
-    /// A vector, of this capacity.
+    /// A vector with this capacity.
     Vector { capacity: usize },
     /// Memory of another owner.
     Borrowed,
-    /// Nothing to give back.
+    /// No memory.
     Empty,
 }
 
@@ -54,21 +54,21 @@ unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
-/// Bytes that are read at a time where some may be missing: a page, or part of one.
+/// Bytes that are read at a time when some may be missing: a page, or part of one.
 const PAGE: usize = 4096;
 
-/// A file in memory that can be given a fixed length, and goes with the program.
+/// Flags of a file in memory that can be given a fixed length, and is closed on exec.
 const MEMORY_FILE: u32 = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
 const FIXED_LENGTH: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 impl Memory {
-    /// `length` bytes of zeros, on pages of their own.
+    /// Returns `length` bytes of zeros, on separate pages.
     pub fn zeroed(length: usize) -> Result<Memory, SystemError> {
         map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
     }
 
-    /// `length` bytes of zeros that peers on this host may map: their `RemotePtr`s then
-    /// work without packets. Otherwise as [`Memory::zeroed`], at the price of an open file each.
+    /// Returns `length` bytes of zeros that peers on this host may map: their `RemotePtr`s then
+    /// need no packets. Otherwise as [`Memory::zeroed`], at the cost of one open file.
     ///
     /// # Errors
     /// The system has no memory, or no file, left.
@@ -93,14 +93,15 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Is it a file in memory that cannot be truncated, so that touching it ends no process?
+    /// True if this is a file in memory that cannot be truncated, so that an access to it ends no
+    /// process.
     pub fn has_fixed_length(file: &File) -> bool {
         // SAFETY: has no conditions.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         seals >= 0 && seals & FIXED_LENGTH == FIXED_LENGTH
     }
 
-    /// The file behind it, if it can be shared.
+    /// Returns the file behind the memory, if it can be shared.
     pub fn file(&self) -> Option<i32> {
         match self.backing {
             Backing::Shared { file } => Some(file),
@@ -108,12 +109,12 @@ impl Memory {
         }
     }
 
-    /// Where a file of this process can be opened again.
+    /// Returns the path by which a file of this process can be opened again.
     pub fn path_of(file: i32) -> String {
         format!("/proc/self/fd/{file}")
     }
 
-    /// The bytes of a vector, without copying. [`Memory::into_vec`] is the way back.
+    /// Wraps the bytes of a vector, without copying. [`Memory::into_vec`] returns the vector.
     pub fn from_vec(vector: Vec<u8>) -> Memory {
         guard::install();
         let mut vector = ManuallyDrop::new(vector);
@@ -122,11 +123,11 @@ impl Memory {
         Memory { start, length: vector.len(), writable: true, backing }
     }
 
-    /// A whole file. What is written to it, here or by peers, is written to the file if
-    /// `writable`; otherwise it can only be read.
+    /// Maps a whole file. If `writable`, changes to the memory, here or by peers, are written to
+    /// the file; otherwise it can only be read.
     ///
-    /// Other processes may change the file meanwhile. If one truncates it, operations on what is
-    /// gone fail.
+    /// Other processes may change the file meanwhile. If one truncates it, operations on the
+    /// missing part fail.
     pub fn map_file(file: &File, writable: bool) -> Result<Memory, SystemError> {
         let length = file
             .metadata()
@@ -142,7 +143,7 @@ impl Memory {
         map(length, protection, libc::MAP_SHARED, file.as_raw_fd())
     }
 
-    /// Memory that the caller provides.
+    /// Wraps memory that the caller provides.
     ///
     /// # Safety
     /// `length` bytes from `start` must be the caller's, readable and writable, until the value has
@@ -159,18 +160,18 @@ impl Memory {
         self.length
     }
 
-    /// True if there are no bytes.
+    /// True if the memory has no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// May it be written?
+    /// True if the memory may be written.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// The bytes as a vector: without copying if they came from one. Bytes of a file that was
-    /// truncated are zeros.
+    /// Returns the bytes as a vector, without copying if they came from one. Missing bytes of a
+    /// truncated file are zeros.
     pub fn into_vec(self) -> Vec<u8> {
         if let Backing::Vector { capacity } = self.backing {
             let memory = ManuallyDrop::new(self);
@@ -188,7 +189,7 @@ impl Memory {
         bytes
     }
 
-    /// The bytes `offset..offset + length`.
+    /// Returns the bytes `offset..offset + length`.
     ///
     /// # Panics
     /// The range leaves the memory.
@@ -199,12 +200,12 @@ impl Memory {
         unsafe { SharedBytes::new(self.start.add(offset), length) }
     }
 
-    /// True if `length` bytes from `offset` on lie within the memory.
+    /// True if `length` bytes from `offset` on are within the memory.
     pub fn contains(&self, offset: u64, length: usize) -> bool {
         offset.checked_add(length as u64).is_some_and(|end| end <= self.length as u64)
     }
 
-    /// The first byte.
+    /// Returns the address of the first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }

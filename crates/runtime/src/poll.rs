@@ -1,4 +1,4 @@
-//! One poll of a device: what has arrived goes in, timers fire, and what is to be sent goes out.
+//! One poll of a device: receives packets, fires timers, and sends packets.
 
 use fairway_device::Device;
 use fairway_wire::Instant;
@@ -8,8 +8,8 @@ use crate::io::Io;
 use crate::protocol::{Eagerness, Protocol};
 use crate::{receiving, sending};
 
-/// Runs one poll. `may_wait`: a lone acknowledgement may wait for an application that answers at
-/// once. True if there is more to do at once.
+/// Runs one poll. `may_wait`: an acknowledgement without other packets may wait for an application
+/// that answers at once. Returns true if there is more to do at once.
 pub fn poll<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
@@ -32,7 +32,7 @@ pub fn poll<P: Protocol>(
         protocol.received(io, now);
     }
     if is_due(protocol.parts().0.poll_timeout(), now) {
-        // What has come in time must not count as late because this thread was.
+        // Packets that arrived in time must not count as late because this thread was late.
         now = catch_up(protocol, io, now);
     }
     fire_timers(protocol, now);
@@ -46,7 +46,7 @@ pub fn poll<P: Protocol>(
     io.outbox.unfinished || asks_again
 }
 
-/// Does what is due by the clock.
+/// Fires the timers that are due.
 pub fn fire_timers<P: Protocol>(protocol: &mut P, now: Instant) {
     protocol.timers_begin();
     if is_due(protocol.parts().0.poll_timeout(), now) {
@@ -56,7 +56,7 @@ pub fn fire_timers<P: Protocol>(protocol: &mut P, now: Instant) {
     protocol.fire_own_timers(now);
 }
 
-/// Takes in all that has arrived, within reason; the time after that.
+/// Receives all packets that have arrived, up to a limit. Returns the time after that.
 fn catch_up<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> Instant {
     io.sockets.check_all();
     if !io.sockets.any_waits() {
@@ -69,7 +69,7 @@ fn catch_up<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) ->
     now
 }
 
-/// True if there is a deadline, and it has come.
+/// True if there is a deadline, and it has passed.
 pub fn is_due(deadline: Option<Instant>, now: Instant) -> bool {
     deadline.is_some_and(|deadline| now.is_at_or_after(deadline))
 }

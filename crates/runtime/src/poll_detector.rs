@@ -1,51 +1,52 @@
-//! Whether the users of verbs poll, or the background thread has to drive for them.
+//! Detects whether the users of verbs poll, or the background thread has to drive for them.
 //!
 //! Programs that use verbs poll all the time; or post, poll for that, and then watch memory that a
-//! peer writes; or do neither and compute. Only the first kind is served best when the background
-//! thread stays away: one that sleeps on the sockets is woken by every packet, takes the core from
-//! the thread that polls, and finds nothing left to do. The other kinds depend on it.
+//! peer writes; or do neither and compute. Only the first kind is served best without the
+//! background thread: a thread that sleeps on the sockets is woken by every packet, takes the core
+//! from the thread that polls, and finds nothing left to do. The other kinds depend on it.
 //!
-//! What a program does is seen from two sides. While the program drives, the background thread
-//! looks now and then whether it still does ([`PollDetector::should_drive`]): a program that has
-//! neither polled nor posted for [`QUIET_NS`] does not. (A thread that polls is not seen either
-//! while it sends, while it waits for the lock, and while the background thread, on the same core,
-//! is in its way. So that span is much longer than these: otherwise each side, slowed down by its
-//! background thread, would look quiet to its own.) While the background thread drives, it notes at
-//! every wake-up whether the program was polling ([`PollDetector::on_wakeup`]): a program that was
-//! so [`MEETINGS`] times more often than not can do without it. A program that has posted will
-//! poll; one that has polled and found a completion may have stopped.
+//! The program is observed in two ways. While the program drives, the background thread checks from
+//! time to time whether it still does ([`PollDetector::should_drive`]): a program that has neither
+//! polled nor posted for [`QUIET_NS`] does not. (A polling thread also appears quiet while it
+//! sends, while it waits for the lock, and while the background thread runs on the same core. That
+//! span is therefore much longer than these times: otherwise each side, slowed down by its
+//! background thread, would appear quiet to that thread.) While the background thread drives, it
+//! records at every wake-up whether the program was polling ([`PollDetector::on_wakeup`]). When
+//! that was so [`MEETINGS`] times more often than not, the background thread stops driving. A
+//! program that has posted will poll; one that has polled and found a completion may have stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::clock;
 
-/// A program that has neither polled nor posted for so long does not poll all the time.
+/// Time without a poll or post after which a program counts as not polling.
 const QUIET_NS: u64 = 100_000;
 
-/// A program that was polling at so many more wake-ups than it was not polls all the time.
+/// Surplus of wake-ups during polling from which a program counts as polling all the time.
 const MEETINGS: u32 = 8;
 
-/// A thread that polls leaves the sockets to the background thread, unless that has run no poll for
-/// so long.
+/// A polling thread leaves the sockets to the background thread, unless that has run no poll for
+/// this time.
 const HELD_UP_NS: u64 = 200_000;
 
-/// What is known of the program's habits. Its words need not agree with one another: a wrong guess
-/// costs time and nothing else.
+/// The observations of a program. The fields need not be consistent with each other: a wrong guess
+/// only costs time.
 pub struct PollDetector {
-    /// When the program last polled or posted, in nanoseconds; 0: never.
+    /// Time of the program's last poll or post, in nanoseconds; 0: never.
     active_at: AtomicU64,
-    /// The last poll brought nothing, or something was posted since: a poll is to be expected.
+    /// True if the last poll returned nothing, or something was posted since, so that a poll is
+    /// expected.
     searching: AtomicBool,
-    /// The background thread drives, because the program does not poll.
+    /// True if the background thread drives, because the program does not poll.
     driving: AtomicBool,
-    /// When it last ran a poll, in nanoseconds.
+    /// Time of the background thread's last poll, in nanoseconds.
     turned_at: AtomicU64,
-    /// At how many more wake-ups the program was polling than it was not.
+    /// Number of wake-ups during polling minus the number of other wake-ups.
     meetings: AtomicU32,
 }
 
 impl Default for PollDetector {
-    /// No program has polled or posted yet.
+    /// Returns a detector of a program that has neither polled nor posted yet.
     fn default() -> PollDetector {
         PollDetector {
             active_at: AtomicU64::new(0),
@@ -58,19 +59,20 @@ impl Default for PollDetector {
 }
 
 impl PollDetector {
-    /// The program has polled, and perhaps found something.
+    /// Records a poll of the program; `found` is true if it returned something.
     pub fn polled(&self, found: bool) {
         self.searching.store(!found, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// The program posts, or has posted.
+    /// Records that the program posts, or has posted.
     pub fn posted(&self) {
         self.searching.store(true, Ordering::Relaxed);
         self.active_at.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// Is the background thread to drive? It asks before every poll, and whenever it has looked.
+    /// True if the background thread should drive. It calls this before every poll, and after every
+    /// check.
     pub fn should_drive(&self) -> bool {
         let active_at = self.active_at.load(Ordering::Relaxed);
         if active_at == 0 {
@@ -88,7 +90,7 @@ impl PollDetector {
         drives
     }
 
-    /// The background thread has been woken by packets.
+    /// Records that the background thread has been woken by packets.
     pub fn on_wakeup(&self) {
         let polls = self.searching.load(Ordering::Relaxed)
             && span(self.active_at.load(Ordering::Relaxed)) < QUIET_NS;
@@ -97,12 +99,13 @@ impl PollDetector {
         self.meetings.store(after, Ordering::Relaxed);
     }
 
-    /// The background thread has run a poll.
+    /// Records that the background thread has run a poll.
     pub(crate) fn on_poll(&self) {
         self.turned_at.store(now_ns(), Ordering::Relaxed);
     }
 
-    /// May a poll leave the sockets to the background thread? They would be in each other's way.
+    /// True if a poll may leave the sockets to the background thread, because the two would disturb
+    /// each other.
     pub fn is_driven(&self) -> bool {
         self.driving.load(Ordering::Relaxed)
             && span(self.turned_at.load(Ordering::Relaxed)) < HELD_UP_NS
@@ -113,17 +116,17 @@ fn now_ns() -> u64 {
     clock::now().as_ps() / 1000
 }
 
-/// The time since then; none, if threads were quick.
+/// Returns the time since `since`; zero if another thread has stored a later time.
 fn span(since: u64) -> u64 {
     let span = now_ns().wrapping_sub(since);
     if span > u64::MAX / 2 { 0 } else { span }
 }
 
-/// Asks the scheduler to let this thread run soon after it was woken, for a short while at a time.
+/// Requests that the scheduler run this thread soon after it was woken, for short slices.
 ///
-/// A thread that spins on the same core would otherwise be left its whole slice first, by
-/// schedulers that have deadlines. That a thread asks for short slices of its own needs no
-/// privilege (Linux 6.12); older kernels take no notice.
+/// Otherwise a thread that spins on the same core would first get its whole slice, with schedulers
+/// that use deadlines. A thread needs no privilege to request short slices for itself (Linux 6.12);
+/// older kernels ignore the request.
 pub(crate) fn prefer_short_slices() {
     /// `struct sched_attr` in its first version (sched_setattr(2)).
     #[repr(C)]
@@ -138,13 +141,13 @@ pub(crate) fn prefer_short_slices() {
         deadline_ns: u64,
         period_ns: u64,
     }
-    /// The shortest that the kernel grants.
+    /// The shortest slice that the kernel grants.
     const SLICE_NS: u64 = 100_000;
     let size = size_of::<Attributes>() as u32;
     let mut attributes = Attributes::default();
     // SAFETY: the kernel writes at most `size` bytes to `attributes`; 0 is this thread.
     let got = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
-    // Another policy of this process was chosen on purpose.
+    // Another scheduling policy of this process was chosen on purpose.
     if got != 0 || attributes.policy != libc::SCHED_OTHER as u32 {
         return;
     }
@@ -159,7 +162,7 @@ pub(crate) fn prefer_short_slices() {
 mod tests {
     use super::*;
 
-    /// A detector of a program that last polled long ago.
+    /// Returns a detector of a program that last polled long ago.
     fn unseen() -> PollDetector {
         let detector = PollDetector::default();
         detector.active_at.store(now_ns() - 2 * QUIET_NS, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Receiving: datagrams become packets, packets go to the device, payloads into place.
+//! Receives datagrams, decodes them to packets, passes these to the device, and places payloads.
 
 use fairway_device::{Device, Verdict};
 use fairway_port::Arrival;
@@ -10,17 +10,17 @@ use crate::io::{Companion, Io};
 use crate::memory::Gone;
 use crate::protocol::{Eagerness, Parsed, Placing, Protocol};
 
-/// Arrivals up to this many bytes are a question or an answer, and not part of a bulk transfer.
+/// Arrivals up to this many bytes are a request or an answer, and not part of a bulk transfer.
 const SMALL: usize = 1024;
 
-/// What one receive call brought.
+/// The size of one receive call's result.
 struct Took {
     packets: usize,
     bytes: usize,
 }
 
-/// Takes in what has arrived at sockets that are marked, up to about `budget` packets; how many
-/// that were.
+/// Receives from the sockets that are marked, up to about `budget` packets, and returns their
+/// number.
 pub(super) fn receive<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
@@ -53,9 +53,9 @@ pub(super) fn receive<P: Protocol>(
     packets
 }
 
-/// One receive call on `socket`. The time of arrival is read after the call, because a packet may
-/// come in during the poll. An earlier time would make the residence time that an acknowledgement
-/// reports to the peer too long, and a round trip that is measured here too short.
+/// Makes one receive call on `socket`. The time of arrival is read after the call, because a packet
+/// may arrive during the poll. An earlier time would make the residence time that an
+/// acknowledgement reports to the peer too long, and a round trip that is measured here too short.
 fn receive_from<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, socket: usize) -> Took {
     let mut buffer = io.sockets.take_buffer();
     let took = match io.sockets.receive(socket, &mut buffer) {
@@ -70,7 +70,7 @@ fn receive_from<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, socket: usiz
     took
 }
 
-/// Hands the run of packets of a receive call to the device.
+/// Passes the run of packets of a receive call to the device.
 pub fn handle_arrival<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,
@@ -87,7 +87,7 @@ pub fn handle_arrival<P: Protocol>(
     }
 }
 
-/// Hands a packet to the device, and does to memory what that makes due.
+/// Passes a packet to the device, and executes the requests on memory that become due.
 pub fn handle<P: Protocol>(
     protocol: &mut P,
     io: &mut Io<P::Own>,

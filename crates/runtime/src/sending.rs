@@ -1,4 +1,4 @@
-//! Sending: packets of one path become one run, and a run one system call.
+//! Sends packets: those of one path form one run, which leaves in one system call.
 
 use fairway_wire::Instant;
 
@@ -6,13 +6,13 @@ use crate::clock;
 use crate::io::{Companion, Io};
 use crate::protocol::Protocol;
 
-/// Sends what the device has to send.
+/// Sends the packets that the device has to send.
 pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) {
     let mut now = now;
     if protocol.sending_begins(io) && io.begin_sending(now) {
         while fill(protocol, io, now) {
-            // A run takes longer to leave than round trips are measured in: what follows it is
-            // sent later, and has to be booked so.
+            // Sending a run takes longer than the precision of round-trip measurements, so the
+            // packets after it must be recorded with a later time.
             if !io.send_run(now) || !io.may_send_more(P::RUNS_MAX, P::SENT_MAX) {
                 break;
             }
@@ -22,7 +22,7 @@ pub fn transmit<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant
     protocol.note_sending_done(io);
 }
 
-/// Puts the next run together. False if there is nothing to send.
+/// Builds the next run. Returns false if there is nothing to send.
 pub fn fill<P: Protocol>(protocol: &mut P, io: &mut Io<P::Own>, now: Instant) -> bool {
     protocol.run_begins(io, now);
     if let Some(first) = io.outbox.pending.take() {

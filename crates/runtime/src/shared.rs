@@ -1,8 +1,8 @@
-//! A protocol behind its lock, and the threads that drive it: those that poll, and the background
+//! A protocol behind its lock, and the threads that drive it: polling threads, and the background
 //! thread.
 //!
-//! A thread that sleeps on the sockets notes until when. A thread that releases the lock with a
-//! poll due before that wakes it, so timers fire on time in every state.
+//! A thread that sleeps on the sockets records its wake-up time. A thread that releases the lock
+//! when a poll is due before that wakes it, so timers fire on time in every state.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -18,54 +18,55 @@ use crate::poll::poll;
 use crate::poll_detector::{self, PollDetector};
 use crate::protocol::{Eagerness, Protocol};
 
-/// How long the background thread leaves the sockets to threads that poll, before it looks again.
+/// Time for which the background thread leaves the sockets to polling threads before it checks
+/// again.
 const WATCH: Duration = Duration::from_micros(500);
 
-/// Most threads that sleep on the sockets.
+/// Maximum number of threads that sleep on the sockets.
 const SLEEPERS_MAX: usize = u32::BITS as usize;
 
-/// The place of the background thread among the sleepers.
+/// Index of the background thread among the sleepers.
 pub const BACKGROUND: usize = 0;
 
 /// The protocol behind its lock, and the threads that drive it.
 pub struct Shared<P: Protocol> {
     locked: Mutex<Locked<P>>,
-    /// Threads that wait for the lock. One that polls makes way for them.
+    /// Number of threads that wait for the lock. A polling thread yields to them.
     contenders: AtomicU32,
     /// Decides which thread drives.
     pub progress_lock: ProgressLock,
-    /// The background thread sleeps here while application threads drive.
+    /// The doorbell on which the background thread sleeps while application threads drive.
     pub bell: Doorbell,
-    /// A thread that may sleep on the sockets does so in its own: the background thread, and
-    /// perhaps an application thread that drives asleep; or the threads of several engines.
+    /// Waiters in which threads sleep on the sockets, one for each such thread: the background
+    /// thread, and perhaps an application thread that leads; or the threads of several engines.
     pub sleepers: Vec<Waiter>,
-    /// There is a background thread.
+    /// True if there is a background thread.
     pub has_thread: bool,
-    /// Set once, to end the background thread.
+    /// Set once, to stop the background thread.
     pub stopping: AtomicBool,
-    /// How the users of verbs behave, if there are any.
+    /// Observations of the users of verbs, if there are any.
     pub poll_detector: PollDetector,
-    /// What the protocol keeps outside the lock.
+    /// The protocol's state outside the lock.
     pub outside: P::Outside,
 }
 
-/// What the lock guards.
+/// The state behind the lock.
 pub struct Locked<P: Protocol> {
     /// The protocol.
     pub core: P,
-    /// The sockets, if there is one engine. If there are several, their threads have them.
+    /// The sockets, if there is one engine. With several, their threads own them.
     pub io: Option<Io<P::Own>>,
-    /// By sleeper: until when it sleeps on the sockets, if it does.
+    /// For each sleeper: the time until which it sleeps on the sockets, if it does.
     pub asleep: Vec<Option<Asleep>>,
-    /// Lent to an application thread that sleeps on the sockets, for those that woke it.
+    /// A buffer for ready sockets, lent to an application thread that sleeps on the sockets.
     pub ready: Vec<usize>,
 }
 
-/// Until when a thread sleeps; `None`: until it is woken.
+/// The time until which a thread sleeps; `None`: until it is woken.
 #[derive(Clone, Copy, Debug)]
 pub struct Asleep(pub Option<Instant>);
 
-/// The life of the background thread.
+/// Runs the background thread until it is stopped.
 pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     poll_detector::prefer_short_slices();
     let mut polls_seen = 0;
@@ -89,7 +90,7 @@ pub fn run_background<P: Protocol>(shared: &Shared<P>) {
     }
 }
 
-/// Turns until there is nothing to do, then one sleep on the sockets.
+/// Polls until there is nothing to do, then sleeps once on the sockets.
 fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) {
     let mut locked = shared.lock();
     let unfinished = locked.poll();
@@ -106,7 +107,7 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
     let until = locked.deadline();
     locked.asleep[BACKGROUND] = Some(Asleep(until));
     shared.unlock(locked);
-    // A failing wait is like one that was interrupted: the next poll looks at every socket.
+    // A wait that fails is treated as an interrupted one: the next poll checks every socket.
     let woken = shared.sleepers[BACKGROUND].wait(span_until(until), ready);
     if woken.as_ref().is_ok_and(|woken| woken.sockets > 0) {
         shared.poll_detector.on_wakeup();
@@ -119,7 +120,7 @@ fn drive_in_background<P: Protocol>(shared: &Shared<P>, ready: &mut Vec<usize>) 
 }
 
 impl<P: Protocol> Shared<P> {
-    /// `io` is `None` if several engines have theirs.
+    /// Creates the shared state. `io` is `None` if several engines own theirs.
     pub fn new(
         core: P,
         io: Option<Io<P::Own>>,
@@ -142,7 +143,7 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Does something with what is behind the lock, then whatever that makes due.
+    /// Calls `work` with the protocol, under the lock, and then does what becomes due.
     pub fn with<R>(&self, work: impl FnOnce(&mut P) -> R) -> R {
         let mut locked = self.lock();
         let result = work(&mut locked.core);
@@ -150,12 +151,12 @@ impl<P: Protocol> Shared<P> {
         result
     }
 
-    /// Takes the lock. A thread that polls makes way for those that wait for it.
+    /// Takes the lock. A polling thread yields to those that wait for it.
     pub fn lock(&self) -> MutexGuard<'_, Locked<P>> {
         match self.locked.try_lock() {
             Ok(locked) => locked,
-            // A panic under the lock was a bug of ours. What it left behind is still no danger to
-            // memory, and handles must be able to go.
+            // A panic under the lock was a bug of this library. The state that it left is no danger
+            // to memory, and it must be possible to drop handles.
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 self.contenders.fetch_add(1, Ordering::Relaxed);
@@ -166,8 +167,8 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Takes the lock, unless another thread keeps it for longer than `timeout`: one that was
-    /// interrupted for good would keep it for ever.
+    /// Takes the lock, unless another thread keeps it for longer than `timeout`: a thread that
+    /// never continues would keep it for ever.
     pub fn lock_within(&self, timeout: Duration) -> Option<MutexGuard<'_, Locked<P>>> {
         let since = std::time::Instant::now();
         loop {
@@ -180,8 +181,8 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Does what is due before the lock is released, releases it, wakes threads that sleep on the
-    /// sockets longer than the device now allows, and does what is due after that.
+    /// Does the work that is due before the lock is released, releases it, wakes threads that sleep
+    /// on the sockets longer than the device now allows, and does the work that is due after that.
     pub fn unlock(&self, mut locked: MutexGuard<'_, Locked<P>>) {
         let Locked { core, io, .. } = &mut *locked;
         let after = core.before_unlock(io.as_mut());
@@ -191,8 +192,8 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Releases the lock, wakes sleepers, and does what is due after that. True if there may be
-    /// more.
+    /// Releases the lock, wakes sleepers, and does the work that is due after that. Returns true if
+    /// there may be more.
     pub fn release(&self, mut locked: MutexGuard<'_, Locked<P>>, after: P::After) -> bool {
         let mut late = locked.late_sleepers();
         drop(locked);
@@ -203,14 +204,14 @@ impl<P: Protocol> Shared<P> {
         P::after_unlock(&self.outside, after)
     }
 
-    /// Takes in what peers have sent by now, and what this side has sent to itself, and sends the
-    /// acknowledgements that are due: an adapter has done so by the time at which a program takes
+    /// Receives all packets that peers, or this side itself, have sent by now, and sends the
+    /// acknowledgements that are due. An adapter has done so by the time at which a program takes
     /// memory back, or ends a queue pair.
     pub fn catch_up(&self) {
         // The first poll may send to this device, which the second receives.
         for _ in 0..2 {
             let mut locked = self.lock();
-            // It may have come to any socket.
+            // The packet may have arrived at any socket.
             if let Some(io) = &mut locked.io {
                 io.sockets.check_all_next();
             }
@@ -219,21 +220,21 @@ impl<P: Protocol> Shared<P> {
         }
     }
 
-    /// Lets another thread have the lock, if one waits for it.
+    /// Yields to another thread that waits for the lock, if there is one.
     pub fn make_way(&self) {
         if self.contenders.load(Ordering::Relaxed) > 0 {
             std::thread::yield_now();
         }
     }
 
-    /// Asks the background thread to drive.
+    /// Requests that the background thread drive.
     pub fn demand_background(&self) {
         if self.has_thread && self.progress_lock.demand() {
             self.bell.ring();
         }
     }
 
-    /// Ends the lives of the background thread and of engines.
+    /// Stops the background thread and the threads of engines.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.bell.ring();
@@ -244,13 +245,13 @@ impl<P: Protocol> Shared<P> {
 }
 
 impl<P: Protocol> Locked<P> {
-    /// One poll of the only engine. True if there is more to do at once.
+    /// Runs one poll of the only engine. Returns true if there is more to do at once.
     pub fn poll(&mut self) -> bool {
         self.poll_as(P::EAGERNESS, true)
     }
 
-    /// The same. `may_wait`: a lone acknowledgement may wait for an application that answers at
-    /// once.
+    /// As [`Locked::poll`]. `may_wait`: an acknowledgement without other packets may wait for an
+    /// application that answers at once.
     pub fn poll_as(&mut self, eagerness: Eagerness, may_wait: bool) -> bool {
         match &mut self.io {
             Some(io) => poll(&mut self.core, io, eagerness, may_wait),
@@ -258,22 +259,22 @@ impl<P: Protocol> Locked<P> {
         }
     }
 
-    /// A thread that slept on the sockets of the only engine saw that these have something.
+    /// Marks sockets of the only engine that a sleeping thread has found readable.
     pub fn mark_ready(&mut self, ready: &[usize]) {
         if let Some(io) = &mut self.io {
             io.sockets.mark_ready(ready);
         }
     }
 
-    /// When the next poll of the only engine is due although nothing arrives.
+    /// Time at which the next poll of the only engine is due even if nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let sockets = self.io.as_ref().and_then(Io::deadline);
         let sockets = sockets.filter(|_| !self.core.is_over());
         earlier(self.core.deadline(0), sockets)
     }
 
-    /// Threads that have to be woken because a poll is due before they would wake: a bit each. Each
-    /// is woken once.
+    /// Returns the threads that have to be woken because a poll is due before they would wake, one
+    /// bit each. Each is woken once.
     fn late_sleepers(&mut self) -> u32 {
         if self.asleep.iter().all(Option::is_none) {
             return 0;
@@ -298,12 +299,12 @@ impl<P: Protocol> Locked<P> {
     }
 }
 
-/// The earlier of two instants, of which each may be missing.
+/// Returns the earlier of two instants, each of which may be missing.
 pub fn earlier(one: Option<Instant>, two: Option<Instant>) -> Option<Instant> {
     one.into_iter().chain(two).reduce(Instant::min)
 }
 
-/// How long until then; `None` for ever.
+/// Returns the time until an instant; `None` for ever.
 pub fn span_until(until: Option<Instant>) -> Option<Duration> {
     until.map(|until| clock::to_std(until.since(clock::now())))
 }

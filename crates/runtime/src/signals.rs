@@ -1,11 +1,11 @@
-//! Signals, of which a program's handlers run on the program's own threads only.
+//! Signal masks, so that a program's handlers run only on the program's own threads.
 
-/// Signals that the kernel raises for what a thread itself has just done. A thread that blocks one
-/// of them ends the process with it, even if there is a handler (`memory/guard.rs` has one).
+/// Signals that the kernel raises because of the thread's own instructions. If a thread blocks one
+/// of them, the kernel ends the process even if there is a handler (`memory/guard.rs` has one).
 const OWN_FAULTS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
-/// Does something that starts threads. They inherit that every signal is blocked but those for
-/// faults of the thread itself, so no handler of the program runs on them for anything else.
+/// Calls `start`, which starts threads. These inherit a mask that blocks every signal except those
+/// for faults of the thread itself, so no other handler of the program runs on them.
 pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
     // SAFETY: the sets are plain memory, filled before they are used; each call only concerns this
     // thread.
@@ -28,7 +28,7 @@ pub fn without_signals<R>(start: impl FnOnce() -> R) -> R {
 mod tests {
     use super::*;
 
-    /// The signals that this thread blocks, as the system shows them.
+    /// Returns the signals that this thread blocks, as the system shows them.
     fn blocked() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();

@@ -1,56 +1,55 @@
-//! The sockets of a device: which of them to try next, and the calls that receive.
+//! The sockets of a device: chooses the one to try next, and makes the calls that receive.
 
 use std::io;
 
 use fairway_port::{Arrival, Datapath, ReceiveBuffer, Waiter};
 use fairway_wire::Instant;
 
-/// As long as a socket foretells where packets arrive next, a packet at the same socket counts this
-/// much, ...
+/// The hot socket's score grows by this much with every packet that arrives there, ...
 const HOT_GAIN: u32 = 1;
-/// ... up to this much, and a packet at another socket takes this much away.
+/// ... up to this maximum, and shrinks by `HOT_LOSS` with every packet at another socket.
 const HOT_MAX: u32 = 16;
 const HOT_LOSS: u32 = 4;
 
-/// Indices of a waiter from here on are no sockets, but whatever else a protocol receives from.
+/// First index of a waiter that is not a socket, but something else from which a protocol receives.
 pub const OTHERS: usize = 1 << 16;
 
-/// The sockets, and what is needed to receive from them without allocating.
+/// The sockets, and buffers to receive from them without allocating.
 pub struct Sockets {
-    /// How packets are received and sent.
+    /// The port through which packets are received and sent.
     pub datapath: Box<dyn Datapath>,
-    /// Lent to the arrival at hand; otherwise there.
+    /// The receive buffer; `None` while an arrival is being processed.
     buffer: Option<ReceiveBuffer>,
-    /// How many there are.
+    /// Number of sockets.
     count: usize,
-    /// Watches all of them, to ask which have something without waiting. Without it every socket is
-    /// tried: slower, and as good.
+    /// Watches all sockets, to find out without waiting which are readable. Without it every socket
+    /// is tried, which is slower but otherwise equivalent.
     look: Option<Waiter>,
-    /// It watches more than sockets.
+    /// True if `look` watches other descriptors than sockets, too.
     watches_others: bool,
-    /// What else is watched has something.
+    /// True if another watched descriptor is readable.
     others_wait: bool,
     ready: Vec<usize>,
-    /// Sockets that have, or may have, something to receive: a bit each.
+    /// Sockets that are, or may be, readable: one bit each.
     waiting: u64,
-    /// The socket that had something last.
+    /// The socket that received the last packets.
     hot: usize,
-    /// How well it foretells the next one; zero: not at all.
+    /// Score of how well the hot socket predicts the next one; zero: not at all.
     hot_worth: u32,
-    /// While nothing is known to wait, the hot socket is tried, and all sockets are looked at only
-    /// every so many polls, because that costs a system call more.
+    /// While no socket is known to be readable, only the hot socket is tried. All sockets are
+    /// checked only once in this number of polls, because that costs another system call.
     polls_per_check: u32,
     polls_until_check: u32,
-    /// The kernel could not read what was to be sent.
+    /// True if the kernel could not read the payload of a packet to be sent.
     unreadable: bool,
-    /// Errors that were no ordinary packet loss.
+    /// Number of errors that were not ordinary packet loss.
     pub errors: u64,
     /// The latest of these errors.
     pub last_error: Option<String>,
 }
 
 impl Sockets {
-    /// The sockets of `datapath`, of which `look` watches each.
+    /// Returns the sockets of `datapath`, all of which `look` watches.
     pub fn new(datapath: Box<dyn Datapath>, look: Option<Waiter>, polls_per_check: u32) -> Sockets {
         let count = datapath.port().socket_count();
         Sockets {
@@ -72,7 +71,7 @@ impl Sockets {
         }
     }
 
-    /// Has something else watched besides the sockets, under an index from [`OTHERS`] on.
+    /// Watches another descriptor besides the sockets, under an index from [`OTHERS`] on.
     pub fn watch_other(&mut self, fd: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
         self.watches_others = true;
         match &self.look {
@@ -81,13 +80,13 @@ impl Sockets {
         }
     }
 
-    /// True once if what else is watched has something.
+    /// Returns true, once, if another watched descriptor is readable.
     pub(crate) fn take_others(&mut self) -> bool {
         let unwatched = self.watches_others && self.look.is_none();
         std::mem::take(&mut self.others_wait) || unwatched
     }
 
-    /// A thread that slept on the sockets saw that these have something.
+    /// Marks sockets that a sleeping thread has found readable.
     pub fn mark_ready(&mut self, ready: &[usize]) {
         for index in ready {
             match *index {
@@ -97,22 +96,22 @@ impl Sockets {
         }
     }
 
-    /// This socket may have more.
+    /// Marks a socket that may have more packets.
     pub fn mark(&mut self, socket: usize) {
         self.waiting |= 1 << socket;
     }
 
-    /// This socket is not tried again before it is marked.
+    /// Removes a socket's mark: it is not tried again before it is marked.
     pub(crate) fn unmark(&mut self, socket: usize) {
         self.waiting &= !(1 << socket);
     }
 
-    /// True if a socket has, or may have, something to receive.
+    /// True if a socket is, or may be, readable.
     pub(crate) fn any_waits(&self) -> bool {
         self.waiting != 0
     }
 
-    /// The socket to try next, of those that are marked: the hot one first, then by number.
+    /// Returns the socket to try next among the marked ones: the hot one first, then by number.
     pub fn next(&self) -> Option<usize> {
         match self.waiting {
             0 => None,
@@ -121,7 +120,7 @@ impl Sockets {
         }
     }
 
-    /// So many packets came to a socket that was tried.
+    /// Records that `packets` packets arrived at a socket that was tried.
     pub fn took(&mut self, socket: usize, packets: usize) {
         if packets == 0 {
             return self.unmark(socket);
@@ -151,12 +150,12 @@ impl Sockets {
         self.check_all();
     }
 
-    /// Has the next poll look at all sockets.
+    /// Makes the next poll check all sockets.
     pub fn check_all_next(&mut self) {
         (self.polls_until_check, self.waiting) = (0, 0);
     }
 
-    /// Finds out which sockets have something to receive.
+    /// Finds out which sockets are readable.
     pub(crate) fn check_all(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         match self.look.as_ref().map(|look| look.ready_now(&mut ready)) {
@@ -166,7 +165,7 @@ impl Sockets {
         self.ready = ready;
     }
 
-    /// One receive call on a socket.
+    /// Makes one receive call on a socket.
     pub fn receive<'b>(
         &mut self,
         socket: usize,
@@ -186,31 +185,31 @@ impl Sockets {
         self.buffer.take().unwrap_or_default()
     }
 
-    /// Gives the buffer back.
+    /// Returns the buffer.
     pub fn give_buffer(&mut self, buffer: ReceiveBuffer) {
         self.buffer = Some(buffer);
     }
 
-    /// Lets an emulated network let go of what it has held long enough.
+    /// Makes an emulated network release the packets that it has delayed for long enough.
     pub fn release_due(&mut self, now: Instant) {
         if let Err(error) = self.datapath.release_due(ns(now)) {
             self.trouble(&error);
         }
     }
 
-    /// When an emulated network has something to let go of.
+    /// Time at which an emulated network has a packet to release.
     pub(crate) fn next_release(&self) -> Option<Instant> {
         self.datapath.next_release_ns().map(Instant::from_ns)
     }
 
-    /// Counts an error of the sockets: to the protocol it is a lost packet.
+    /// Counts an error of the sockets, which the protocol treats as a lost packet.
     pub fn trouble(&mut self, error: &io::Error) {
         self.unreadable |= error.raw_os_error() == Some(libc::EFAULT);
         self.errors += 1;
         self.last_error = Some(error.to_string());
     }
 
-    /// True once after the kernel could not read what was to be sent.
+    /// Returns true once after the kernel could not read the payload of a packet to be sent.
     pub fn take_unreadable(&mut self) -> bool {
         std::mem::take(&mut self.unreadable)
     }
@@ -221,7 +220,7 @@ fn all(sockets: usize) -> u64 {
     u64::MAX >> (64 - sockets)
 }
 
-/// The device's time as the port counts it.
+/// Converts the device's time to nanoseconds, as the port uses them.
 pub fn ns(now: Instant) -> u64 {
     now.as_ps() / 1000
 }

@@ -9,7 +9,7 @@ fn pops_in_order_and_keeps_the_earlier_of_two() {
         let mut random = Random::new(seed);
         let mut heap = Deadlines::new(32);
         let mut model: BTreeMap<u32, u64> = BTreeMap::new();
-        // Close to the wrap of time.
+        // The times are close to the wrap of the clock.
         let origin = u64::MAX - 500;
         let mut clock = 0;
         for _ in 0..steps {

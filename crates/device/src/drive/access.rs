@@ -1,52 +1,53 @@
-//! What a device has done to memory, in one form for every protocol.
+//! Accesses to memory that a device requests, in one form for every protocol.
 
 use crate::contract::{AtomicExecution, Device, Ranges};
 use crate::scatter::ScatterList;
 use crate::values::LocalRange;
 
-/// An access to memory that a device asks for. `P` is the payload, as the caller has it.
+/// An access to memory that a device requests. `P` is the caller's payload type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access<T, K, P> {
-    /// Put the payload of a packet there.
+    /// Copy the payload of a packet to its place.
     Place {
-        /// Where it belongs.
+        /// The bytes where it is placed.
         target: T,
-        /// The payload that came with the packet.
+        /// The payload of the packet.
         payload: P,
-        /// Reported with [`Driver::handle_placed`](super::Driver::handle_placed).
+        /// The token to pass to [`Driver::handle_placed`](super::Driver::handle_placed).
         token: K,
     },
-    /// Put a value there: 8 bytes, in the order of the machine's bytes.
+    /// Store a value of 8 bytes, in the machine's byte order.
     Store {
-        /// Where it belongs.
+        /// The bytes where it is stored.
         target: ScatterList,
         /// The value.
         value: u64,
-        /// Reported with [`Driver::handle_placed`](super::Driver::handle_placed).
+        /// The token to pass to [`Driver::handle_placed`](super::Driver::handle_placed).
         token: K,
     },
-    /// Copy a payload that was set aside.
+    /// Copy a payload that was set aside to its place.
     Copy {
-        /// The range of the staging memory that holds it.
+        /// The range of the staging memory that contains it.
         from: LocalRange,
-        /// The range that it belongs to, of the same length.
+        /// The range of its place, of the same length.
         to: LocalRange,
-        /// Reported with [`Driver::handle_placed`](super::Driver::handle_placed).
+        /// The token to pass to [`Driver::handle_placed`](super::Driver::handle_placed).
         token: K,
     },
-    /// Change a word, and report the value that it had before.
+    /// Change a word, and report its previous value.
     Atomic(AtomicExecution<K>),
 }
 
-/// The accesses that a device asks for.
+/// The access type of a device.
 pub type AccessOf<D, P> = Access<<D as Device>::Target, <D as Device>::Token, P>;
 
-/// The memory of a caller in which devices are simulated: the bytes of its registered segments.
+/// Memory of a caller that simulates devices: the bytes of its registered segments.
 pub trait Memory {
-    /// Why the bytes of a range cannot be had: the device must not name them, for one.
+    /// The reason why the bytes of a range are missing, for example that the device must not use
+    /// them.
     type Error;
 
-    /// The bytes of a range.
+    /// Returns the bytes of a range.
     ///
     /// # Errors
     /// If the caller has no such bytes.
@@ -54,7 +55,7 @@ pub trait Memory {
 }
 
 impl<T, K: Copy, P> Access<T, K, P> {
-    /// Names the access to the device when it is reported.
+    /// Returns the token that identifies the access to the device when it is reported.
     pub fn token(&self) -> K {
         match self {
             Access::Place { token, .. }
@@ -66,7 +67,7 @@ impl<T, K: Copy, P> Access<T, K, P> {
 }
 
 impl<T: Ranges, K: Copy, P> Access<T, K, P> {
-    /// The ranges that the access changes, in order.
+    /// Returns the ranges that the access changes, in order.
     pub fn ranges(&self) -> &[LocalRange] {
         match self {
             Access::Place { target, .. } => target.ranges(),
@@ -78,9 +79,10 @@ impl<T: Ranges, K: Copy, P> Access<T, K, P> {
 }
 
 impl<T: Ranges, K: Copy, P: AsRef<[u8]>> Access<T, K, P> {
-    /// Carries the access out. Returns what [`Driver::handle_placed`](super::Driver::handle_placed)
-    /// reports: the value that a word had before, otherwise 0. Words are little-endian on every
-    /// machine, so that a simulation gives the same bits on each.
+    /// Executes the access. Returns the value to report with
+    /// [`Driver::handle_placed`](super::Driver::handle_placed): the previous value of a changed
+    /// word, otherwise 0. Words are little-endian on every machine, so that a simulation gives the
+    /// same bits on each.
     ///
     /// # Errors
     /// If the memory lacks a range; ranges before it have been written.
@@ -115,7 +117,7 @@ fn scatter<M: Memory>(
     Ok(0)
 }
 
-/// Changes a word of 4 or 8 bytes. Returns what it was.
+/// Changes a word of 4 or 8 bytes. Returns its previous value.
 fn change<K>(word: &mut [u8], atomic: &AtomicExecution<K>) -> u64 {
     let mut bytes = [0; 8];
     bytes[..word.len()].copy_from_slice(word);

@@ -1,27 +1,27 @@
-//! What a device has for its application, in one form for every protocol.
+//! Reports of a device to its application, in one form for every protocol.
 
 use super::Driven;
 use crate::contract::Device;
 use crate::values::CompletionQueueId;
 
-/// Something that a device has for its application.
+/// A report of a device to its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output<E, O, C> {
-    /// Something happened that no operation asked for.
+    /// An event that no operation caused.
     Event(E),
-    /// What only this protocol has to report.
+    /// A report that only this protocol has.
     Own(O),
-    /// One operation has ended.
+    /// The completion of one operation.
     Completion(C),
 }
 
-/// The outputs of a device.
+/// The output type of a device.
 pub type OutputOf<D> =
     Output<<D as Device>::Event, <D as Driven>::OwnOutput, <D as Device>::Completion>;
 
-/// Takes the outputs of a device out: its events, then what only its protocol reports, then the
-/// completions of one queue after another. An event that is caused by an output stays for the next
-/// time.
+/// Iterates over the outputs of a device: its events, then the reports that only its protocol has,
+/// then the completions of one queue after another. An event that is caused by an output stays for
+/// the next iteration.
 #[derive(Debug)]
 pub struct Outputs<'a, D> {
     device: &'a mut D,
@@ -29,7 +29,7 @@ pub struct Outputs<'a, D> {
     stage: Stage,
 }
 
-/// What is taken out next.
+/// The kind of output that is taken next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Events,

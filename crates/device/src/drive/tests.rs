@@ -1,4 +1,4 @@
-//! The order in which a driver asks its device, with a device that follows a script.
+//! The order in which a driver calls its device, checked by a device that follows a script.
 
 use super::*;
 use crate::contract::{Placement, VerdictOf};
@@ -8,10 +8,10 @@ use fairway_wire::AtomicOperator;
 use std::collections::VecDeque;
 use std::vec;
 
-/// What a scripted packet is to be judged as.
+/// The verdict of a scripted packet.
 type Judgement = Verdict<Placement<ScatterList, u32>, Request<u32>, &'static str>;
 
-/// A device that gives back what it was given to say. A packet is the number of a judgement.
+/// A device that returns scripted values. A packet is the number of a verdict.
 #[derive(Debug, Default)]
 struct Script {
     judgements: Vec<Option<Judgement>>,
@@ -19,11 +19,11 @@ struct Script {
     answers: VecDeque<u32>,
     executions: VecDeque<Execution<u32>>,
     events: VecDeque<u32>,
-    /// Each leaves an event behind when it is taken out.
+    /// Each of these adds an event when it is taken.
     own: VecDeque<u32>,
     completions: [VecDeque<u32>; 2],
     transmits: [VecDeque<u32>; 3],
-    /// Packets in the order in which they were handed in.
+    /// Packets in the order in which they were passed in.
     handed_in: Vec<(u32, bool)>,
     due: Option<Instant>,
 }
@@ -116,7 +116,7 @@ fn kept_packet_is_handed_in_without_its_mark_and_before_executions() {
     let dropped = driver.handle_packet(NOW, &(1, true), || unreachable!("it has no place"));
     assert_eq!(dropped, Outcome::Dropped("old"));
     driver.device.judgements[0] = Some(Verdict::Place(Placement { target, token: 7 }));
-    // A place that holds nothing is passed over.
+    // An empty place is skipped.
     driver.device.recalls = VecDeque::from([0, 1]);
     let access = driver.poll_access(NOW);
     assert_eq!(access, Some(Access::Place { target, payload: 'a', token: 7 }));

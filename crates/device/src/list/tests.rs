@@ -1,10 +1,10 @@
-//! The lists against a deque of indices.
+//! Compares the lists with a deque of indices.
 
 use super::*;
 use crate::random::Random;
 use alloc::collections::VecDeque;
 
-/// Steps of a test.
+/// Number of steps of a test.
 const STEPS: u32 = if cfg!(miri) { 60 } else { 1_000 };
 
 struct Records(Vec<Links<u32>>);

@@ -1,4 +1,4 @@
-//! The pool against the plainest model there is: a map from indices in use to values.
+//! Compares the pool with a simple model: a map from indices in use to values.
 
 use super::*;
 use crate::random::Random;
@@ -13,7 +13,7 @@ fn agrees_with_a_map_of_indices() {
     let mut exhausted = 0;
     let steps: u64 = if cfg!(miri) { 150 } else { 2_000 };
     for value in 0..steps {
-        // More is taken than given back, so that the pool runs out now and then.
+        // More records are allocated than freed, so that the pool is exhausted from time to time.
         let chosen = model.keys().nth((random.number() % 30) as usize).copied();
         match chosen {
             Some(index) => {

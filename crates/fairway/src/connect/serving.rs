@@ -1,4 +1,4 @@
-//! The server's side of set-up: which channels a client gets.
+//! The server's side of set-up: decides which channels a client gets.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -31,7 +31,7 @@ impl Core {
             self.evict_idle(now, 0);
         }
         if let Some(held) = self.held_by(opening.from.ip()).filter(|held| !held.allows_one_more()) {
-            // A channel takes a moment to be closed: a later question may find its place.
+            // Closing a channel takes a moment; a later request may find the place free.
             self.evict_idle(now, held.network);
             return Err(RejectReason::NoResources);
         }
@@ -77,8 +77,8 @@ impl Core {
         }
     }
 
-    /// What an address of another host has of the channels; `None` for those of this host, which
-    /// may have all.
+    /// Returns the number of channels that an address of another host and its network use. `None`
+    /// for addresses of this host, which are not limited.
     fn held_by(&self, address: IpAddr) -> Option<Held> {
         if quota::is_own(address, self.local_addrs().iter().map(SocketAddr::ip)) {
             return None;
@@ -94,9 +94,9 @@ impl Core {
         Some(held)
     }
 
-    /// Closes the connection that has been idle for longest, of the source that has most, of the
-    /// network that has most, if that has at least so many. Only those that a peer on another host
-    /// has opened count.
+    /// Closes the connection that has been idle for longest, of the source with the most
+    /// connections, in the network with the most, if that network has at least `least`. Only
+    /// connections that a peer on another host has opened count.
     fn evict_idle(&mut self, now: Instant, least: u32) {
         let Some(idle) = self.connecting.evict_idle else { return };
         let closing = self.channels.iter().filter(|channel| channel.is_closing).count();
@@ -137,8 +137,9 @@ impl Core {
         }
     }
 
-    /// The first channel of the group that a client wants to join: its own, from a port of it, with
-    /// the same parameters, and each number once.
+    /// Returns the first channel of the group that a client requests to join. It must be the
+    /// client's own, the request must come from one of its ports with the same parameters, and each
+    /// number may join once.
     fn leader_for(&self, opening: &Opening, joins: Joins) -> Option<ChannelId> {
         let agreed = &opening.confirm.agreed;
         let first = self.channels.leading(opening.client, joins.leader)?;

@@ -1,4 +1,4 @@
-//! Closes connections whose path has become shorter than the packets that set-up proved to fit it.
+//! Closes connections whose path no longer carries packets of the size that set-up proved.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::peer_state::PeerState;
 use crate::setup::shortened::CHECK_PERIOD;
 
 impl Core {
-    /// Has the peers of channels that have stalled probed with packets of full size.
+    /// Starts to probe the peers of stalled channels with packets of full size.
     pub(crate) fn probe_stalled_channels(&mut self, now: Instant) {
         if now.is_before(self.connecting.stalls_at) {
             return;
@@ -35,7 +35,7 @@ impl Core {
         }
     }
 
-    /// Has probes ask and take answers, and closes the connections that prove to be too short.
+    /// Advances all size probes, and closes the connections whose path proves too short.
     pub(super) fn advance_size_probes(&mut self, now: Instant) {
         let mut shortened = Vec::new();
         self.connecting.sizes.retain_mut(|probe| {
@@ -50,7 +50,7 @@ impl Core {
         }
     }
 
-    /// Closes a connection to which only short packets get through, if it waits for a long one.
+    /// Closes a connection that lets only short packets through, if a long one waits in it.
     fn close_shortened(&mut self, now: Instant, peer: &Arc<PeerState>) {
         let is_hopeless = self.channels.iter().any(|channel| {
             Arc::ptr_eq(&channel.peer, peer)

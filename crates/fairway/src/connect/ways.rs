@@ -1,7 +1,7 @@
-//! The ways by which set-up messages go, so that some may be dead.
+//! The ways that set-up messages take, so that an attempt survives dead ways.
 //!
-//! Networks choose a packet's way by its addresses and ports. A question that is repeated goes from
-//! other ports; what follows goes by the way that has answered.
+//! Networks choose a packet's way by its addresses and ports. A repeated request is therefore sent
+//! from other ports; all following messages take the way that has answered.
 
 use crate::peer_state::PeerState;
 use std::net::SocketAddr;
@@ -18,13 +18,13 @@ use crate::core::Core;
 use crate::setup::Padded;
 use crate::setup::sizes::SizeProbe;
 
-/// Connections that are probed at the same time; more are not.
+/// Maximum number of connections that are probed at the same time; further ones are not probed.
 const SIZE_PROBES_MAX: usize = 64;
 
-/// A repeated question for a channel that joins a group goes by so many paths at once.
+/// Number of paths over which a repeated request for a channel that joins a group is sent at once.
 const JOINING_PATHS: usize = 4;
 
-/// Where an attempt's messages leave.
+/// The local and remote ends that an attempt's messages use.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
     /// From a socket of [`SPEAKER`] to a port of the server.
@@ -34,7 +34,8 @@ pub(super) enum Way {
 }
 
 impl Pending {
-    /// A message came by a way. False if it is none of this attempt's.
+    /// Records that a message arrived by a way. Returns false if the way does not belong to this
+    /// attempt.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
@@ -50,7 +51,7 @@ impl Pending {
         ours
     }
 
-    /// Takes what came to the sockets that were opened for it.
+    /// Receives the messages that arrived at the sockets opened for this attempt.
     pub(super) fn receive_answers(&mut self, now: Instant) {
         let mut answers = Vec::new();
         self.listening.poll_answers(now, |number, setup| answers.push((number, *setup)));
@@ -62,7 +63,7 @@ impl Pending {
 }
 
 impl Core {
-    /// Sends what an attempt has to say: by the way that has answered, or by the next ones.
+    /// Sends an attempt's messages by the way that has answered, or else by the next ways to try.
     pub(super) fn send_of_attempt(&mut self, now: Instant, index: usize, messages: &[Padded]) {
         let Some(pending) = &self.connecting.attempts[index] else { return };
         if !pending.attempt.is_unanswered() {
@@ -80,7 +81,8 @@ impl Core {
         }
         let (asked, server) = (pending.listening.asked(), pending.attempt.server());
         let local = self.local_addrs()[pending.socket];
-        // Of what joins a group, some paths of its first channel work.
+        // For a channel that joins a group, some paths of the group's first channel are known to
+        // work.
         let fan = if asked > 0 && pending.leader.is_some() { JOINING_PATHS } else { 1 };
         for path in asked * fan..(asked + 1) * fan {
             if let Some(bound) = self.question_path(index, path) {
@@ -92,8 +94,9 @@ impl Core {
         }
     }
 
-    /// The ends of a path for a question: of what joins a group, those of a path of its first
-    /// channel; before there is one, a socket of the address in turn, and the port that was named.
+    /// Returns the ends of a path for a request. A channel that joins a group uses the ends of a
+    /// path of the group's first channel. The first channel uses the sockets of the address in
+    /// turn, and the server port that the caller named.
     fn question_path(&self, index: usize, path: usize) -> Option<Destination> {
         let pending = self.connecting.attempts.get(index)?.as_ref()?;
         if let Some(leader) = pending.leader {
@@ -107,8 +110,8 @@ impl Core {
         Some(Destination { path, socket: pending.socket + path, to })
     }
 
-    /// The number of the path by which an answer came to a socket: of what joins a group, that of
-    /// its first channel with these ends.
+    /// Returns the number of the path by which an answer arrived at a socket. For a channel that
+    /// joins a group this is the first channel's path with these ends.
     pub(super) fn answer_path(&self, index: usize, socket: usize, from: &Address) -> usize {
         let Some(Some(pending)) = self.connecting.attempts.get(index) else { return 0 };
         let first = pending.leader.and_then(|leader| self.connecting.channel_of(leader));
@@ -122,7 +125,7 @@ impl Core {
         paths.flatten().map_or(by_socket, usize::from)
     }
 
-    /// Has a peer probed with packets of full size, from now on, if it answers to that.
+    /// Starts to probe a peer with packets of full size, if the peer answers such probes.
     pub(super) fn probe_sizes(
         &mut self,
         now: Instant,
@@ -135,8 +138,8 @@ impl Core {
         }
     }
 
-    /// A probe of a peer with packets of full size, from ports of the address of `socket`. `None`
-    /// if the peer does not answer to that, or too many are probed.
+    /// Returns a probe of a peer with packets of full size, from ports of the address of `socket`.
+    /// `None` if the peer does not answer such probes, or too many probes are running.
     pub(super) fn size_probe(
         &self,
         now: Instant,
@@ -152,7 +155,8 @@ impl Core {
         Some(SizeProbe::new(now, peer.clone(), self.local_addrs()[socket], probe))
     }
 
-    /// The number of the path between the socket that a client asked and the one it asked from.
+    /// Returns the number of the path between the socket that a client contacted and the one it
+    /// sent from.
     pub(super) fn path_of(&self, at: (u32, usize), from: SocketAddr, setup: &Setup) -> usize {
         let ports = match &setup.message {
             SetupMessage::Hello(hello) => hello.client.ports,
@@ -165,8 +169,8 @@ impl Core {
     }
 }
 
-/// The address of the node that asks, with the first of its ports: the question may have come from
-/// any of them, or from one of a socket that it opened for that alone.
+/// Returns the address of the requesting node, with the first of its ports. The request may have
+/// come from any of its ports, or from a socket that it opened for the request alone.
 pub(super) fn asker(from: SocketAddr, setup: &Setup) -> SocketAddr {
     match &setup.message {
         SetupMessage::Hello(hello) => first_port(from, hello),
@@ -181,7 +185,7 @@ pub(super) fn first_port(from: SocketAddr, hello: &Hello) -> SocketAddr {
     with_port(from, port)
 }
 
-/// The same address with another port. The link of a link-local address stays with it.
+/// Returns the same address with another port, keeping the link of a link-local address.
 fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address

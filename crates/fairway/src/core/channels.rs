@@ -1,4 +1,4 @@
-//! Connections by channel: where their packets go, and where they may come from.
+//! Connections by channel: where their packets are sent, and where they may come from.
 
 use crate::peer_state::PeerState;
 use std::cell::Cell;
@@ -19,34 +19,35 @@ use crate::setup::numbers::Numbers;
 use crate::setup::shortened::Watch;
 
 /// Connections by the dense index of their channel. A connection that has ended keeps its place
-/// until the index is used again, because its last words may have yet to be sent.
+/// until the index is used again, because its last packets may not have been sent yet.
 pub(crate) struct Channels {
     records: Vec<Option<Channel>>,
     numbers: Numbers,
-    /// Index of the channel that the last packet was for: the next one is likely to be, too.
+    /// Index of the channel of the last packet, because the next packet is likely to be for it too.
     recent: Cell<usize>,
 }
 
-/// A connection.
+/// One channel of a connection.
 pub(crate) struct Channel {
     pub(crate) id: ChannelId,
-    /// Of all channels of its group the same; it names the first.
+    /// The peer; shared by all channels of the group, and names the first of them.
     pub(crate) peer: Arc<PeerState>,
-    /// Whose sockets it uses.
+    /// The engine whose sockets the channel uses.
     pub(crate) engine: u32,
-    /// Which side has opened it.
+    /// This side's role: which side has opened the channel.
     pub(crate) role: Role,
-    /// The peer's number for it.
+    /// The peer's number for the channel.
     pub(crate) remote_tpn: Tpn,
-    /// Our number for it, as the peer is told it ([`Channels::insert`] looks it up).
+    /// The local number of the channel, as the peer was given it ([`Channels::insert`] computes
+    /// it).
     peer_number: Tpn,
-    /// Of the first channel: which others of its group have joined (at the server).
+    /// At the server's first channel of a group: the other channels that have joined.
     pub(crate) members: Option<Members>,
-    /// How long it has waited for an acknowledgement; `None` until it is open.
+    /// How long the channel has waited for an acknowledgement; `None` until it is open.
     pub(crate) watch: Option<Watch>,
-    /// Closed from here, and the engine is not done with that yet.
+    /// True while the channel has been closed locally and the engine has not finished that.
     pub(crate) is_closing: bool,
-    /// Of its header checks.
+    /// Key of the channel's header checks.
     key: Box<CheckKey>,
     paths: Box<[PathEnds]>,
 }
@@ -54,9 +55,9 @@ pub(crate) struct Channel {
 /// The two ends of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathEnds {
-    /// Our socket.
+    /// The local socket.
     pub(crate) socket: usize,
-    /// The peer's.
+    /// The peer's address and port.
     pub(crate) remote: Address,
 }
 
@@ -94,12 +95,12 @@ impl Channel {
         }
     }
 
-    /// Is it the first of its group?
+    /// True if this is the first channel of its group.
     pub(crate) fn leads(&self) -> bool {
         self.peer.channel == self.id
     }
 
-    /// Does one of its paths lead to this address and port?
+    /// True if one of the channel's paths leads to this address and port.
     pub(crate) fn leads_to(&self, address: SocketAddr) -> bool {
         let address = Address::from(address);
         self.paths.iter().any(|ends| ends.remote == address)
@@ -109,7 +110,7 @@ impl Channel {
         self.paths.get(usize::from(path))
     }
 
-    /// The channel has ended, and nothing refers to it any more.
+    /// Marks the channel as ended: nothing refers to it any more.
     pub(crate) fn end(&mut self) {
         self.peer.alive.store(false, Ordering::Release);
         self.is_closing = false;
@@ -122,13 +123,14 @@ impl Channels {
         Channels { records, numbers, recent: Cell::new(0) }
     }
 
-    /// The number that a peer is told for a channel.
+    /// Returns the number by which a peer names a channel.
     pub(crate) fn peer_number(&self, id: ChannelId) -> Tpn {
         self.numbers.peer_number(id.tpn())
     }
 
     /// Writes the headers of a packet of `channel`, in front of `payload_len` bytes of payload, to
-    /// `out`, as its peer is to see them; their length. `None` if there is no such channel.
+    /// `out`, in the form that its peer expects, and returns their length. `None` if there is no
+    /// such channel.
     pub(crate) fn encode(
         &self,
         channel: ChannelId,
@@ -142,11 +144,11 @@ impl Channels {
         Some(encode_keyed(&channel.key, &route, packet, payload_len, out))
     }
 
-    /// Reads a datagram. A packet is one of a channel that there is, its check proves that the
-    /// channel's peer has sent it, and it names that channel by our number.
+    /// Decodes a datagram. A packet is accepted only if it names an existing channel by its local
+    /// number and its check proves that the channel's peer has sent it.
     pub(crate) fn decode(&self, header: &[u8], length: usize) -> Result<Decoded, DecodeError> {
         let mut own = None;
-        // The value is changed where it lies, because it is large: a set-up message may be in it.
+        // The value is changed in place, because it is large: it may contain a set-up message.
         let mut decoded = decode_keyed(header, length, |peer_number| {
             let channel = self.by_peer_number(peer_number)?;
             own = Some(channel.id.tpn());
@@ -160,8 +162,8 @@ impl Channels {
         decoded
     }
 
-    /// The channel that a peer has been told by this number. That of the last packet is looked at
-    /// before the number is deciphered.
+    /// Returns the channel that a peer names by this number. The channel of the last packet is
+    /// compared first, before the number is deciphered.
     fn by_peer_number(&self, peer_number: Tpn) -> Option<&Channel> {
         let recent = self.records.get(self.recent.get()).and_then(Option::as_ref);
         if let Some(channel) = recent.filter(|channel| channel.peer_number == peer_number) {
@@ -186,13 +188,13 @@ impl Channels {
         self.records.get_mut(id.index())?.as_mut().filter(|channel| channel.id == id)
     }
 
-    /// The connection a packet for this channel number belongs to.
+    /// Returns the channel with this number.
     pub(crate) fn by_number(&self, tpn: u32) -> Option<&Channel> {
         let record = self.records.get((tpn & 0xffff) as usize)?.as_ref();
         record.filter(|channel| channel.id.tpn().value() == tpn)
     }
 
-    /// The first channel of a group, by the peer's number for it.
+    /// Returns the first channel of a group, by the peer's number for it.
     pub(crate) fn leading(&self, remote: Cna, remote_tpn: Tpn) -> Option<&Channel> {
         self.iter().find(|channel| {
             channel.leads()

@@ -1,4 +1,4 @@
-//! Words of shared memory in which applications say what they want of the scheduler.
+//! Words of shared memory in which applications store hints for the scheduler.
 
 use std::sync::{Arc, Weak};
 
@@ -6,7 +6,7 @@ use fairway_engine::Nic;
 use fairway_engine::wire::JettyId;
 use fairway_runtime::Memory;
 
-/// Where hints are read, by Jetty.
+/// The words from which hints are read, by Jetty.
 #[derive(Default)]
 pub(super) struct HintWords {
     words: Vec<HintWord>,
@@ -14,26 +14,27 @@ pub(super) struct HintWords {
 
 struct HintWord {
     jetty: JettyId,
-    /// A word for a hint does not keep memory.
+    /// A hint word does not keep its memory alive.
     memory: Weak<Memory>,
     offset: usize,
     last: Option<u64>,
 }
 
 impl HintWords {
-    /// From now on the hint of a Jetty is the word at `offset`, which lies in the memory.
+    /// Makes the word at `offset` of a memory the hint of a Jetty from now on.
     pub(super) fn set(&mut self, jetty: JettyId, memory: &Arc<Memory>, offset: usize) {
         self.forget(jetty);
         let memory = Arc::downgrade(memory);
         self.words.push(HintWord { jetty, memory, offset, last: None });
     }
 
-    /// The Jetty is gone, or is told its hints another way.
+    /// Removes the word of a Jetty that is gone, or that receives its hints another way.
     pub(super) fn forget(&mut self, jetty: JettyId) {
         self.words.retain(|word| word.jetty != jetty);
     }
 
-    /// Tells the NIC of words that have changed. One whose memory is gone keeps its last value.
+    /// Passes words that have changed to the NIC. If the memory of a word is gone, its last value
+    /// stays.
     pub(super) fn read(&mut self, nic: &mut Nic) {
         for word in &mut self.words {
             let Some(memory) = word.memory.upgrade() else { continue };

@@ -1,19 +1,19 @@
-//! Threads and tasks that sleep until something has happened, while another thread polls.
+//! Threads and tasks that sleep until an event occurs, while another thread polls.
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use fairway_ring::Doorbell;
 
-/// How many sleepers are woken at a time.
+/// Maximum number of sleepers that are woken at a time.
 pub(crate) const DUE_MAX: usize = 4;
 
-/// Sleepers, and what they sleep for.
+/// Sleepers, and the conditions that they wait for.
 #[derive(Default)]
 pub(crate) struct Interests {
     list: Vec<Interest>,
     next: u64,
-    /// To be woken once the lock is released: wakers run code of the application.
+    /// Sleepers to be woken once the lock is released, because wakers run code of the application.
     due: Vec<WakeTarget>,
 }
 
@@ -23,18 +23,18 @@ struct Interest {
     wake: WakeTarget,
 }
 
-/// What a sleeper sleeps for.
+/// The condition that a sleeper waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitCondition {
     /// A completion of the Jetty at this index.
     Completion(usize),
     /// An epoch of the mailbox at this index.
     Epoch(usize),
-    /// Any change after this many; it looks itself what it was.
+    /// Any event after this number of events; the sleeper itself finds out which.
     Change(u64),
 }
 
-/// How to wake a sleeper.
+/// The means to wake a sleeper.
 #[derive(Clone)]
 pub(crate) enum WakeTarget {
     Thread(Arc<Doorbell>),
@@ -55,7 +55,7 @@ impl WakeTarget {
     }
 }
 
-/// Sleepers that there is room for from the start.
+/// Number of sleepers for which room is allocated at the start.
 const ROOM: usize = 64;
 
 impl Interests {
@@ -63,7 +63,7 @@ impl Interests {
         Interests { list: Vec::with_capacity(ROOM), next: 0, due: Vec::with_capacity(ROOM) }
     }
 
-    /// Adds a sleeper; the number removes it again. It is woken once.
+    /// Adds a sleeper, which is woken once, and returns the number by which it can be removed.
     pub(crate) fn add(&mut self, what: WaitCondition, wake: WakeTarget) -> u64 {
         self.next += 1;
         self.list.push(Interest { number: self.next, what, wake });
@@ -78,12 +78,12 @@ impl Interests {
         self.list.is_empty()
     }
 
-    /// Wakes all of them.
+    /// Marks all sleepers to be woken.
     pub(crate) fn wake_all(&mut self) {
         self.collect_due(|_| true);
     }
 
-    /// Returns the sleepers to wake now, whose reason `happened` recognises.
+    /// Marks the sleepers whose condition fulfils `happened` to be woken.
     pub(crate) fn collect_due(&mut self, mut happened: impl FnMut(WaitCondition) -> bool) {
         let due = &mut self.due;
         self.list.retain(|interest| {
@@ -95,7 +95,7 @@ impl Interests {
         });
     }
 
-    /// As [`Interests::take_due`], but none whose waking runs code of the application.
+    /// As [`Interests::take_due`], but leaves those whose waking runs code of the application.
     pub(crate) fn take_due_threads(&mut self) -> [Option<WakeTarget>; DUE_MAX] {
         let due = &mut self.due;
         std::array::from_fn(|_| {
@@ -104,8 +104,8 @@ impl Interests {
         })
     }
 
-    /// Some of the sleepers to be woken after the lock has been released; if there is one at the
-    /// last place, there may be more. (An array, because nothing is to be allocated here.)
+    /// Takes some of the sleepers to be woken after the lock has been released. If the last place
+    /// is filled, there may be more. (An array, because nothing may be allocated here.)
     pub(crate) fn take_due(&mut self) -> [Option<WakeTarget>; DUE_MAX] {
         std::array::from_fn(|_| self.due.pop())
     }

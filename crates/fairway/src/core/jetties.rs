@@ -13,7 +13,7 @@ use crate::error::Error;
 #[derive(Default)]
 pub(super) struct Jetties {
     live: Vec<Option<JettyRecord>>,
-    /// Jetties that were dropped while something of theirs was under way.
+    /// Jetties that were dropped while operations of theirs were under way.
     dying: Vec<JettyRecord>,
     groups: Vec<JettyId>,
 }
@@ -21,12 +21,12 @@ pub(super) struct Jetties {
 struct JettyRecord {
     id: JettyId,
     queue: CompletionQueueId,
-    /// A completion taken from the engine to find out whether there is any.
+    /// A completion taken from the engine by a check whether there is any.
     found: Option<Completion>,
 }
 
 impl Jetties {
-    /// Its index, by which its handle finds it.
+    /// Adds a Jetty and returns its index, by which its handle finds it.
     fn insert(&mut self, record: JettyRecord) -> usize {
         let index = self.live.iter().position(Option::is_none).unwrap_or_else(|| {
             self.live.push(None);
@@ -61,7 +61,7 @@ impl Core {
         let id = match self.nic.create_jetty(&config) {
             Ok(id) => id,
             Err(error) => {
-                // It is empty and unused, so it can be destroyed.
+                // The queue is empty and unused, so it can be destroyed.
                 let _ = self.nic.destroy_completion_queue(queue);
                 return Err(Error::setup(error, "Jetty", options.number));
             }
@@ -72,7 +72,7 @@ impl Core {
     pub(crate) fn drop_jetty(&mut self, index: usize) {
         let Some(record) = self.jetties.live.get_mut(index).and_then(Option::take) else { return };
         self.hints.forget(record.id);
-        // Nothing more is to be dispatched to it while its last operations end.
+        // The groups dispatch nothing more to the Jetty while its last operations end.
         for group in &self.jetties.groups {
             let _ = self.nic.leave_group(*group, record.id);
         }
@@ -80,8 +80,8 @@ impl Core {
         self.reap_jetties();
     }
 
-    /// Removes dropped Jetties whose operations have ended. Their receives let go of segments, so
-    /// events are heard at once: before a segment's number can be used again.
+    /// Removes dropped Jetties whose operations have ended. Their receives release segments, so
+    /// events are processed at once, before a segment's number can be used again.
     pub(crate) fn reap_jetties(&mut self) {
         let nic = &mut self.nic;
         self.jetties.dying.retain(|jetty| {
@@ -122,7 +122,7 @@ impl Core {
         max
     }
 
-    /// Is there a completion? (The engine can't be asked without taking it.)
+    /// True if there is a completion. (The engine can only be queried by taking it.)
     pub(crate) fn has_completion(&mut self, index: usize) -> bool {
         let Some(Some(jetty)) = self.jetties.live.get_mut(index) else { return false };
         if jetty.found.is_none() {
@@ -133,7 +133,7 @@ impl Core {
 
     // ---- states ----
 
-    /// Takes a Jetty from one of the states `from` to another.
+    /// Moves a Jetty from one of the states `from` to another.
     pub(crate) fn set_jetty_state(
         &mut self,
         id: JettyId,
@@ -151,13 +151,13 @@ impl Core {
             other => Error::setup(other, "Jetty", Some(id.value())),
         })?;
         self.changes += 1;
-        // Peers are told what was given up.
+        // Peers are notified of the operations that were given up.
         self.wants_send = true;
         self.drain_events();
         Ok(())
     }
 
-    /// Passes on what became of a Jetty, if the application still has it.
+    /// Reports a change of a Jetty's state to the application, if it still has the Jetty.
     pub(crate) fn notice_jetty(&mut self, id: JettyId, notice: Notice) {
         if self.jetties.is_live(id) {
             self.notice(notice);
@@ -178,7 +178,7 @@ impl Core {
 
     pub(crate) fn drop_group(&mut self, id: JettyId) {
         self.jetties.groups.retain(|group| *group != id);
-        // It was made by `create_group` and is dropped once, so it is there.
+        // The group was created by `create_group` and is dropped once, so it exists.
         let _ = self.nic.destroy_group(id);
     }
 

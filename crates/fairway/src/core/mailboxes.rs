@@ -19,12 +19,12 @@ pub(super) struct Mailboxes {
 
 struct Record {
     id: MailboxId,
-    /// Buffers that are posted, by a number of ours that grows.
+    /// Buffers that are posted, by a local number that grows.
     posted: BTreeMap<u64, Posted>,
     next: u64,
-    /// Epochs that are over, and the buffer's number.
+    /// Epochs that have ended, with their buffer's number.
     done: VecDeque<(u64, Epoch)>,
-    /// The numbers of buffers that the mailbox keeps, and what was told of them.
+    /// The numbers of buffers that the mailbox retains, with the application's numbers for them.
     kept: VecDeque<(u64, u64)>,
     retired: usize,
 }
@@ -103,7 +103,7 @@ impl Core {
         let done = self.nic.rewind(mailbox, back).map_err(|error| Error::mailbox(error, None))?;
         let mut epoch = self.epoch_of(&done);
         if let Some(record) = self.mailboxes.get(mailbox) {
-            // What came after it is as if it had never been.
+            // Epochs and buffers after this one are discarded.
             let known = record.kept.iter().find(|(number, _)| *number == done.id);
             epoch.id = known.map_or(epoch.id, |(_, id)| (*id).into());
             record.posted.retain(|number, _| *number < done.id);
@@ -122,7 +122,7 @@ impl Core {
     }
 
     pub(crate) fn drop_mailbox(&mut self, mailbox: MailboxId, nack: bool) {
-        // It exists, and is closed when it is released: neither can fail.
+        // The mailbox exists, and is closed when it is released, so neither can fail.
         let _ = self.nic.close_mailbox(mailbox, nack);
         let _ = self.nic.release_mailbox(mailbox);
         self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
@@ -134,7 +134,7 @@ impl Core {
         self.drain_events();
     }
 
-    /// Tells of the epochs that are over.
+    /// Reports the epochs that have ended.
     pub(crate) fn drain_epochs(&mut self) {
         while let Some(done) = self.nic.poll_epoch() {
             self.changes += 1;

@@ -17,15 +17,15 @@ pub trait Tenant: Any + Send {
     /// before each release of the lock.
     fn process_completions(&mut self, core: &mut Core);
 
-    /// Time at which [`Tenant::process_completions`] must be called although nothing else happens.
+    /// Time at which [`Tenant::process_completions`] must be called even without another event.
     fn deadline(&self) -> Option<Instant>;
 
-    /// True if the HELLO or CONFIRM of a peer stays unanswered because one to that peer is under
-    /// way, or was until a moment ago, which makes the channel for both. `local` is the address
-    /// that the peer asked.
+    /// True if a HELLO or CONFIRM from a peer is to stay unanswered, because an attempt from this
+    /// side to connect to that peer makes the channel for both. The attempt is under way, or was
+    /// until a moment ago. `local` is the address that the peer contacted.
     fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool;
 
-    /// The program's callbacks that are due, to be run once the lock has been released.
+    /// Takes the program's callbacks that are due, to be run once the lock has been released.
     fn take_calls(&mut self) -> Option<Box<dyn FnOnce()>>;
 }
 
@@ -47,12 +47,12 @@ impl Core {
         result
     }
 
-    /// The tenant has posted something: there may be packets to send.
+    /// Records that the tenant has posted an operation, so there may be packets to send.
     pub fn note_post(&mut self) {
         self.wants_send = true;
     }
 
-    /// The tenant has given memory back that packets may name which have not left.
+    /// Records that the tenant has returned memory to which unsent packets may refer.
     pub fn note_end(&mut self) {
         self.teardown_epoch = self.teardown_epoch.wrapping_add(1);
     }
@@ -62,7 +62,7 @@ impl Core {
         !self.notices.is_empty()
     }
 
-    /// The next peer that has connected to this context. Other events are dropped.
+    /// Returns the next peer that has connected to this context. Other events are dropped.
     pub fn poll_connected(&mut self) -> Option<Arc<PeerState>> {
         while let Some(notice) = self.notices.pop_front() {
             if let Notice::Connected(peer) = notice {
@@ -72,12 +72,12 @@ impl Core {
         None
     }
 
-    /// The peer at the other end of a channel.
+    /// Returns the peer at the other end of a channel.
     pub fn peer_of(&self, channel: ChannelId) -> Option<&Arc<PeerState>> {
         self.channels.get(channel).map(|channel| &channel.peer)
     }
 
-    /// Connections that are alive.
+    /// Number of connections that are alive.
     pub fn connections(&self) -> usize {
         self.peer_states().len()
     }

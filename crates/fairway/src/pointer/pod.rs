@@ -1,9 +1,9 @@
-//! Values that are nothing but their bytes.
+//! Plain values: types whose values are defined by their bytes.
 
 use std::mem::MaybeUninit;
 
-/// A type whose values are plain bytes, so that they can be loaded from and stored to memory that
-/// a peer looks at.
+/// A type whose values are plain bytes, so that they can be loaded from and stored to memory that a
+/// peer accesses.
 ///
 /// # Safety
 /// Any bytes are a value of it, and it has no padding: its size is the sum of the sizes of its
@@ -26,12 +26,12 @@ pub unsafe trait Pod: Copy + 'static {}
 // SAFETY: an array has no padding between elements that have none.
 unsafe impl<T: Pod, const N: usize> Pod for [T; N] {}
 
-/// An integer that atomics are done to: 1, 2, 4 or 8 bytes, signed or not.
+/// An integer type with atomics: 1, 2, 4 or 8 bytes, signed or unsigned.
 pub trait Word: Pod + sealed::Sealed {
-    /// Its bits, zero-extended.
+    /// Returns the value's bits, zero-extended.
     #[doc(hidden)]
     fn to_word(self) -> u64;
-    /// The integer of these bits; more significant ones are cut off.
+    /// Returns the integer with these bits; higher bits are cut off.
     #[doc(hidden)]
     fn from_word(word: u64) -> Self;
 }
@@ -67,14 +67,14 @@ macro_rules! plain {
 
 plain!(u128, i128, f32, f64);
 
-/// The bytes of a value.
+/// Returns the bytes of a value.
 pub(super) fn bytes_of<T: Pod>(value: &T) -> &[u8] {
     // SAFETY: a plain value has no padding, so all its bytes are initialised; they are borrowed as
     // long as the value is.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
-/// The value of these bytes: as many as it has.
+/// Returns the value with these bytes. Panics if their number is not the value's size.
 pub(super) fn from_bytes<T: Pod>(bytes: &[u8]) -> T {
     assert_eq!(bytes.len(), size_of::<T>(), "a value of another length");
     let mut value = MaybeUninit::<T>::uninit();

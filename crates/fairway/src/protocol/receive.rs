@@ -1,4 +1,4 @@
-//! Reading datagrams of Unified Bus, and payloads that are placed without the lock.
+//! Decodes datagrams of Unified Bus, and copies payloads without the lock.
 
 use fairway_engine::wire::{Decoded, Instant, Packet};
 use fairway_engine::{LocalRange, Placement, PlacementToken, Received};
@@ -10,16 +10,17 @@ use super::{Header, Io};
 use crate::core::{Channels, Core};
 use crate::setup::Padded;
 
-/// Payloads shorter than this are copied at once: that is cheaper than taking the lock again.
+/// Payloads shorter than this many bytes are copied at once, because that is cheaper than taking
+/// the lock again.
 const LATE_MIN: u32 = 1024;
 
-/// A payload of the arrival at hand that is to be copied without the lock.
+/// A payload of the current arrival that is to be copied without the lock.
 pub(crate) struct DeferredCopy {
     index: usize,
     header_len: usize,
     room: SharedBytes<'static>,
     token: PlacementToken,
-    /// What came of it.
+    /// The result of the copy.
     placed: Result<(), Gone>,
 }
 
@@ -44,7 +45,7 @@ impl Core {
         }
     }
 
-    /// Tells the engine of payloads that were put in place without the lock.
+    /// Reports to the engine the payloads that were copied without the lock.
     pub(crate) fn finish_deferred_copies(&mut self, io: &mut Io, now: Instant) {
         for deferred_copies in io.own.deferred_copies.drain(..) {
             let placed = deferred_copies.placed.map(|()| 0);
@@ -53,7 +54,8 @@ impl Core {
         }
     }
 
-    /// Reads and proves the header of packet `index`. `None` if it is not for the engine.
+    /// Decodes and authenticates the header of packet `index`. Returns `None` if it is not for the
+    /// engine.
     pub(super) fn read_datagram<'a>(
         &mut self,
         io: &mut Io,
@@ -66,7 +68,7 @@ impl Core {
         let (route, packet, header_len) = match decoded {
             Ok(Decoded::Packet { route, packet, header_len }) => (route, packet, header_len),
             Ok(Decoded::Setup(setup)) => {
-                // More than fit are lost; they are repeated.
+                // Messages that do not fit are dropped; the set-up protocol repeats them.
                 if io.own.setups.len() < io.own.setups.capacity() {
                     io.own.setups.push((
                         socket,
@@ -93,7 +95,7 @@ impl Core {
         Some(Parsed { received, payload, context: Header { index, length: header_len } })
     }
 
-    /// A peer has used a wrong key: it is counted for its address.
+    /// Counts a wrong key that a peer has used, for the peer's address.
     pub(super) fn note_guess(&mut self, now: Instant, received: &Received) {
         let number = received.route.destination_tpn.value();
         let Some(channel) = self.channels.by_number(number) else { return };
@@ -105,7 +107,7 @@ impl Core {
         }
     }
 
-    /// Does a peer say that it closes, or has closed, a connection that there is?
+    /// True if the packet reports that a peer closes, or has closed, an existing connection.
     pub(super) fn closes(&self, received: &Received) -> bool {
         let route = &received.route;
         matches!(received.packet, Packet::Close(_))
@@ -116,7 +118,7 @@ impl Core {
             })
     }
 
-    /// Notes where a payload is to be copied when the lock has been released, if it may be.
+    /// Schedules a payload to be copied after the lock has been released, if that is allowed.
     pub(super) fn place_late(
         &mut self,
         deferred_copies: &mut Vec<DeferredCopy>,
@@ -124,7 +126,7 @@ impl Core {
         header: &Header,
     ) -> Placing {
         let Placement { target, token } = *placement;
-        // Without room for any, nothing is.
+        // Without capacity nothing is deferred.
         let is_simple = target.length >= LATE_MIN && !self.memories.is_redirected(target.segment);
         if !is_simple || deferred_copies.len() >= deferred_copies.capacity() {
             return Placing::Now;
@@ -144,8 +146,8 @@ impl Core {
     }
 }
 
-/// Does the packet come from where its path begins? Packets of unknown channels and paths are the
-/// engine's to count.
+/// True if the packet comes from the remote end of its path. Packets of unknown channels and paths
+/// pass, because the engine counts them.
 fn source_is_right(
     channels: &Channels,
     received: &Received,

@@ -1,4 +1,4 @@
-//! Sockets that are full most of the time, and that others' packets come to.
+//! Tests with sockets that are full most of the time, and with packets of strangers.
 
 mod forging;
 
@@ -13,7 +13,7 @@ use crate::{Completion, Context, Event, Jetty, Memory, Peer, Rights, Status, Tra
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A port that takes nothing, or only some packets, of most trains.
+/// A port that sends nothing, or only some packets, of most trains.
 struct Stingy {
     port: UdpPort,
     random: u64,
@@ -65,11 +65,11 @@ impl Datapath for Stingy {
     }
 }
 
-/// A port whose packets come in while the call that receives them waits: each call begins long
-/// before what it returns.
+/// A port whose packets arrive while the call that receives them waits: each call begins long
+/// before the packets that it returns arrive.
 struct Slow(UdpPort);
 
-/// How long before, in nanoseconds.
+/// The time between the two, in nanoseconds.
 const SLOW_NS: u64 = 300_000;
 
 impl Datapath for Slow {
@@ -94,8 +94,9 @@ impl Datapath for Slow {
     }
 }
 
-/// Round trips of one-packet WRITEs. When the time of arrival was that of the poll's begin, the
-/// server said that it had kept each packet for longer than the packet had been sent.
+/// Measures round trips of one-packet WRITEs. When the time of arrival was that of the poll's
+/// begin, the server reported that it had delayed each packet for longer than the packet had been
+/// under way.
 #[test]
 fn a_round_trip_is_never_shorter_than_the_call_that_received_its_echo() {
     let slow = |port| -> Box<dyn Datapath> { Box::new(Slow(port)) };
@@ -160,7 +161,8 @@ fn full_sockets_lose_nothing() {
     assert!(refused.load(Ordering::Relaxed) > 0);
 }
 
-/// What waits to be sent names memory. It must not go before it was sent, whatever else ends.
+/// Packets that wait to be sent refer to memory. It must stay mapped until they have been sent,
+/// whatever else ends.
 #[test]
 fn memory_stays_while_packets_that_name_it_wait() {
     let refused = Arc::new(AtomicU64::new(0));
@@ -171,10 +173,10 @@ fn memory_stays_while_packets_that_name_it_wait() {
         for id in 0..4 {
             jetty.write(&peer, &local, remote.key(), id).unwrap();
         }
-        // All operations end at once, and with them the engine's interest in the memory.
+        // All operations end at once, and with them the engine's references to the memory.
         peer.close().unwrap();
         let memory = local.into_memory().unwrap();
-        // Unmapped: a packet that is sent from here now would end the process with EFAULT in the
+        // The memory is unmapped: a packet that is sent from it now would show as EFAULT in the
         // counters.
         drop(memory);
         let mut done: Vec<Completion> = Vec::new();

@@ -1,4 +1,4 @@
-//! Writing packets of Unified Bus: their headers, and the payload that the kernel gathers.
+//! Builds packets of Unified Bus: their headers, and the payload that the kernel gathers.
 
 use fairway_engine::wire::{
     Ack, AckFlags, BYPASS_BYTES, Duration, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route,
@@ -11,18 +11,18 @@ use fairway_runtime::{Appended, Destination, Gone, Outbox};
 use super::{Extras, Io};
 use crate::core::{Channels, Core};
 
-/// What set-up messages are padded with.
+/// Padding of set-up messages.
 static ZEROS: [u8; 32 * 1024] = [0; 32 * 1024];
 
-/// Room for the payloads of unreliable packets that have not left, in bytes: more than go in a
-/// poll.
+/// Size of the buffer for payloads of unreliable packets that have not been sent, in bytes: more
+/// than one poll sends.
 const COPIES_BYTES: usize = 1 << 20;
 
-/// After the kernel could not read a payload, payloads are copied before they are sent for so long:
-/// the packets are sent again in that time, and the copy shows whose memory is missing.
+/// Time for which payloads are copied before they are sent, after the kernel could not read one.
+/// The packets are retransmitted in that time, and the copy reveals which memory is missing.
 const CAREFUL_FOR: Duration = Duration::from_ms(10_000);
 
-/// A packet that is to be sent next.
+/// A packet that will be sent next.
 pub struct Pending {
     bound: Destination,
     header: [u8; SETUP_LEN],
@@ -30,8 +30,8 @@ pub struct Pending {
     payload: RawSlice,
 }
 
-/// An acknowledgement that waits for what the application answers: they may leave in one system
-/// call, and if not, the answer leaves first. It names no memory.
+/// A delayed acknowledgement, which waits for the application's answer: both may leave in one
+/// system call, and otherwise the answer leaves first. It refers to no memory.
 pub struct Held {
     bound: Destination,
     channel: ChannelId,
@@ -41,7 +41,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// The packet, which says how long it has waited: peers measure round trips by it.
+    /// Encodes the packet, including the time that it has waited, because peers measure round trips
+    /// by it.
     fn encode(mut self, now: Instant, channels: &Channels) -> Option<Pending> {
         let units = now.since(self.since).as_ns() / ECHO_DELAY_UNIT_NS;
         let units = u16::try_from(units).unwrap_or(u16::MAX);
@@ -53,18 +54,18 @@ impl Held {
     }
 }
 
-/// Whether a payload was copied.
+/// Result of an attempt to copy a payload.
 enum Copied {
     Yes,
-    /// It is too long, or there is no room.
+    /// The payload is too long, or there is no room.
     No,
-    /// Its memory is not there.
+    /// The payload's memory has been unmapped.
     Gone,
 }
 
 impl Core {
-    /// Drops packets that wait to be sent, if memory that they may name was given back since they
-    /// were put together: what they carry could be anything by now. To the protocol they are lost.
+    /// Drops packets that wait to be sent, if memory to which they may refer was returned since
+    /// they were built, because their payload may have changed. The protocol treats them as lost.
     pub(crate) fn forget_ended(&mut self, io: &mut Io) {
         if std::mem::replace(&mut io.own.teardown_epoch, self.teardown_epoch) != self.teardown_epoch
         {
@@ -72,7 +73,7 @@ impl Core {
         }
     }
 
-    /// Payloads are copied before they are sent, for a while after the kernel could not read one.
+    /// Starts to copy payloads before they are sent, for a while, if the kernel could not read one.
     pub(super) fn take_care(&mut self, io: &mut Io, now: Instant) {
         if io.sockets.take_unreadable() {
             self.careful_until = Some(now + CAREFUL_FOR);
@@ -84,8 +85,8 @@ impl Core {
         self.append(io, first.bound, &first.header[..first.length], first.payload)
     }
 
-    /// Adds a set-up message. It is a run of its own: a link that refuses long packets is to take
-    /// the short ones.
+    /// Adds a set-up message. It forms a run by itself, so that a link that refuses long packets
+    /// still accepts the short ones.
     pub(super) fn add_setup(&mut self, io: &mut Io) -> bool {
         let outbox = &mut self.engines[io.engine as usize].outbox;
         if io.outbox.has_run() && !outbox.is_empty() {
@@ -98,12 +99,12 @@ impl Core {
         true
     }
 
-    /// Adds a packet of the engine's; false if the run is complete.
+    /// Adds a packet of the engine. Returns false if the run is complete.
     pub(super) fn add_packet(&mut self, io: &mut Io, now: Instant, transmit: &Transmit) -> bool {
         let ends = self.channels.get(transmit.channel);
         let ends = ends.and_then(|channel| channel.path(transmit.route.path));
         let (Some(ends), Some(payload)) = (ends, self.memories.gather(&transmit.gather)) else {
-            // A channel that ended in this very poll. To the protocol it is a lost packet.
+            // The channel ended during this poll. The protocol treats the packet as lost.
             self.counters.unsendable += 1;
             return true;
         };
@@ -119,7 +120,7 @@ impl Core {
         fits
     }
 
-    /// Adds an acknowledgement that was held; false if the run is complete.
+    /// Adds a delayed acknowledgement. Returns false if the run is complete.
     pub(super) fn append_held(&mut self, io: &mut Io, now: Instant, held: Held) -> bool {
         let channel = held.channel.index();
         let Some(packet) = held.encode(now, &self.channels) else { return true };
@@ -162,7 +163,7 @@ impl Core {
         }
         match self.copy_payload(io, &transmit.gather) {
             Ok(Some(copy)) => self.append(io, bound, &header[..length], copy),
-            // Lost, like any packet that the network drops.
+            // The packet is lost, like any packet that the network drops.
             Ok(None) => true,
             Err(Gone) => {
                 self.ungathered(transmit);
@@ -171,15 +172,15 @@ impl Core {
         }
     }
 
-    /// A packet was not sent, because its payload is not there.
+    /// Records that a packet was not sent, because its payload's memory is gone.
     fn ungathered(&mut self, transmit: &Transmit) {
         self.memories.counters.gone += 1;
         self.changes += 1;
         self.nic.handle_ungathered(transmit);
     }
 
-    /// Copies what is short behind its header. The kernel would copy a word byte by byte as it
-    /// likes; here an aligned one is read whole.
+    /// Copies a short payload behind its header. The kernel might copy a word byte by byte; this
+    /// copy reads an aligned word in one access.
     fn copy_word(&self, gather: &LocalRange, room: &mut [u8]) -> Copied {
         let length = gather.length as usize;
         if !(1..=BYPASS_BYTES as usize).contains(&length) || length > room.len() {
@@ -192,7 +193,8 @@ impl Core {
         }
     }
 
-    /// Copies a payload to where it stays until it has left; `None` if there is no room.
+    /// Copies a payload to a buffer where it stays until it has been sent. Returns `None` if there
+    /// is no room.
     fn copy_payload(&mut self, io: &mut Io, gather: &LocalRange) -> Result<Option<RawSlice>, Gone> {
         if io.own.copies.is_empty() {
             io.own.copies = vec![0; COPIES_BYTES].into();
@@ -234,7 +236,7 @@ impl Core {
     }
 }
 
-/// What a set-up message of `length` bytes is padded with.
+/// Returns the padding of a set-up message of `length` bytes.
 fn padding(length: usize) -> RawSlice {
     let zeros = &ZEROS[..length.saturating_sub(SETUP_LEN).min(ZEROS.len())];
     match zeros.is_empty() {
@@ -244,8 +246,8 @@ fn padding(length: usize) -> RawSlice {
     }
 }
 
-/// Holds a plain acknowledgement, if one may wait. One of the same channel that was held is covered
-/// by whatever the engine sends now.
+/// Delays a plain acknowledgement, if it may wait. Any delayed one of the same channel is dropped
+/// first, because the packet that the engine sends now covers it.
 fn hold(
     outbox: &mut Outbox<Extras>,
     now: Instant,
@@ -264,8 +266,8 @@ fn hold(
 }
 
 impl Extras {
-    /// Makes the room for payloads of unreliable packets free again, because none but the pending
-    /// one waits to be sent: that one's moves to the front.
+    /// Frees the buffer for payloads of unreliable packets, because only the pending packet still
+    /// waits to be sent; its payload moves to the front.
     pub(super) fn reuse_copies(&mut self, pending: Option<&mut Pending>) {
         if self.copied == 0 {
             return;

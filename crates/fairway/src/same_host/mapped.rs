@@ -1,4 +1,4 @@
-//! The visitor's side: a peer's segment, mapped into this process.
+//! The side that maps a peer's segment into this process.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use super::passing::{self, Question};
 use super::{GATE_BYTES, Gate};
 use crate::key::SegmentKey;
 
-/// How long the owner may take to answer.
+/// Maximum time that the owner may take to answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A peer's segment in this process.
+/// A peer's segment, mapped into this process.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     memory: Memory,
@@ -26,8 +26,8 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Asks the context `incarnation`, if it is on this host, for a segment. `None`: it has to be
-    /// reached over the network.
+    /// Requests a segment from the context `incarnation`, if it is on this host. `None`: the
+    /// segment must be reached over the network.
     pub(crate) fn ask(incarnation: u32, key: &SegmentKey) -> Option<Mapped> {
         Self::try_ask(incarnation, key).ok().flatten()
     }
@@ -37,7 +37,7 @@ impl Mapped {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let question = Question { token_id: key.token_id, token_value: key.token_value };
-        // Any process may wait at a name, and only the owner's user is to learn the token.
+        // Any process may listen at a name, and only the owner's user may learn the token.
         if !passing::is_ours(&stream) {
             return Ok(None);
         }
@@ -53,7 +53,7 @@ impl Mapped {
         let (Some(memory), Some(gate)) = (map(memory, changes), map(gate, true)) else {
             return Ok(None);
         };
-        // An owner that gives less than the key says has made a mistake.
+        // An owner whose memory is not as long as the key says has made a mistake.
         let fits = memory.len() as u64 == key.length && gate.len() >= GATE_BYTES;
         Ok(fits.then_some(Mapped { memory, gate: Gate { memory: gate }, rights }))
     }
@@ -62,7 +62,7 @@ impl Mapped {
         self.rights.contains(right) && self.memory.contains(offset, length)
     }
 
-    /// Loads; false if it may not, or not any more.
+    /// Loads bytes. Returns false if that is not permitted, or not any more.
     pub(crate) fn load(&self, offset: u64, out: &mut [u8]) -> bool {
         if !self.holds(Rights::READ, offset, out.len()) || self.gate.is_closed() {
             return false;
@@ -74,14 +74,15 @@ impl Mapped {
         !self.gate.is_closed()
     }
 
-    /// Stores; false if it may not, or not any more.
+    /// Stores bytes. Returns false if that is not permitted, or not any more.
     pub(crate) fn store(&self, offset: u64, data: &[u8]) -> bool {
         let store = || self.memory.bytes(offset as usize, data.len()).write(data);
         self.holds(Rights::WRITE, offset, data.len())
             && self.gate.pass(store).is_some_and(|stored| stored.is_ok())
     }
 
-    /// Changes a word, and gives what it was; `None` if it may not, or not any more.
+    /// Changes a word, and returns its previous value. `None` if that is not permitted, or not any
+    /// more.
     pub(crate) fn change(
         &self,
         (offset, width): (u64, usize),

@@ -1,4 +1,4 @@
-//! Questions and answers between processes of one host, and the files that go with them.
+//! Requests and answers between processes of one host, and the files passed with them.
 
 use std::io::{self, IoSlice, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -7,12 +7,12 @@ use std::os::unix::net::{SocketAddr, UnixStream};
 
 use fairway_engine::Rights;
 
-/// A question: what it is, and the segment's name and secret.
+/// Length of a request in bytes: magic number, version, and the segment's number and secret.
 pub(super) const QUESTION_BYTES: usize = 16;
 const MAGIC: u32 = 0x4641_4952;
 const VERSION: u32 = 1;
 
-/// What is asked.
+/// A request for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Question {
     pub(super) token_id: u32,
@@ -38,21 +38,21 @@ impl Question {
     }
 }
 
-/// The name at which the context of this node address waits.
+/// Returns the name at which the context with this node address listens.
 pub(super) fn name_of(incarnation: u32) -> io::Result<SocketAddr> {
     // SAFETY: has no conditions.
     let user = unsafe { libc::geteuid() };
     SocketAddr::from_abstract_name(format!("fairway-{user}-{incarnation:06x}"))
 }
 
-/// Connects to that context at once, or not at all: a process that has the name must not delay us.
+/// Connects to that context at once or fails: a process that has the name must not delay this one.
 pub(super) fn connect(incarnation: u32) -> io::Result<UnixStream> {
     let name = name_of(incarnation)?;
     let text = name.as_abstract_name().unwrap_or_default();
     // SAFETY: all of it may be zeros.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as _;
-    // An abstract name begins with a zero and has no end but its length.
+    // An abstract name begins with a zero byte, and only its length terminates it.
     for (place, byte) in address.sun_path[1..].iter_mut().zip(text) {
         *place = *byte as _;
     }
@@ -74,7 +74,7 @@ pub(super) fn connect(incarnation: u32) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// Is the other end a process of the same user?
+/// True if the other end is a process of the same user.
 pub(crate) fn is_ours(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -91,13 +91,13 @@ pub(crate) fn is_ours(stream: &UnixStream) -> bool {
     }
 }
 
-/// Room for the control message of two files.
+/// Size of the control message for two files, in bytes.
 const CONTROL_BYTES: usize = 64;
 
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Answers with the rights, and the files of the memory and of its gate.
+/// Answers with the rights, and with the files of the memory and its gate.
 pub(super) fn send_files(stream: &UnixStream, rights: Rights, files: [i32; 2]) -> io::Result<()> {
     let text = [1 + rights_byte(rights)];
     let parts = [IoSlice::new(&text)];
@@ -125,7 +125,7 @@ pub(super) fn send_files(stream: &UnixStream, rights: Rights, files: [i32; 2]) -
     if sent == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes the answer; `None` if it is a refusal.
+/// Receives the answer. Returns `None` if it is a refusal.
 pub(super) fn receive_files(stream: &UnixStream) -> io::Result<Option<(Rights, [OwnedFd; 2])>> {
     let mut text = [0_u8; 1];
     let mut control = Control([0; CONTROL_BYTES]);
@@ -160,7 +160,7 @@ pub(super) fn receive_files(stream: &UnixStream) -> io::Result<Option<(Rights, [
     Ok(text[0].checked_sub(1).map(|bits| (rights_of(bits), files)))
 }
 
-/// Takes a question.
+/// Receives a request.
 pub(super) fn receive_question(stream: &mut UnixStream) -> io::Result<Option<Question>> {
     let mut bytes = [0; QUESTION_BYTES];
     stream.read_exact(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! The owner's side: a process that asks for a segment gets the file behind it.
+//! The owner's side: passes the file behind a segment to processes that request it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,10 +18,10 @@ use crate::key::SegmentKey;
 
 /// Pause after the system could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a process may take for its request.
+/// Maximum time that a process may take for its request.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Waits at the context's name, on a thread of its own, until it is dropped.
+/// Listens at the context's name, on a separate thread, until it is dropped.
 pub(crate) struct Server {
     inner: Arc<Inner>,
     name: SocketAddr,
@@ -30,13 +30,13 @@ pub(crate) struct Server {
 
 #[derive(Default)]
 struct Inner {
-    /// By name and secret.
+    /// Shared segments, by their number and secret.
     shares: Mutex<Vec<(Question, Weak<Share>)>>,
     stopping: AtomicBool,
 }
 
 impl Server {
-    /// Fails if another context has the name: then nothing is shared.
+    /// Starts the server. Fails if another context has the name; then nothing is shared.
     pub(crate) fn start(incarnation: u32) -> io::Result<Server> {
         let name = passing::name_of(incarnation)?;
         let listener = UnixListener::bind_addr(&name)?;
@@ -58,10 +58,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.inner.stopping.store(true, Ordering::Release);
-        // A visitor wakes the thread. If there can be none, the thread ends with the process.
+        // A connection wakes the thread. If none can be made, the thread ends with the process.
         let visit = UnixStream::connect_addr(&self.name);
         if let (Ok(_), Some(thread)) = (visit, self.thread.take()) {
-            // Its panic, if it had one, was reported when it happened.
+            // If the thread panicked, the panic was reported when it happened.
             let _ = thread.join();
         }
     }
@@ -75,9 +75,10 @@ impl Inner {
                 return;
             }
             match visitor {
-                // A process whose request fails, or is incomplete, uses the network.
+                // A process whose request fails, or is incomplete, uses the network instead.
                 Ok((stream, _)) => _ = self.serve(stream),
-                // No file is left, or memory: perhaps in a moment.
+                // The process has no file descriptor or memory left; perhaps it has some in a
+                // moment.
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -98,7 +99,8 @@ impl Inner {
 
     fn find(&self, question: Question) -> Option<Arc<Share>> {
         let shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        // Only what was asked for is taken hold of, so that others can go meanwhile.
+        // Only the requested segment's reference is upgraded, so that others can be dropped
+        // meanwhile.
         let mut named = shares.iter().filter(|(name, _)| *name == question);
         named.find_map(|(_, share)| share.upgrade()).filter(|share| !share.gate.is_closed())
     }
@@ -111,7 +113,7 @@ fn hand_over(stream: &UnixStream, share: &Share) -> io::Result<()> {
     if changes {
         return passing::send_files(stream, share.rights, [file, gate]);
     }
-    // Opened again, so that it is not mapped for writing by mistake.
+    // The file is opened again, read-only, so that it is not mapped for writing by mistake.
     let readable = File::open(Memory::path_of(file))?;
     passing::send_files(stream, share.rights, [readable.as_raw_fd(), gate])
 }

@@ -1,10 +1,11 @@
-//! How many wrong keys a source address may use, over all its connections.
+//! Limits the wrong keys that a source address may use, over all its connections.
 //!
 //! The engine ends a connection whose peer guesses the keys of segments, Jetties and mailboxes. The
-//! peer could come back with another one, or guess over many at once. So what it has guessed is
-//! counted by source, too ([`Source`]), as the engine counts it: so many at once, and then one per
-//! interval. A source that has used up its guesses loses the connection it guesses by, and gets no
-//! new one before it has earned a guess. Sources are found as in [`super::quota`].
+//! peer could connect again, or guess over many connections at once. Wrong keys are therefore
+//! counted by source, too ([`Source`]), in the same way as the engine counts them: a burst of
+//! guesses, and then one per interval. A source that has used up its guesses loses the connection
+//! that it used for the last, and gets no new one before it has earned a guess. Sources are found
+//! as in [`super::quota`].
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -15,14 +16,14 @@ use fairway_engine::wire::{Duration, Instant};
 
 use super::quota::Source;
 
-/// Records of the table; sources that share one share what it allows.
+/// Number of records in the table. Sources that share a record share its allowance.
 const RECORDS: usize = 1024;
 
-/// What each source has guessed.
+/// Number of wrong keys that each source has used.
 pub(crate) struct Guesses {
     hasher: RandomState,
     most: u32,
-    /// In which a guess is earned.
+    /// Interval in which a source earns one guess.
     interval: Duration,
     records: Box<[Record]>,
 }
@@ -34,14 +35,14 @@ struct Record {
 }
 
 impl Guesses {
-    /// As many as the engine allows over one connection.
+    /// Allows as many guesses as the engine allows over one connection.
     pub(crate) fn new(profile: &Profile) -> Guesses {
         let records = vec![Record { spent: 0, at: Instant::ZERO }; RECORDS].into();
         let (most, interval) = (profile.refused_keys, profile.refused_key_interval);
         Guesses { hasher: RandomState::new(), most, interval, records }
     }
 
-    /// A source has used a wrong key. False if that was one too many.
+    /// Counts a wrong key of a source. Returns false if the source exceeded its allowance.
     pub(crate) fn note(&mut self, now: Instant, from: IpAddr) -> bool {
         let most = self.most;
         let record = self.record(now, from);
@@ -49,17 +50,17 @@ impl Guesses {
         record.spent <= most
     }
 
-    /// May a source have a new connection?
+    /// True if a source may open a new connection.
     pub(crate) fn allows(&mut self, now: Instant, from: IpAddr) -> bool {
         self.record(now, from).spent <= self.most
     }
 
-    /// The record of a source, with what it has earned.
+    /// Returns the record of a source, after the guesses earned meanwhile have been added.
     fn record(&mut self, now: Instant, from: IpAddr) -> &mut Record {
         let hash = self.hasher.hash_one(Source::of(from));
         let record = &mut self.records[hash as usize % RECORDS];
         let earned = now.since(record.at).as_ps() / self.interval.as_ps().max(1);
-        // An instant that seems to lie ahead is more than 106 days old.
+        // An instant that appears to be in the future is more than 106 days old.
         if record.spent == 0 || now.is_before(record.at) || earned >= u64::from(record.spent) {
             *record = Record { spent: 0, at: now };
         } else {
@@ -88,7 +89,7 @@ mod tests {
         let at_once = (0..1000).filter(|_| guesses.note(now, GUESSER)).count();
         assert_eq!(at_once, 100);
         assert!(!guesses.allows(now, GUESSER));
-        // A guess that was one too many has to be earned, too.
+        // A guess beyond the allowance has to be earned, too.
         let later = now + Duration::from_ms(10);
         assert!(guesses.allows(later, GUESSER) && !guesses.note(later, GUESSER));
         let later = now + Duration::from_ms(520);

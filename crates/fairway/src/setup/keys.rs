@@ -1,9 +1,9 @@
 //! The secret key of a channel's header checks, which its two ends derive and never send.
 //!
-//! Each side draws a pair of keys (X25519, RFC 7748) for every channel, and tells its public one in
-//! CONFIRM or ACCEPT. The key is HKDF-SHA-256 (RFC 5869) of what both can compute from it, and of
-//! what was said. Hosts that only watch the set-up don't learn the key; a host
-//! that can change its messages may stand between the two sides.
+//! Each side draws a pair of keys (X25519, RFC 7748) for every channel, and sends its public one in
+//! CONFIRM or ACCEPT. The channel's key is HKDF-SHA-256 (RFC 5869) of the shared secret that both
+//! compute from these, and of the contents of the messages. Hosts that only observe the set-up do
+//! not learn the key; a host that can change its messages may act as a man in the middle.
 
 use fairway_engine::setup::Terms;
 use fairway_engine::wire::{CheckKey, KEY_LEN};
@@ -11,7 +11,8 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
 
-/// What the key is for, so that no other use of the same secret gives it.
+/// The purpose of the key (the `info` of HKDF), so that no other use of the same secret yields the
+/// same key.
 const PURPOSE: &[u8] = b"fairway header check, protocol 5";
 
 /// One side's keys for one channel.
@@ -21,7 +22,7 @@ pub(crate) struct KeyPair {
 }
 
 impl KeyPair {
-    /// `random` is from the system's source.
+    /// Derives the pair from `random`, which must come from the system's random source.
     pub(crate) fn new(random: [u8; KEY_LEN]) -> KeyPair {
         let secret = StaticSecret::from(random);
         let public = PublicKey::from(&secret).to_bytes();
@@ -33,8 +34,8 @@ impl KeyPair {
         self.public
     }
 
-    /// The channel's key, with the `other` side's public key. `None` if that is one of the few
-    /// that give the same shared secret with every private key.
+    /// Returns the channel's key, given the `other` side's public key. `None` if that is one of the
+    /// few that yield the same shared secret with every private key.
     pub(crate) fn agree(&self, other: &[u8; KEY_LEN], terms: &Terms) -> Option<CheckKey> {
         let shared = self.secret.diffie_hellman(&PublicKey::from(*other));
         if !shared.was_contributory() {
@@ -48,7 +49,7 @@ impl KeyPair {
 }
 
 impl std::fmt::Debug for KeyPair {
-    /// Keeps the secret.
+    /// Prints the public key only.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyPair").field("public", &self.public).finish_non_exhaustive()
     }

@@ -1,10 +1,12 @@
-//! By which ways does an attempt ask, and does any program listen where it asks?
+//! Sends requests of an attempt by several ways, and finds out whether a program listens at the
+//! peer.
 //!
 //! Networks choose a packet's way by its addresses and ports, so that one dead switch among several
-//! takes all packets of some pairs of ports. An attempt that gets no answer therefore asks from
-//! other ports of its own: from all sockets of its address in turn, and from sockets that are
-//! opened for this alone, whose ports no two attempts share. The answer comes back to the port that
-//! asked, from the port that was asked, so both directions change with the port.
+//! takes all packets of some pairs of ports. An attempt that receives no answer therefore sends
+//! from other local ports: from all sockets of its address in turn, and from sockets that are
+//! opened for this alone, whose ports no two attempts share. The answer returns to the port that
+//! sent the request, from the port that received it, so the ways of both directions change with the
+//! port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,34 +16,34 @@ use fairway_port::Knock;
 
 use super::Padded;
 
-/// A refusal counts once an attempt has gone on for so long. Until then the peer's program may be
-/// starting, and a single forged or late report does no harm.
+/// Age of an attempt from which a refusal counts. Until then the peer's program may be starting,
+/// and a single forged or late report does no harm.
 const CREDIBLE_AFTER: Duration = Duration::from_ms(250);
-/// Sockets that each repeated question opens.
+/// Number of sockets that each repeated request opens.
 const DETOURS: usize = 4;
-/// Sockets of an attempt that are kept at most, for answers that take their time.
+/// Maximum number of sockets that an attempt keeps, for late answers.
 const DETOURS_MAX: usize = 16;
-/// Answers to them are looked for so often.
+/// Interval at which these sockets are checked for answers.
 const CHECK_PERIOD: Duration = Duration::from_ms(2);
-/// Answers and reports of a socket that are taken at once, at most.
+/// Maximum number of answers and reports that are taken from a socket at once.
 const ANSWERS_MAX: usize = 4;
 
-/// What an attempt to connect learns from the network about its peer's port, and by which ways.
+/// The ways of an attempt to connect, and the network's reports about its peer's port.
 #[derive(Debug)]
 pub(crate) struct Listening {
     begun: Instant,
-    /// An attempt ends when the port is reported to be closed. Otherwise it asks on until its time
-    /// is up.
+    /// True if the attempt ends when the port is reported to be closed. Otherwise it repeats its
+    /// request until its time is up.
     heeds: bool,
-    /// Answers to the sockets below are taken. Not so where an emulation decides what becomes of
-    /// packets: it does not know of these sockets.
+    /// True if answers to the sockets below are received. False if the network is emulated, because
+    /// the emulation does not cover these sockets.
     detours: bool,
     asked: u32,
-    /// Sockets that reports come to, the newest last, by number.
+    /// Sockets that receive reports, with their numbers, the newest last.
     knocks: Vec<(u32, Knock)>,
     opened: u32,
     look_at: Instant,
-    /// The latest report.
+    /// The latest report of the network.
     report: Option<io::Error>,
 }
 
@@ -60,18 +62,18 @@ impl Listening {
         }
     }
 
-    /// Has the attempt end when the port is reported to be closed.
+    /// Makes the attempt end when the port is reported to be closed.
     pub(crate) fn heed(&mut self) {
         self.heeds = true;
     }
 
-    /// How many times the attempt has asked.
+    /// Number of requests that the attempt has sent.
     pub(crate) fn asked(&self) -> usize {
         self.asked as usize
     }
 
-    /// The attempt asks `server`. What it asks for the second time, and later, goes from other
-    /// sockets, too; the first question mostly has its answer before that.
+    /// Records that the attempt sends a request to `server`. From the second request on, it is also
+    /// sent from other sockets; the first one is usually answered before that.
     pub(crate) fn asks(
         &mut self,
         now: Instant,
@@ -103,19 +105,19 @@ impl Listening {
         }
     }
 
-    /// Sends a message by a socket of number `detour`. What is lost is repeated.
+    /// Sends a message from the socket of number `detour`. If it is lost, set-up repeats it.
     pub(crate) fn confirms(&mut self, now: Instant, detour: u32, message: &Padded) {
         self.look_at = now + CHECK_PERIOD;
         let knock = self.knocks.iter().find(|(number, _)| *number == detour);
         knock.into_iter().for_each(|(_, knock)| send_probe(knock, message));
     }
 
-    /// When [`Listening::poll_answers`] is due.
+    /// Time at which [`Listening::poll_answers`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         (self.detours && !self.knocks.is_empty()).then_some(self.look_at)
     }
 
-    /// Takes answers and reports; `take` gets each answer, and the number of its socket.
+    /// Receives answers and reports. `take` receives each answer, and the number of its socket.
     pub(crate) fn poll_answers(&mut self, now: Instant, mut take: impl FnMut(u32, &Setup)) {
         if !self.detours || now.is_before(self.look_at) {
             return;
@@ -138,10 +140,11 @@ impl Listening {
         }
     }
 
-    /// Takes reports. True if no program listens there and the attempt is to end for that.
+    /// Receives reports. Returns true if no program listens at the port and the attempt is to end
+    /// for that.
     pub(crate) fn is_refused(&mut self, now: Instant) -> bool {
         if !self.detours {
-            // With answers that no program takes.
+            // The answers at these sockets are discarded.
             for report in self.knocks.iter().filter_map(|(_, knock)| knock.report()) {
                 self.report = Some(report);
             }
@@ -152,13 +155,13 @@ impl Listening {
             && self.report.as_ref().is_some_and(refused)
     }
 
-    /// What the network reported last, in words.
+    /// The network's latest report, as text.
     pub(crate) fn report(&self) -> Option<String> {
         self.report.as_ref().map(ToString::to_string)
     }
 }
 
-/// A socket whose packets leave whole.
+/// Returns a socket whose packets are not fragmented.
 fn long_knock(local: SocketAddr, server: SocketAddr) -> io::Result<Knock> {
     let knock = Knock::new(local, server)?;
     knock.probe_length()?;

@@ -1,8 +1,9 @@
-//! Channel numbers as peers know them: a secret permutation of those that the engine uses.
+//! Channel numbers that peers use: a secret permutation of those that the engine uses.
 //!
-//! The engine counts its channels, so that its numbers are found without a search and are easily
-//! guessed. A peer is told what a Feistel network of four rounds, with keys that are drawn at every
-//! start, makes of one: any 24-bit number, and no two the same.
+//! The engine numbers its channels consecutively, so that its numbers can be looked up without a
+//! search, but they are easily guessed. The peer is given the number after encryption by a Feistel
+//! network of four rounds, with keys drawn at every start: the result is any 24-bit number, and no
+//! two are equal.
 
 use fairway_engine::wire::Tpn;
 
@@ -12,18 +13,18 @@ pub(crate) struct Numbers {
     keys: [u32; 4],
 }
 
-/// Half of a number.
+/// Number of bits in half of a channel number.
 const HALF_BITS: u32 = 12;
 const HALF: u32 = (1 << HALF_BITS) - 1;
 
 impl Numbers {
-    /// `random` is from the system's source.
+    /// Draws the keys from `random`, which must come from the system's random source.
     pub(crate) fn new(random: [u8; 16]) -> Numbers {
         let key = |at: usize| [0, 1, 2, 3].map(|byte| random[4 * at + byte]);
         Numbers { keys: [0, 1, 2, 3].map(|at| u32::from_le_bytes(key(at))) }
     }
 
-    /// The number by which the peer names one of our channels.
+    /// Returns the number by which the peer names a local channel.
     pub(crate) fn peer_number(&self, own: Tpn) -> Tpn {
         let (mut high, mut low) = (own.value() >> HALF_BITS, own.value() & HALF);
         for key in self.keys {
@@ -32,7 +33,7 @@ impl Numbers {
         Tpn::new(high << HALF_BITS | low)
     }
 
-    /// The own number of the channel that the peer names by `peer_number`.
+    /// Returns the local number of the channel that the peer names by `peer_number`.
     pub(crate) fn own(&self, peer_number: Tpn) -> Tpn {
         let (mut high, mut low) = (peer_number.value() >> HALF_BITS, peer_number.value() & HALF);
         for key in self.keys.into_iter().rev() {
@@ -43,14 +44,14 @@ impl Numbers {
 }
 
 impl std::fmt::Debug for Numbers {
-    /// Keeps the keys.
+    /// Prints no keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Numbers").finish_non_exhaustive()
     }
 }
 
-/// Twelve bits that depend on all bits of half a number and of a key (the finishing steps of
-/// MurmurHash3).
+/// Returns twelve bits that depend on all bits of half a number and of a key (the finishing steps
+/// of MurmurHash3).
 fn scramble(half: u32, key: u32) -> u32 {
     let mixed = (half ^ key).wrapping_mul(0x85eb_ca6b);
     let mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);

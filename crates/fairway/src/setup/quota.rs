@@ -1,13 +1,14 @@
-//! What one source address may take of a node: set-up work by the second, and channels.
+//! Limits the set-up work per second and the channels that one source address may use.
 //!
-//! Each source ([`Source`]) draws on a bucket that fills with time. The buckets are a table of a
+//! Each source ([`Source`]) has a token bucket that fills with time. The buckets are a table of a
 //! fixed size, so that a flood of sources takes no memory, and are found by a hash with a secret
-//! key, so that an attacker can't choose whose bucket it empties.
+//! key, so that an attacker cannot choose whose bucket it empties.
 //!
-//! A source of a question can be forged, so answers to addresses that have proven nothing are
-//! limited for all sources together, too. When they are short, sources that ask little go first.
+//! The source address of a request can be forged, so answers to addresses that have not been proven
+//! are limited for all sources together, too. When few answers are left, sources that send few
+//! requests have priority.
 //!
-//! Channels are limited by source and by network, as [`Held`] says.
+//! Channels are limited by source and by network; see [`Held`].
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -16,35 +17,35 @@ use std::net::IpAddr;
 pub(crate) use fairway_device::quota::{Held, Network, Source};
 use fairway_engine::wire::{Duration, Instant};
 
-/// Buckets of the table; sources that share one share what it holds.
+/// Number of buckets in the table. Sources that share a bucket share its tokens.
 const BUCKETS: usize = 1024;
-/// What a full bucket holds, and what it gets in a second.
+/// Tokens in a full bucket, and tokens added per second.
 const BURST: u64 = 4096;
-/// Looks at the routing table in a second. Each takes some 15 us.
+/// Maximum number of routing-table lookups per second. Each takes some 15 us.
 const ROUTES_PER_SECOND: u64 = 1000;
-/// Answers in a second, and at once, to all addresses together that have proven nothing.
+/// Answers per second, and burst of answers, to all unproven addresses together.
 const ANSWERS: u64 = 16_384;
-/// A source that is short of its full bucket by no more than this asks little.
+/// A source whose bucket lacks no more tokens than this counts as sending few requests.
 const MODEST: u64 = 128;
-/// What a question costs, and each further piece of it of so many bytes: its answer may be as long,
-/// and goes to where nothing has been proven of.
+/// Cost of a request in tokens, and of each further piece of [`PIECE_BYTES`] bytes, because its
+/// answer may be as long and goes to an unproven address.
 const ASKING: u64 = 1;
 const PIECE_BYTES: usize = 2048;
-/// What it costs to open a channel: two multiplications on the curve.
+/// Cost of opening a channel, in tokens: two multiplications on the curve.
 pub(crate) const OPENING: u64 = 4;
 
-/// What a question of so many bytes costs.
+/// Cost of a request of `length` bytes, in tokens.
 pub(crate) fn asking(length: usize) -> u64 {
     ASKING * (1 + length / PIECE_BYTES) as u64
 }
 
-/// The set-up work that is left to each source.
+/// The set-up work that each source may still request.
 pub(crate) struct Quota {
     hasher: RandomState,
     buckets: Box<[Bucket]>,
-    /// Looks at the routing table that are left, for all sources together.
+    /// Routing-table lookups that are left, for all sources together.
     routes: Bucket,
-    /// Answers that are left to addresses that have proven nothing, for all of them together.
+    /// Answers that are left for all unproven addresses together.
     answers: Bucket,
 }
 
@@ -62,19 +63,20 @@ impl Quota {
         Quota { hasher: RandomState::new(), buckets, routes, answers }
     }
 
-    /// May the routing table be looked at for a question? Whether it may depends on no source,
-    /// because a flood of questions may have a forged source each.
+    /// True if the routing table may be looked up for a request. The limit does not depend on the
+    /// source, because each request of a flood may have another forged source.
     pub(crate) fn take_route(&mut self, now: Instant) -> bool {
         self.routes.take(now, 1, ROUTES_PER_SECOND)
     }
 
-    /// Takes what some work costs. False if the source has taken too much lately.
+    /// Takes the cost of some work from the source's bucket. Returns false if there are too few
+    /// tokens.
     pub(crate) fn take(&mut self, now: Instant, from: IpAddr, cost: u64) -> bool {
         self.bucket(from).take(now, cost, BURST)
     }
 
-    /// Takes one answer to an address that has proven nothing. False if there were too many lately.
-    /// The second half is for sources that ask little.
+    /// Takes one answer to an unproven address. Returns false if too many were sent lately. The
+    /// second half of the answers is reserved for sources that send few requests.
     pub(crate) fn take_answer(&mut self, now: Instant, to: IpAddr) -> bool {
         let is_modest = self.bucket(to).left >= BURST - MODEST;
         self.answers.fill(now, ANSWERS);
@@ -88,7 +90,7 @@ impl Quota {
 }
 
 impl Bucket {
-    /// Takes what some work costs from a bucket that holds `most`, and gets that much in a second.
+    /// Takes a cost from a bucket of capacity `most` that is filled at `most` per second.
     fn take(&mut self, now: Instant, cost: u64, most: u64) -> bool {
         self.fill(now, most);
         let is_enough = self.left >= cost;
@@ -96,8 +98,9 @@ impl Bucket {
         is_enough
     }
 
-    /// Adds what time has brought. Instants are told apart over 106 days: one that seems to lie
-    /// ahead is older than that, as [`Instant::ZERO`] is on a host that runs for longer.
+    /// Adds the tokens for the time passed. Instants can be compared over 106 days: one that
+    /// appears to be in the future is older than that, as [`Instant::ZERO`] is on a host that has
+    /// run for longer.
     fn fill(&mut self, now: Instant, most: u64) {
         if now.is_before(self.at) {
             *self = Bucket { left: most, at: now };
@@ -112,12 +115,12 @@ impl Bucket {
 
 const SECOND_NS: u64 = Duration::from_secs(1).as_ns();
 
-/// When no more channels than this are left, a connection that is idle is closed for each new one.
+/// Number of free channels below which each new connection closes an idle one.
 pub(crate) fn reserve(all: u32) -> u32 {
     (all / 16).max(1)
 }
 
-/// Is it an address of this host? Its users share a machine, so no quota keeps them apart.
+/// True for an address of this host. Its users share a machine, so no quota separates them.
 pub(crate) fn is_own(address: IpAddr, own: impl IntoIterator<Item = IpAddr>) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || own.into_iter().any(|own| own.to_canonical() == address)
@@ -152,7 +155,7 @@ mod tests {
         let mut quota = Quota::new();
         let start = Instant::from_ns(5_000_000_000);
         while quota.take(start, ONE, ASKING) {}
-        // Ten looks in the time of one piece.
+        // Ten checks in the time of one token.
         let step = SECOND_NS / BURST / 10 + 1;
         let taken = (1..=10)
             .filter(|step_number| {
@@ -187,7 +190,7 @@ mod tests {
     fn forged_sources_get_no_more_answers_than_there_are_and_modest_ones_go_first() {
         let mut quota = Quota::new();
         let now = Instant::from_ns(5_000_000_000);
-        // Real sources that ask for all they may: they get the first half.
+        // Real sources that use their whole quota: they get the first half.
         let greedy =
             (0..8_u16).map(|net| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 2, net, 0, 0, 0, 1)));
         let served: u64 = greedy
@@ -199,7 +202,7 @@ mod tests {
             .sum();
         assert!((ANSWERS / 2..ANSWERS).contains(&served), "{served}");
         assert!(quota.take(now, ONE, ASKING) && quota.take_answer(now, ONE), "it asks once");
-        // Each question of a flood has a source of its own.
+        // Each request of a flood has another source.
         let flood = (0..1_000_000_u32).map(|host| IpAddr::V4((0x0a00_0000 + host).into()));
         let served = flood.filter(|source| quota.take_answer(now, *source)).count() as u64;
         assert!(served <= ANSWERS, "{served}");
@@ -208,8 +211,8 @@ mod tests {
         assert_eq!(served, ANSWERS / 1000, "time brings more");
     }
 
-    /// The clock of a host that has run for 107 days lies ahead of zero by more than half of what
-    /// instants can tell apart. No bucket was filled on such a host.
+    /// Checks buckets on a host that has run for 107 days: its clock is ahead of zero by more than
+    /// half the range of instants, although no bucket has been filled.
     #[test]
     fn buckets_fill_on_a_host_that_has_run_for_long() {
         for days in [1, 107, 150, 212, 214] {

@@ -1,41 +1,42 @@
-//! Channels on which nothing has been acknowledged for long, although packets were sent.
+//! Detects channels on which nothing has been acknowledged for long, although packets were sent.
 //!
-//! Set-up has proven how long packets may be. When a route changes, packets of that length may
-//! vanish, while short ones still arrive: the peer's answers to keep-alives show that it lives, and
-//! operations would wait for ever. A channel that has stalled is therefore probed as a young one
-//! is, with short questions beside the long ones ([`super::sizes`]). If the peer answers only the
-//! short ones, the connection is closed; the next one finds the length that fits.
+//! Set-up has proven a packet length. When a route changes, packets of that length may vanish,
+//! while short ones still arrive: the peer's answers to keep-alives show that it is alive, and
+//! operations would wait for ever. A channel that has stalled is therefore probed like a new one,
+//! with short requests beside the long ones ([`super::sizes`]). If the peer answers only the short
+//! ones, the connection is closed; the next one finds the length that fits.
 
 use fairway_engine::wire::{Duration, Instant, Parameters, Psn};
 
-/// Channels are looked at so often, while something happens in their context.
+/// Interval at which channels are checked, while their context is active.
 pub(crate) const CHECK_PERIOD: Duration = Duration::from_ms(250);
-/// A channel whose oldest packet has not been acknowledged for so long is probed.
+/// Age of the oldest unacknowledged packet from which a channel is probed.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
-/// A connection is closed only if one of its channels has stalled for so long.
+/// Time for which one of its channels must have stalled before a connection is closed.
 const CLOSED_AFTER: Duration = Duration::from_secs(3);
 
-/// How long a channel has waited for the acknowledgement of its oldest packet.
+/// The time that a channel has waited for the acknowledgement of its oldest packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
     agreed: Parameters,
-    /// The packet, and when it was first seen to be the oldest.
+    /// The oldest packet, and the time at which it was first seen to be the oldest.
     oldest: Option<(Psn, Instant)>,
 }
 
 impl Watch {
-    /// Of a channel that was opened with what both sides `agreed` on.
+    /// Returns the state of a channel that was opened with the parameters that both sides `agreed`
+    /// on.
     pub(crate) fn new(agreed: Parameters) -> Watch {
         Watch { agreed, oldest: None }
     }
 
-    /// What both sides agreed on.
+    /// The parameters that both sides agreed on.
     pub(crate) fn agreed(&self) -> &Parameters {
         &self.agreed
     }
 
-    /// Takes in which packet is the oldest that was sent and not acknowledged. True if that has
-    /// been the same one for so long that the channel is to be probed.
+    /// Records the oldest packet that was sent and not acknowledged. Returns true if it has been
+    /// the same for so long that the channel is to be probed.
     pub(crate) fn note_oldest(&mut self, now: Instant, oldest: Option<Psn>) -> bool {
         if self.oldest.map(|(psn, _)| psn) != oldest {
             self.oldest = oldest.map(|psn| (psn, now));
@@ -43,7 +44,7 @@ impl Watch {
         self.waits_for(now) >= STALLED_AFTER
     }
 
-    /// True if the channel has waited for so long that its connection may be closed for that.
+    /// True if the channel has stalled for so long that its connection may be closed.
     pub(crate) fn is_hopeless(&self, now: Instant) -> bool {
         self.waits_for(now) >= CLOSED_AFTER
     }
@@ -73,7 +74,7 @@ mod tests {
         Watch::new(agreed)
     }
 
-    /// After so many milliseconds.
+    /// The instant `ms` milliseconds after the start.
     fn at(ms: u64) -> Instant {
         START + Duration::from_ms(ms)
     }

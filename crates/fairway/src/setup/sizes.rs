@@ -1,7 +1,7 @@
-//! Asks a peer whether packets of full size get through, from sockets of their own.
+//! Probes whether packets of full size reach a peer, from separate sockets.
 //!
-//! `fairway_engine::setup::LengthProbe` says what is asked, and when. Of a connection that has
-//! stalled, each long question leaves with a short one beside it.
+//! `fairway_engine::setup::LengthProbe` decides what is sent, and when. On a connection that has
+//! stalled, each long probe is sent with a short one beside it.
 
 use crate::peer_state::{LongPackets, PeerState};
 use std::io;
@@ -15,37 +15,38 @@ use fairway_engine::wire::{
 };
 use fairway_port::Knock;
 
-/// Answers are looked for so often.
+/// Interval at which the sockets are checked for answers.
 const CHECK_PERIOD: Duration = Duration::from_ms(10);
-/// When so many short questions were answered, and no long one, the path is short.
+/// Number of answered short probes, without an answered long one, from which the path counts as
+/// short.
 const SHORT_ANSWERS: u32 = 4;
 
-/// A socket sends a long question, and perhaps a short one.
+/// Maximum number of answers per socket, which sends a long probe and perhaps a short one.
 const ANSWERS_EACH: usize = 2;
 
-/// Questions of full size to a peer.
+/// Probes of full size to a peer.
 #[derive(Debug)]
 pub(crate) struct SizeProbe {
     peer: Arc<PeerState>,
     local: SocketAddr,
     probe: LengthProbe,
-    /// The sockets that have asked.
+    /// The sockets that have sent probes.
     knocks: Vec<Knock>,
-    /// Of a connection that has stalled: the short questions beside the long ones.
+    /// On a connection that has stalled: the short probes beside the long ones.
     short: Option<Short>,
     look_at: Instant,
 }
 
-/// Questions without padding, which show that the peer answers at all.
+/// Probes without padding, which show that the peer answers at all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Short {
-    /// Tells their answers from those to the long ones.
+    /// Distinguishes their answers from those to the long probes.
     nonce: u64,
     answers: u32,
 }
 
 impl SizeProbe {
-    /// Begins to ask soon, from ports of the address of `local`.
+    /// Starts to probe soon, from ports of the address of `local`.
     pub(crate) fn new(
         now: Instant,
         peer: Arc<PeerState>,
@@ -55,41 +56,42 @@ impl SizeProbe {
         SizeProbe { peer, local, probe, knocks: Vec::new(), short: None, look_at: now }
     }
 
-    /// The same, with a short question beside each long one.
+    /// Adds a short probe beside each long one.
     pub(crate) fn beside_short_ones(self) -> Self {
         SizeProbe { short: Some(Short::default()), ..self }
     }
 
-    /// The peer that is asked.
+    /// The peer that is probed.
     pub(crate) fn peer(&self) -> &Arc<PeerState> {
         &self.peer
     }
 
-    /// True if this is the peer that is asked.
+    /// True if this probes `peer`.
     pub(crate) fn is_of(&self, peer: &Arc<PeerState>) -> bool {
         Arc::ptr_eq(&self.peer, peer)
     }
 
-    /// True once short questions were answered and the long ones beside them were not.
+    /// True once short probes were answered and the long ones beside them were not.
     pub(crate) fn only_short_ones_arrive(&self) -> bool {
         self.probe.outcome() == Some(ProbeOutcome::Vanished)
             && self.short.is_some_and(|short| short.answers >= SHORT_ANSWERS)
     }
 
-    /// When [`SizeProbe::advance`] has something to do.
+    /// Time at which [`SizeProbe::advance`] is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let ask_at = self.probe.poll_timeout()?;
         Some(if self.knocks.is_empty() { ask_at } else { ask_at.min(self.look_at) })
     }
 
-    /// Asks, and takes answers. True once it is over; the peer's state says how it went.
+    /// Sends probes and receives answers. Returns true once the probing has ended; the peer's state
+    /// contains the result.
     pub(crate) fn advance(&mut self, now: Instant) -> bool {
         if !self.peer.alive.load(Ordering::Acquire) {
             return true;
         }
         self.receive_answers();
         self.look_at = now + CHECK_PERIOD;
-        // Without a socket nothing is learnt.
+        // Without a socket the probing ends without a result.
         if let Some(question) = self.probe.poll_transmit(now)
             && self.ask(&question).is_err()
         {
@@ -122,7 +124,7 @@ impl SizeProbe {
         Ok(())
     }
 
-    /// Takes an answer to each question, if there is one.
+    /// Receives an answer to each probe, if there is one.
     fn receive_answers(&mut self) {
         let mut bytes = [0; SETUP_LEN];
         for knock in &self.knocks {
@@ -141,7 +143,7 @@ impl SizeProbe {
     }
 }
 
-/// Does a message answer the question with this nonce?
+/// True if a message answers the probe with this nonce.
 fn answers(setup: &Setup, nonce: u64) -> bool {
     match &setup.message {
         SetupMessage::Welcome(welcome) => welcome.nonce == nonce,

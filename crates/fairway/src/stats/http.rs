@@ -1,4 +1,4 @@
-//! Enough of HTTP for Prometheus: `GET /metrics`.
+//! The part of HTTP that Prometheus needs: `GET /metrics`.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -11,15 +11,15 @@ use super::server::snapshot;
 use super::visitors::Visitors;
 use crate::shared::Shared;
 
-/// How long a visitor may take altogether.
+/// Maximum duration of a connection.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// The longest request that is read.
+/// Maximum length of a request, in bytes.
 const REQUEST_MAX: usize = 8 * 1024;
-/// Visitors at a time. When another one comes, the connection that is open longest is closed, so
-/// that visitors that say nothing keep no other out.
+/// Maximum number of connections at a time. When another one arrives, the oldest is closed, so that
+/// silent clients do not block others.
 const VISITORS_MAX: usize = 8;
 
-/// Answers at an address, on threads of its own, until it is dropped.
+/// Serves metrics at an address, on separate threads, until it is dropped.
 pub(crate) struct Exporter {
     address: SocketAddr,
     visitors: Visitors,
@@ -43,13 +43,13 @@ impl Exporter {
         let mut connections = Connections { timeout, open: VecDeque::new() };
         let serve = move |stream| {
             let metrics = metrics.clone();
-            // A visitor that hangs up, or finds no thread, comes again.
+            // A client that disconnects, or for which no thread can be started, connects again.
             _ = connections.admit(stream, move || metrics());
         };
         Ok(Exporter { address, visitors: Visitors::start("fairway-metrics", accept, serve)? })
     }
 
-    /// Where it is; port 0 was replaced by a free one.
+    /// Returns the address in use; port 0 was replaced by a free one.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -67,9 +67,9 @@ impl Drop for Exporter {
     }
 }
 
-/// Connections of visitors that are being answered, the oldest first.
+/// Connections that are being answered, the oldest first.
 struct Connections {
-    /// How long each may last.
+    /// Maximum duration of each.
     timeout: Duration,
     open: VecDeque<Connection>,
 }
@@ -80,7 +80,7 @@ struct Connection {
 }
 
 impl Connections {
-    /// Answers on a thread of its own.
+    /// Answers a connection on a separate thread.
     fn admit(
         &mut self,
         mut stream: TcpStream,
@@ -94,8 +94,8 @@ impl Connections {
         let connection = Connection { stream: stream.try_clone()?, is_over: is_over.clone() };
         let timeout = self.timeout;
         std::thread::Builder::new().name("fairway-metrics".into()).spawn(move || {
-            // A visitor that hangs up is its own affair. The stream has two owners, so that it ends
-            // only when one says so.
+            // A client that disconnects is ignored. The stream has two owners, so it must be shut
+            // down explicitly.
             _ = answer(&mut stream, timeout, metrics);
             _ = stream.shutdown(Shutdown::Both);
             is_over.store(true, Ordering::Release);
@@ -107,7 +107,8 @@ impl Connections {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Its thread sees the end of the stream, and ends. It fails if the visitor has gone.
+        // The connection's thread sees the end of the stream, and ends. This fails if the client
+        // has disconnected.
         _ = self.stream.shutdown(Shutdown::Both);
     }
 }
@@ -147,7 +148,7 @@ fn answer(
     stream.flush()
 }
 
-/// What a request is for.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Metrics,
@@ -178,7 +179,8 @@ mod tests {
     #[test]
     fn silent_connections_do_not_block_others() {
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        // They may stay for longer than this test: one after the other, all would be waited for.
+        // The time-out is longer than this test: served one after the other, all connections would
+        // be waited for.
         let timeout = Duration::from_secs(10_000);
         let exporter = Exporter::of(here, timeout, || "answered\n".into()).unwrap();
         let visit = || TcpStream::connect(exporter.address()).unwrap();
@@ -188,7 +190,7 @@ mod tests {
         let mut answer = String::new();
         visitor.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("\r\n\r\nanswered\n"), "{answer:?}");
-        // The oldest was closed.
+        // The oldest connection was closed.
         assert_eq!(silent[0].read(&mut [0; 8]).unwrap_or(0), 0);
     }
 

@@ -1,4 +1,4 @@
-//! Stats as a line of JSON. docs/top.md has the fields.
+//! Statistics as a line of JSON. docs/top.md describes the fields.
 
 use std::fmt::Write;
 
@@ -8,11 +8,11 @@ use fairway_observe::HostSignals;
 use super::{FlowEntry, PeerEntry, Stats};
 use crate::peer::PathStats;
 
-/// Of this form.
+/// Version of this format.
 const VERSION: u32 = 1;
 
 impl Stats {
-    /// An object, on one line.
+    /// Returns a JSON object, on one line.
     pub fn to_json(&self) -> String {
         let mut out = String::with_capacity(1024 + 256 * self.flows.len());
         let (engine, port) = (&self.counters.engine, &self.counters.port);
@@ -149,7 +149,7 @@ fn seconds(time: std::time::Duration) -> String {
     format!("{}.{:06}", time.as_secs(), time.subsec_micros())
 }
 
-/// A string with its quotes.
+/// Returns a string in quotes, with escapes.
 fn text(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! Stats in the text format of Prometheus, version 0.0.4.
+//! Statistics in the text format of Prometheus, version 0.0.4.
 
 use std::fmt::{Display, Write};
 
@@ -6,11 +6,11 @@ use fairway_observe::HostSignals;
 
 use super::{FlowEntry, PeerEntry, Stats};
 
-/// What one metric is: its name, type and meaning.
+/// Description of a metric: its name, type and meaning.
 type Metric = (&'static str, &'static str, &'static str);
 
 impl Stats {
-    /// All metrics.
+    /// Returns all metrics as text.
     pub fn to_prometheus(&self) -> String {
         let mut out = String::with_capacity(4096 + 512 * self.flows.len());
         let (engine, nothing) = (&self.counters.engine, String::new);
@@ -42,7 +42,7 @@ impl Stats {
         out
     }
 
-    /// Nothing, if host pressure is not measured.
+    /// Writes the host's readings; nothing if host pressure is not measured.
     fn host(&self, out: &mut String) {
         let readings = || {
             let all = self.host.iter().flat_map(HostSignals::all);
@@ -111,7 +111,7 @@ impl Stats {
     }
 }
 
-/// A metric with its samples: labels, and the value.
+/// Writes a metric with its samples: labels and value of each.
 fn metric<T: Display>(
     out: &mut String,
     (name, kind, meaning): Metric,
@@ -123,7 +123,7 @@ fn metric<T: Display>(
     }
 }
 
-/// Addresses need no escapes.
+/// Returns the labels of a peer. Addresses need no escapes.
 fn peer_labels(peer: &PeerEntry) -> String {
     format!("{{channel=\"{}\",peer=\"{}\"}}", peer.channel.index(), peer.address)
 }

@@ -1,4 +1,4 @@
-//! The socket at which processes of the same user ask for stats, and how they find it.
+//! The socket that serves statistics to processes of the same user, and the way to find it.
 
 use std::io::{self, Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -11,17 +11,17 @@ use super::visitors::Visitors;
 use crate::same_host::is_ours;
 use crate::shared::Shared;
 
-/// How long a visitor may take.
+/// Maximum time for a client.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest answer that is believed.
+/// Maximum length of an answer that is accepted, in bytes.
 const ANSWER_MAX: u64 = 64 << 20;
 
-/// A context that tells of itself.
+/// A context that serves its statistics.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Process {
-    /// Its process.
+    /// The process identifier.
     pub pid: u32,
-    /// Which of the process's contexts.
+    /// The context's number within the process.
     pub context: u32,
 }
 
@@ -37,14 +37,14 @@ impl Process {
         SocketAddr::from_abstract_name(name)
     }
 
-    /// From what comes after the prefix.
+    /// Parses the part of a name after the prefix.
     fn read(text: &str) -> Option<Process> {
         let (pid, context) = text.split_once('-')?;
         Some(Process { pid: pid.parse().ok()?, context: u32::from_str_radix(context, 16).ok()? })
     }
 }
 
-/// The contexts of this user, in this network namespace, that tell of themselves.
+/// Lists the contexts of this user, in this network namespace, that serve their statistics.
 ///
 /// # Errors
 /// The system does not say which sockets there are.
@@ -56,12 +56,12 @@ pub fn list() -> io::Result<Vec<Process>> {
         .filter_map(|(_, name)| name.strip_prefix(prefix.as_str()).and_then(Process::read))
         .collect();
     found.sort_unstable();
-    // A socket that is connected has the name of the one that accepted it.
+    // A connected socket has the name of the one that accepted it.
     found.dedup();
     Ok(found)
 }
 
-/// What a context tells: [`Stats::to_json`].
+/// Returns the statistics of a context as [`Stats::to_json`] formats them.
 ///
 /// # Errors
 /// It is gone, does not answer within a second, or belongs to another user.
@@ -76,7 +76,7 @@ pub fn ask(process: &Process) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Waits at the context's name, on a thread of its own, until it is dropped.
+/// Listens at the context's name, on a separate thread, until it is dropped.
 pub(crate) struct Server {
     name: SocketAddr,
     visitors: Visitors,
@@ -89,7 +89,7 @@ impl Server {
         let listener = UnixListener::bind_addr(&name)?;
         let (shared, begun) = (shared.clone(), Instant::now());
         let accept = move || listener.accept().map(|(stream, _)| stream);
-        // A reader that closes early has no further use for it.
+        // A client that disconnects early does not need the answer.
         let serve = move |stream| _ = send_statistics(&shared, stream, begun);
         Ok(Server { name, visitors: Visitors::start("fairway-stats", accept, serve)? })
     }
@@ -111,9 +111,9 @@ fn send_statistics(shared: &Shared, mut stream: UnixStream, begun: Instant) -> i
     stream.write_all(text.as_bytes())
 }
 
-/// Copies the numbers; the text is made without the lock.
+/// Copies the numbers under the lock; the caller formats the text without it.
 pub(super) fn snapshot(shared: &Shared, begun: Instant) -> Stats {
-    // The sockets' counters are as of now.
+    // This updates the sockets' counters first.
     let counters = shared.counters();
     let locked = shared.lock();
     let stats = Stats::of(&locked.core, begun.elapsed());

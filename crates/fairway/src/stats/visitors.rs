@@ -1,4 +1,4 @@
-//! A thread that lets visitors in, one after the other, until it is told to end.
+//! A thread that accepts connections, one after the other, until it is stopped.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct Visitors {
 }
 
 impl Visitors {
-    /// `accept` waits for the next connection, `serve` answers it.
+    /// Starts the thread: `accept` waits for the next connection, `serve` answers it.
     pub(super) fn start<V>(
         name: &str,
         mut accept: impl FnMut() -> io::Result<V> + Send + 'static,
@@ -38,11 +38,12 @@ impl Visitors {
         Ok(Visitors { stopping, thread: Some(thread) })
     }
 
-    /// Ends the thread, which a last `visit` wakes. If there can be none, it ends with the process.
+    /// Stops the thread, which a last connection, made by `visit`, wakes. If that fails, the thread
+    /// ends with the process.
     pub(super) fn end<V>(&mut self, visit: impl FnOnce() -> io::Result<V>) {
         self.stopping.store(true, Ordering::Release);
         if let (Ok(_), Some(thread)) = (visit(), self.thread.take()) {
-            // Its panic, if it had one, was reported when it happened.
+            // If the thread panicked, the panic was reported when it happened.
             let _ = thread.join();
         }
     }

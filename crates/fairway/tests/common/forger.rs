@@ -4,7 +4,7 @@ use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Sends datagrams with any source.
+/// Sends datagrams with any source address.
 pub struct Forger {
     socket: UdpSocket,
     pub sent: AtomicU64,
@@ -32,10 +32,10 @@ impl Forger {
             packet.extend(number.to_be_bytes());
         }
         packet.extend(payload);
-        // What a full queue drops was not sent.
+        // A datagram that a full queue drops counts as not sent.
         if self.socket.send_to(&packet, SocketAddr::from((*to.ip(), 0))).is_ok() {
             let sent = self.sent.fetch_add(1, Ordering::Relaxed);
-            // The others get some of the processor, too.
+            // Other threads get some CPU time, too.
             if sent.is_multiple_of(64) {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }

@@ -1,4 +1,4 @@
-//! What the live tests share.
+//! Code that the live tests share.
 #![allow(dead_code)] // Every test file uses some of it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ use fairway::{
 };
 use fairway_wire as wire;
 
-/// Far longer than any step takes: a test that reaches it has hung.
+/// A time-out far longer than any step takes: a test that reaches it has hung.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A builder on loopback with small buffers.
@@ -18,24 +18,24 @@ pub fn builder() -> Builder {
     builder_on(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// The same on IPv6.
+/// A builder on IPv6 loopback with small buffers.
 pub fn builder_v6() -> Builder {
     builder_on(IpAddr::V6(Ipv6Addr::LOCALHOST))
 }
 
-/// How many engines the environment wants contexts to have. All that is promised holds for any
-/// number; tests that look at how the one engine is driven ask first.
+/// Number of engines that the environment requests for contexts. All guarantees hold for any
+/// number; tests that check how a single engine is driven query it first.
 pub fn engines() -> usize {
     std::env::var("FAIRWAY_TEST_ENGINES").map_or(1, |text| text.parse().unwrap())
 }
 
-/// With so many engines. Operations go by every channel of a group in turn.
+/// Builds with that many engines. Operations use every channel of a group in turn.
 fn builder_on(address: IpAddr) -> Builder {
     let profile = Profile::new().group_slack(0);
     Context::builder().bind(address).buffer_bytes(1 << 20).engines(engines()).profile(profile)
 }
 
-/// A profile under which a silent peer is dead after this long.
+/// A profile under which a peer that is silent for `ms` milliseconds is declared dead.
 pub fn dead_after(ms: u64) -> Profile {
     Profile::new()
         .keep_alive(wire::Duration::from_ms(ms / 6))
@@ -96,7 +96,7 @@ impl Side {
         self.jetty.wait(TIMEOUT).unwrap()
     }
 
-    /// The next completion, which is to be a success.
+    /// Waits for the next completion, which must be a success.
     pub fn succeed(&self) -> Completion {
         let completion = self.wait();
         assert_eq!(completion.status, Status::Success, "{completion:?}");

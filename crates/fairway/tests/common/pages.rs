@@ -1,4 +1,4 @@
-//! Memory that a test maps, and takes away while it is registered.
+//! Memory that a test maps, and unmaps while it is registered.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -6,12 +6,12 @@ use std::process::Command;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pages at a place that nothing else is mapped to, even when they are gone: the kernel chooses
-/// places far above.
+/// Pages at an address where nothing else is mapped, even when they are gone: the kernel chooses
+/// addresses far above.
 pub struct Pages {
     pub start: NonNull<u8>,
     pub length: usize,
-    /// The file behind them, if they are those of one.
+    /// The file behind them, if they are mapped from one.
     pub file: Option<File>,
 }
 
@@ -42,7 +42,7 @@ impl Pages {
         Pages { start: NonNull::new(start.cast()).unwrap(), length, file }
     }
 
-    /// Takes all but the first `kept` bytes away: of a file by cutting it off.
+    /// Removes all but the first `kept` bytes: by truncating the file, if there is one.
     pub fn take_away(&self, kept: usize) {
         match &self.file {
             Some(file) => file.set_len(kept as u64).unwrap(),
@@ -50,7 +50,7 @@ impl Pages {
         }
     }
 
-    /// Unmaps all but the first `kept` bytes. Of a file they are still there.
+    /// Unmaps all but the first `kept` bytes. A file keeps its contents.
     pub fn unmap(&self, kept: usize) {
         // SAFETY: of the pages that the test has mapped, of which no references exist.
         let unmapped =
@@ -59,7 +59,7 @@ impl Pages {
     }
 }
 
-/// Runs a test, of this full name, in a process of its own, so that a signal fails this test alone.
+/// Runs a test, given its full name, in a separate process, so that a signal fails only this test.
 pub fn in_child(name: &str, body: impl FnOnce()) {
     const CHILD: &str = "FAIRWAY_TEST_PAGES";
     if std::env::var(CHILD).is_ok_and(|child| child == name) {

@@ -1,12 +1,13 @@
-//! Tests that need what only the superuser may do: network namespaces, raw sockets, mounts.
+//! Support for tests that need superuser rights: for network namespaces, raw sockets and mounts.
 
 use std::io::Write as _;
 
-/// With this value a test that would be skipped for want of the superuser's rights fails instead.
+/// Environment variable and value with which a test fails, instead of being skipped, if it lacks
+/// superuser rights.
 const DEMANDED: (&str, &str) = ("FAIRWAY_TEST_SUPERUSER", "demanded");
 
-/// Prints that the calling test is skipped because `what` could not be had, also where the output
-/// of tests that pass is not shown.
+/// Prints that the calling test is skipped because `what` is not available, even where the output
+/// of passing tests is hidden.
 ///
 /// # Panics
 /// If the environment demands these tests, as CI does.

@@ -18,15 +18,16 @@ fn delay_of(since_kernel_ns: u32, since_call_ns: u32) -> LatencySample {
 fn decisions_match_their_acknowledgements_in_either_order() {
     let probe = Probe::new(16, 2);
     let later = clock::real_ns() + 1_000_000_000;
-    // Two of one channel and one of another are told of, then decided about, together.
+    // Two acknowledgements of one channel and one of another are recorded, then decided about,
+    // together.
     probe.note_handled(0, receipt(later - 2000));
     probe.note_handled(1, receipt(later));
     probe.note_handled(0, receipt(later - 1000));
     probe.decided(0, 2);
     let found = taken(&probe);
-    // They seem to come from the future: that counts as no time at all.
+    // They appear to come from the future, which counts as no delay.
     assert_eq!(found.decisions, [delay_of(0, 0); 2]);
-    // A decision that is known before its acknowledgement was booked.
+    // The decision is recorded before its acknowledgement.
     probe.decided(0, 1);
     assert!(taken(&probe).decisions.is_empty());
     let early = receipt(clock::real_ns() - 1_000_000);
@@ -35,7 +36,7 @@ fn decisions_match_their_acknowledgements_in_either_order() {
     let [delay] = found.decisions[..] else { panic!("{found:?}") };
     assert_eq!(delay.since_kernel_ns, delay.since_call_ns + 5);
     assert!(delay.since_call_ns < 1_000_000, "decided about before: {delay:?}");
-    // The other channel's still waits; a new channel of that number has none.
+    // The other channel's acknowledgement still waits; a new channel with that number has none.
     probe.opened(1);
     probe.decided(1, 1);
     assert!(taken(&probe).decisions.is_empty());
@@ -51,7 +52,7 @@ fn data_waits_until_its_acknowledgement_leaves() {
     (0..3).for_each(|_| meter.data(0));
     let first = meter.receipt;
     meter.acknowledges(0, false);
-    // What comes now is not covered by an acknowledgement that was put together before.
+    // Data that arrives now is not covered by an acknowledgement that was built before.
     meter.arrived(begun);
     meter.data(0);
     meter.left(first.called + 10);

@@ -1,4 +1,4 @@
-//! Gauges: what is watched, and what was seen of it.
+//! Gauges: the resources that are watched, and their measurements.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,31 +9,32 @@ use fairway_port::{QueueUse, QueueWatch};
 use super::signals::{HostPressure, HostReading, HostResource, HostSignals};
 use super::system::{Buses, Lost, lost_us};
 
-/// How often queues are looked at within a period.
+/// Number of samples of the queues within a period.
 pub(super) const SAMPLES: u32 = 10;
-/// Drivers say anew once in this time how long their NICs have waited, and asking them is slow.
+/// Interval at which buses are read. Drivers update the stall times once in this time, and reading
+/// them is slow.
 const BUSES_EVERY: Duration = Duration::from_secs(1);
 
-/// Something to watch.
+/// The source of a gauge.
 #[derive(Debug)]
 enum Meter {
-    /// A count of microseconds that grows with the time that is lost.
+    /// A counter of microseconds that grows with the time lost.
     Time {
         what: Lost,
         last_us: u64,
     },
-    /// What NICs say of their buses, and when they were asked.
+    /// Stall percentages of the NICs' buses, and when they were last read.
     Buses {
         buses: Buses,
         percent: u8,
         asked: Instant,
     },
-    /// How full queues are, on average.
+    /// Mean fill of the fullest queue.
     Receive(Mean),
     Transmit(Mean),
 }
 
-/// A mean of samples, as far as they have come.
+/// A running mean of samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     sum: u64,
@@ -61,12 +62,13 @@ struct Gauge {
     meter: Meter,
 }
 
-/// All of them, and where they look.
+/// All gauges, with the places that they read.
 #[derive(Debug)]
 pub(super) struct Gauges {
     proc: PathBuf,
     queues: Vec<QueueWatch>,
-    /// What all sockets have dropped, and whether that was news in this period.
+    /// Number of packets that all sockets have dropped; `overflowed` is true if it grew in this
+    /// period.
     dropped: u32,
     overflowed: bool,
     gauges: Vec<Gauge>,
@@ -116,7 +118,7 @@ impl Gauges {
         }
     }
 
-    /// Is there something to be looked at within a period?
+    /// True if queues must be sampled within a period.
     pub(super) fn watches_queues(&self) -> bool {
         let is_queue = |gauge: &Gauge| {
             matches!(gauge.resource, HostResource::ReceiveQueue | HostResource::TransmitQueue)
@@ -124,7 +126,7 @@ impl Gauges {
         self.gauges.iter().any(is_queue)
     }
 
-    /// The fullest receive queue and the fullest transmit queue, and what all have dropped.
+    /// Returns the fill of the fullest receive and transmit queues, and the drops of all sockets.
     fn fullest(&self) -> io::Result<QueueUse> {
         let mut fullest = QueueUse::default();
         for queue in self.queues.iter().flat_map(QueueWatch::read) {
@@ -142,7 +144,7 @@ impl Gauges {
         Ok(fullest)
     }
 
-    /// Looks at the queues. They could be looked at when this was made, so a failure is no news.
+    /// Samples the queues. They could be read when this was created, so a failure is ignored.
     pub(super) fn sample(&mut self) {
         let Ok(queue) = self.fullest() else { return };
         self.overflowed |= queue.dropped != self.dropped;
@@ -156,13 +158,14 @@ impl Gauges {
         }
     }
 
-    /// Judges a period that took `elapsed`. What cannot be read now counts as enough of it.
+    /// Assesses a period that took `elapsed`. A resource that cannot be read counts as sufficient.
     pub(super) fn assess(&mut self, elapsed: Duration) -> HostSignals {
         let overflowed = std::mem::take(&mut self.overflowed);
         let mut signals = HostSignals::default();
         for gauge in &mut self.gauges {
             let percent = gauge.meter.percent(&self.proc, elapsed, overflowed);
-            // Half of it ends what all of it began: a host on the verge does not flicker.
+            // A shortage that began at the threshold ends below half of it, so that the result does
+            // not flicker.
             let threshold = u64::from(gauge.threshold);
             let scaled = if gauge.is_short { 2 * percent } else { percent };
             gauge.is_short = scaled >= threshold;

@@ -1,30 +1,29 @@
-//! What a host can be short of, from when on it is, and what was seen of it.
+//! The resources that a host can be short of, their thresholds, and their readings.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a host can be short of.
+/// A resource that a host can be short of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HostResource {
-    /// CPU time: the share of time in which some task waited for a CPU. Where the system does not
-    /// count that, in which no CPU was idle.
+    /// CPU time: the share of time in which some task waited for a CPU. If the system does not
+    /// count that, the share of time in which no CPU was idle.
     Cpu,
     /// Memory: the share of time in which some task waited for it.
     Memory,
     /// The bus of a NIC: the share of the last second in which one of the host's NICs could not
-    /// read or write memory for want of PCIe credit. Few drivers tell (`mlx5` does).
+    /// read or write memory for lack of PCIe credit. Few drivers report it (`mlx5` does).
     Pcie,
-    /// The queues of the NIC's own sockets of what has arrived and was not taken: how full the
-    /// fullest was on average; 100 if one dropped something.
+    /// The receive queues of the NIC's own sockets: how full the fullest was on average; 100 if one
+    /// dropped something.
     ReceiveQueue,
-    /// The queues of the NIC's own sockets of what has not left the host: how full the fullest was
-    /// on average.
+    /// The transmit queues of the NIC's own sockets: how full the fullest was on average.
     TransmitQueue,
 }
 
 impl HostResource {
-    /// All of them.
+    /// All resources.
     pub const ALL: [HostResource; 5] = [
         HostResource::Cpu,
         HostResource::Memory,
@@ -33,7 +32,7 @@ impl HostResource {
         HostResource::TransmitQueue,
     ];
 
-    /// What it is called.
+    /// The resource's name.
     pub const fn name(self) -> &'static str {
         match self {
             HostResource::Cpu => "cpu",
@@ -44,7 +43,7 @@ impl HostResource {
         }
     }
 
-    /// From which percentage on the host is short of it, unless an option says otherwise.
+    /// The default threshold, in percent.
     const fn usual(self) -> u8 {
         match self {
             HostResource::Cpu | HostResource::ReceiveQueue => 50,
@@ -60,24 +59,25 @@ impl fmt::Display for HostResource {
     }
 }
 
-/// From what on a host counts as short of something, in percent, 1 to 100; `None`: that does not
-/// count, and is not looked at. It is over below half of that.
+/// Thresholds in percent, 1 to 100, from which a host counts as short of a resource; `None`: the
+/// resource is not measured. A shortage ends below half of the threshold.
 ///
-/// Parsed from text and printed as text: `cpu=50,memory=10,receive-queue=50,every=100ms`. What a
-/// text does not name does not count; a name alone stands for the usual percentage.
+/// Parsed from text and printed as text: `cpu=50,memory=10,receive-queue=50,every=100ms`. Resources
+/// that the text does not name are not measured; a name alone stands for the default threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostPressure {
-    /// Time in which some task waited for a CPU (usually 50).
+    /// Time in which some task waited for a CPU (default: 50).
     pub cpu_percent: Option<u8>,
-    /// Time in which some task waited for memory (usually 10).
+    /// Time in which some task waited for memory (default: 10).
     pub memory_percent: Option<u8>,
-    /// Time in which a NIC waited for the bus (usually not looked at, as few NICs tell; 10).
+    /// Time in which a NIC waited for the bus (default: not measured, because few NICs report it;
+    /// 10 if only named).
     pub pcie_percent: Option<u8>,
-    /// How full the receive queues of the NIC's sockets are (usually 50).
+    /// Fill of the receive queues of the NIC's sockets (default: 50).
     pub receive_queue_percent: Option<u8>,
-    /// How full the transmit queues of the NIC's sockets are (usually 75).
+    /// Fill of the transmit queues of the NIC's sockets (default: 75).
     pub transmit_queue_percent: Option<u8>,
-    /// How often it is judged; the time that a share is of. At least a millisecond (usually 100).
+    /// The period over which a share is computed. At least a millisecond (default: 100 ms).
     pub period: Duration,
 }
 
@@ -85,7 +85,7 @@ impl Default for HostPressure {
     fn default() -> Self {
         let mut all = HostPressure::NOTHING;
         for resource in HostResource::ALL {
-            // Where no NIC tells, to want it would be an error.
+            // If no NIC reports its bus, a request to measure it would be an error.
             if resource != HostResource::Pcie {
                 *all.slot(resource) = Some(resource.usual());
             }
@@ -95,7 +95,7 @@ impl Default for HostPressure {
 }
 
 impl HostPressure {
-    /// Nothing counts, to be filled in.
+    /// No resource is measured; a starting point for selected thresholds.
     pub const NOTHING: HostPressure = HostPressure {
         cpu_percent: None,
         memory_percent: None,
@@ -105,7 +105,7 @@ impl HostPressure {
         period: Duration::from_millis(100),
     };
 
-    /// From which percentage on the host is short of it.
+    /// The threshold of a resource, in percent.
     pub fn threshold(&self, resource: HostResource) -> Option<u8> {
         let mut copy = *self;
         *copy.slot(resource)
@@ -136,11 +136,11 @@ impl fmt::Display for HostPressure {
     }
 }
 
-/// The shortest period: looking is not to be what a host is short of CPU time for.
+/// The shortest period, so that measuring does not itself use up the CPU time.
 pub(super) const PERIOD_MIN: Duration = Duration::from_millis(1);
 const PERIOD_MAX: Duration = Duration::from_secs(60);
 
-/// Why a text is no [`HostPressure`]: what is wrong, and what would be right.
+/// Error for a text that is not a [`HostPressure`]: what is wrong, and what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPressureError(String);
 
@@ -197,13 +197,13 @@ impl FromStr for HostPressure {
     }
 }
 
-/// `50` or `50%`.
+/// Parses `50` or `50%`.
 fn percent(text: &str) -> Option<u8> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse().ok()?;
     (1..=100).contains(&percent).then_some(percent)
 }
 
-/// `100ms`, `2s` or `1500us`.
+/// Parses `100ms`, `2s` or `1500us`.
 fn period(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u32 = text[..digits].parse().ok()?;
@@ -217,25 +217,25 @@ fn period(text: &str) -> Option<Duration> {
     (PERIOD_MIN..=PERIOD_MAX).contains(&period).then_some(period)
 }
 
-/// What was seen of something.
+/// The measurement of one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostReading {
-    /// Of the last period, 0 to 100.
+    /// Value of the last period, 0 to 100 percent.
     pub percent: u8,
-    /// From where on the host is short of it.
+    /// The threshold of a shortage, in percent.
     pub threshold_percent: u8,
-    /// It is: it came to the threshold, and has not been below half of it since.
+    /// True if the value has reached the threshold, and has not been below half of it since.
     pub is_short: bool,
 }
 
-/// What a host is short of, as of the last period.
+/// The host's readings of the last period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSignals {
     readings: [Option<HostReading>; HostResource::ALL.len()],
 }
 
 impl HostSignals {
-    /// The reading of a resource; `None` if it is not observed.
+    /// The reading of a resource; `None` if it is not measured.
     pub fn get(&self, resource: HostResource) -> Option<HostReading> {
         self.readings[resource as usize]
     }
@@ -244,7 +244,7 @@ impl HostSignals {
         self.readings[resource as usize] = Some(reading);
     }
 
-    /// The resources that are observed, with their readings.
+    /// The resources that are measured, with their readings.
     pub fn all(&self) -> impl Iterator<Item = (HostResource, HostReading)> {
         let readings = self.readings;
         HostResource::ALL.into_iter().filter_map(move |resource| {
@@ -252,13 +252,14 @@ impl HostSignals {
         })
     }
 
-    /// Is there something for which peers have to slow down: anything but the transmit queue?
+    /// True if peers have to slow down: the host is short of any resource except the transmit
+    /// queue.
     pub fn concerns_peers(&self) -> bool {
         self.all()
             .any(|(resource, reading)| reading.is_short && resource != HostResource::TransmitQueue)
     }
 
-    /// Is there something for which what is sent here has to slow down: a full transmit queue?
+    /// True if this side's sending has to slow down: a transmit queue is full.
     pub fn concerns_transmit(&self) -> bool {
         self.get(HostResource::TransmitQueue).is_some_and(|reading| reading.is_short)
     }

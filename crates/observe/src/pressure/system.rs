@@ -1,10 +1,10 @@
-//! What the system says of CPU time, memory and buses.
+//! Readings of the system: CPU time, memory and buses.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What the system counts lost time of.
+/// A resource of which the system counts lost time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lost {
     Cpu,
@@ -39,20 +39,20 @@ fn unreadable(file: &Path, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{} {what}", file.display()))
 }
 
-/// The total of the line `some avg10=… total=…`.
+/// Returns the total of the line `some avg10=… total=…`.
 pub(super) fn stalled_us(text: &str) -> Option<u64> {
     let some = text.lines().find(|line| line.starts_with("some "))?;
     some.split_whitespace().find_map(|field| field.strip_prefix("total=")?.parse().ok())
 }
 
-/// The time that the CPUs were busy, each counting for its part. The line `cpu` has user, nice,
-/// system, idle, waiting for I/O, and more, in hundredths of a second of all CPUs together.
+/// Returns the time that the CPUs were busy, averaged over them. The line `cpu` contains user,
+/// nice, system, idle, waiting for I/O, and more, in hundredths of a second of all CPUs together.
 pub(super) fn busy_us(text: &str) -> Option<u64> {
     const TICK_US: u64 = 10_000;
     let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = all.split_whitespace().map_while(|field| field.parse().ok()).collect();
     let idle = ticks.get(3)? + ticks.get(4)?;
-    // Guests' time, after the first eight, is in user time already.
+    // Time of guests, after the first eight fields, is included in user time.
     let busy = ticks.iter().take(8).sum::<u64>() - idle;
     let is_cpu = |line: &&str| {
         let number = line.strip_prefix("cpu").and_then(|rest| rest.bytes().next());
@@ -62,22 +62,22 @@ pub(super) fn busy_us(text: &str) -> Option<u64> {
     Some(busy * TICK_US / cpus as u64)
 }
 
-/// What counters of drivers say how long, in percent of the last second, a NIC had something to
-/// read from or to write to memory and no PCIe credit for it: those of `mlx5` (Linux,
+/// Counters of drivers for the time, in percent of the last second, in which a NIC had to read from
+/// or write to memory and had no PCIe credit for it: those of `mlx5` (Linux,
 /// Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst).
 const STALLS: [&str; 2] = ["outbound_pci_stalled_rd", "outbound_pci_stalled_wr"];
 
 /// A driver's counters, by interface.
 pub(super) type Counters = Vec<(String, Vec<(String, u64)>)>;
 
-/// Interfaces whose NICs tell of stalls.
+/// Interfaces whose NICs report stalls.
 #[derive(Debug)]
 pub(super) struct Buses {
     interfaces: Vec<String>,
 }
 
 impl Buses {
-    /// Those of this host.
+    /// Finds the interfaces of this host.
     pub(super) fn find() -> io::Result<Buses> {
         let counters = |name: String| {
             let counters = fairway_port::statistics(&name).ok()?;
@@ -86,7 +86,7 @@ impl Buses {
         Buses::among(&fairway_port::interfaces()?.into_iter().filter_map(counters).collect())
     }
 
-    /// Those that tell.
+    /// Selects the interfaces that report stalls.
     pub(super) fn among(all: &Counters) -> io::Result<Buses> {
         let telling = all.iter().filter(|(_, counters)| stalled_percent(counters).is_some());
         let interfaces: Vec<String> = telling.map(|(name, _)| name.clone()).collect();
@@ -99,14 +99,14 @@ impl Buses {
         Ok(Buses { interfaces })
     }
 
-    /// The percentage of the NIC that waited most. One that is gone has not waited.
+    /// Returns the percentage of the NIC that waited most. A NIC that is gone counts as 0.
     pub(super) fn percent(&self) -> u8 {
         let counters = |name: &String| stalled_percent(&fairway_port::statistics(name).ok()?);
         self.interfaces.iter().filter_map(counters).max().unwrap_or(0)
     }
 }
 
-/// The larger of the percentages for reading and for writing, if there are any.
+/// Returns the larger of the percentages for reading and for writing, if there are any.
 pub(super) fn stalled_percent(counters: &[(String, u64)]) -> Option<u8> {
     let stalls = counters.iter().filter(|(name, _)| STALLS.contains(&name.as_str()));
     stalls.map(|(_, percent)| (*percent).min(100) as u8).max()

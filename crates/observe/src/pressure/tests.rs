@@ -15,7 +15,7 @@ const STAT: &str = "cpu  400 100 300 5000 200 0 50 50 9 9\n\
                     cpu1 200 50 150 2500 100 0 25 25 0 0\n\
                     intr 1 2 3\n";
 
-/// A host of our own, in a folder of temporary files that goes when the test ends.
+/// A simulated host, in a folder of temporary files that is removed when the test ends.
 struct Host(PathBuf);
 
 impl Host {
@@ -27,7 +27,7 @@ impl Host {
 
     fn wait(&self, resource: &str, total_us: u64) {
         let text = format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total_us}\n");
-        // In one step: a reader finds the old text or the new one.
+        // The file is replaced atomically: a reader finds the old text or the new one.
         let file = self.0.join("pressure").join(resource);
         fs::write(file.with_extension("new"), text).unwrap();
         fs::rename(file.with_extension("new"), file).unwrap();
@@ -45,7 +45,7 @@ fn counts_are_read() {
     assert_eq!(stalled_us(SOME), Some(26_977_279_347));
     assert_eq!(stalled_us("full avg10=0.00 total=7"), None);
     assert_eq!(stalled_us("some avg10=0.00 total=x"), None);
-    // 900 of 6,100 hundredths of two CPUs.
+    // The CPUs were busy for 900 hundredths of a second, of 6,100 on two CPUs.
     assert_eq!(busy_us(STAT), Some(900 * 10_000 / 2));
     assert_eq!(busy_us("cpu 1 2 3"), None);
     assert_eq!(busy_us("intr 1"), None);
@@ -70,7 +70,7 @@ fn pressure_begins_at_the_threshold_and_ends_below_half_of_it() {
     for (cpu_percent, memory_percent, expected) in [
         (39, 9, [false, false]),
         (40, 0, [true, false]),
-        // The one ends and begins without regard to the other.
+        // The two shortages begin and end independently.
         (21, 9, [true, false]),
         (20, 10, [true, true]),
         (19, 5, [false, true]),
@@ -90,7 +90,7 @@ fn pressure_begins_at_the_threshold_and_ends_below_half_of_it() {
         assert_eq!(seen, [cpu_percent, memory_percent]);
         assert_eq!(signals.concerns_peers(), short.contains(&true));
     }
-    // What is not there any more is no pressure.
+    // A missing source counts as no pressure.
     fs::remove_dir_all(host.0.join("pressure")).unwrap();
     assert!(!gauges.assess(second).concerns_peers());
 }
@@ -104,7 +104,7 @@ fn without_stall_information_busy_cpus_tell_and_nothing_is_an_error() {
     fs::write(host.0.join("stat"), STAT).unwrap();
     let mut gauges = Gauges::new(&host.0, Vec::new(), &only_cpu).unwrap();
     fs::write(host.0.join("stat"), STAT.replacen("cpu  400", "cpu  520", 1)).unwrap();
-    // 120 more of 200 hundredths in a second of two CPUs.
+    // The CPUs were busy for 120 more of 200 hundredths, in a second of two CPUs.
     let signals = gauges.assess(Duration::from_secs(1));
     assert_eq!(percent(&signals, HostResource::Cpu), 60);
     assert!(signals.concerns_peers());
@@ -112,7 +112,7 @@ fn without_stall_information_busy_cpus_tell_and_nothing_is_an_error() {
     assert!(error.to_string().contains("leave memory out"), "{error}");
 }
 
-/// A port with small queues, and what fills them; both are the kernel's.
+/// A port with small queues, and senders that fill them; both are the kernel's.
 fn gauges_of(port: &UdpPort) -> Gauges {
     let options = HostPressure {
         receive_queue_percent: Some(50),
@@ -126,7 +126,7 @@ fn port() -> UdpPort {
     UdpPort::bind_one((Ipv4Addr::LOCALHOST, 0).into(), 64 * 1024).unwrap()
 }
 
-/// The socket itself, by another descriptor.
+/// Returns the socket itself, by another descriptor.
 fn socket(port: &UdpPort) -> UdpSocket {
     port.socket_fd(0).try_clone_to_owned().unwrap().into()
 }
@@ -152,14 +152,14 @@ fn a_receive_queue_that_fills_is_pressure_until_it_is_drained() {
     let full = sampled(&mut gauges, 4);
     assert!((80..100).contains(&percent(&full, HostResource::ReceiveQueue)), "{full:?}");
     assert!(full.concerns_peers() && !full.concerns_transmit());
-    // Full in half of the samples, the mean is still above half of the threshold.
+    // The queue is full in half of the samples, so the mean is still above half of the threshold.
     gauges.sample();
     let (receiver, mut buffer) = (socket(&port), [0; 2048]);
     while receiver.recv(&mut buffer).is_ok() {}
     let half = sampled(&mut gauges, 1);
     assert!((25..60).contains(&percent(&half, HostResource::ReceiveQueue)), "{half:?}");
     assert!(half.concerns_peers());
-    // The kernel has one packet taken from the account late; then another round empties it.
+    // The kernel subtracts one packet from the queue late; then another round empties it.
     sender.send_to(&[1; 1000], port.local_addrs()[0]).unwrap();
     receiver.recv(&mut buffer).unwrap();
     let drained = sampled(&mut gauges, 4);
@@ -176,7 +176,7 @@ fn drops_of_a_receive_queue_count_as_a_full_queue_once() {
     }
     let (receiver, mut buffer) = (socket(&port), [0; 2048]);
     while receiver.recv(&mut buffer).is_ok() {}
-    // It was not sampled while it was full.
+    // The queue was not sampled while it was full.
     let dropped = sampled(&mut gauges, 1);
     assert_eq!(percent(&dropped, HostResource::ReceiveQueue), 100);
     assert!(dropped.concerns_peers());
@@ -197,7 +197,7 @@ fn a_transmit_queue_that_fills_concerns_this_side_only() {
     assert!(percent(&full, HostResource::TransmitQueue) >= 40);
 }
 
-/// Begins a datagram: the kernel keeps it until it is complete.
+/// Begins a datagram, which the kernel keeps until it is complete.
 fn more(socket: &UdpSocket, data: &[u8]) {
     use std::os::fd::AsRawFd;
     // SAFETY: `data` outlives the call.
@@ -223,7 +223,7 @@ fn bus_counters_are_read_where_the_driver_has_them() {
     let error = Buses::among(&vec![("eth0".into(), plain.clone())]).unwrap_err();
     assert!(error.to_string().contains("leave pcie out"), "{error}");
     let found = Buses::among(&vec![("eth0".into(), plain), ("no-such-nic".into(), telling)]);
-    // It is gone by now, and has not waited.
+    // The interface is gone by now, and counts as not waiting.
     assert_eq!(found.unwrap().percent(), 0);
 }
 
@@ -233,12 +233,12 @@ fn thread_reports_each_period() {
     host.wait("cpu", 0);
     let options = HostPressure { period: Duration::from_millis(1), ..time_only(Some(50), None) };
     let (tell, told) = mpsc::channel();
-    // The receiving end may be gone.
+    // The receiving end may have been dropped.
     let tell = move |signals: HostSignals| _ = tell.send(signals.concerns_peers());
     let watch = PressureWatch::start(&host.0, Vec::new(), &options, tell).unwrap();
     let timeout = Duration::from_secs(60);
     assert_eq!(told.recv_timeout(timeout), Ok(false));
-    // An hour lost in one period, and none in those after it.
+    // An hour is lost in one period, and none in those after it.
     host.wait("cpu", 3_600_000_000);
     while told.recv_timeout(timeout) == Ok(false) {}
     assert_eq!(told.recv_timeout(timeout), Ok(false));

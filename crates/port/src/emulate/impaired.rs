@@ -1,4 +1,4 @@
-//! A port whose paths are worse than the network it is on.
+//! A port with emulated impairments of its paths.
 
 use std::io;
 
@@ -6,16 +6,16 @@ use crate::emulate::shaper::{Shaper, ShaperCounters};
 use crate::emulate::spec::Spec;
 use crate::udp::{Address, Arrival, ReceiveBuffer, Sent, Train, UdpPort};
 
-/// What an owner of ports asks of one, whether its paths are impaired or not.
+/// The interface of a port, whether its paths are impaired or not.
 ///
-/// Times are nanoseconds on whatever clock the owner uses throughout.
+/// Times are in nanoseconds, on one clock that the owner chooses.
 ///
-/// What an implementation leaves out is as on the port itself.
+/// The default methods forward to the port itself.
 pub trait Datapath: Send {
     /// The sockets.
     fn port(&self) -> &UdpPort;
 
-    /// The sockets, to send and receive.
+    /// The sockets, mutable, to send and receive.
     fn port_mut(&mut self) -> &mut UdpPort;
 
     /// Sends `train` from `socket` to `to`, as traffic of path number `path`.
@@ -47,8 +47,9 @@ pub trait Datapath: Send {
         self.port_mut().receive(socket, buffer)
     }
 
-    /// Sends what was held back until now. To be called when [`Datapath::next_release_ns`] says so,
-    /// or whenever convenient: it costs a comparison when nothing is due.
+    /// Sends the packets that have been delayed until now. Call it at
+    /// [`Datapath::next_release_ns`], or whenever convenient: it costs one comparison if nothing is
+    /// due.
     ///
     /// # Errors
     /// As [`UdpPort::send`].
@@ -57,7 +58,7 @@ pub trait Datapath: Send {
         Ok(())
     }
 
-    /// When held packets are due, if there are any. The owner must not sleep longer.
+    /// Time at which delayed packets are due, if there are any. The owner must not sleep longer.
     #[inline]
     fn next_release_ns(&self) -> Option<u64> {
         None
@@ -76,8 +77,8 @@ impl Datapath for UdpPort {
     }
 }
 
-/// A port that does to what it sends what a [`Spec`] says. What it receives is left alone: wrap
-/// both ends to impair both directions.
+/// A port that impairs the packets it sends according to a [`Spec`]. Received packets are not
+/// impaired: wrap both ends to impair both directions.
 #[derive(Debug)]
 pub struct Impaired {
     port: UdpPort,
@@ -85,12 +86,12 @@ pub struct Impaired {
 }
 
 impl Impaired {
-    /// Impairs what `port` sends. `start_ns` is when blackholes' times count from.
+    /// Impairs the packets that `port` sends. The times of blackholes count from `start_ns`.
     pub fn new(port: UdpPort, spec: &Spec, seed: u64, start_ns: u64) -> Self {
         Impaired { port, shaper: Shaper::new(spec.clone(), seed, start_ns, 1) }
     }
 
-    /// What the paths did so far.
+    /// Counters of the paths.
     pub fn counters(&self) -> ShaperCounters {
         self.shaper.counters()
     }
@@ -105,7 +106,8 @@ impl Datapath for Impaired {
         &mut self.port
     }
 
-    /// Never blocked, unless the path is clean: what the kernel has no room for is held here.
+    /// Never blocked, unless the path is clean: packets for which the kernel has no room are stored
+    /// here.
     fn transmit(
         &mut self,
         now_ns: u64,

@@ -1,8 +1,8 @@
-//! Networks that are worse than the one at hand.
+//! Emulation of impaired networks.
 //!
-//! [`Spec`] says in a line of text what each path does to packets; [`PathModel`] decides it, packet
-//! by packet, from a seed; [`Impaired`] applies it to what a port sends, and [`Relay`] to what
-//! passes between two programs.
+//! [`Spec`] describes in a line of text what each path does to packets; [`PathModel`] decides that
+//! for each packet, from a seed; [`Impaired`] applies it to the packets that a port sends, and
+//! [`Relay`] to those between two programs.
 
 mod impaired;
 mod model;

@@ -1,39 +1,39 @@
-//! One path's decisions about packets.
+//! The decisions of one path about packets.
 
 use crate::emulate::random::Random;
 use crate::emulate::spec::{Conditions, Spec};
 
-/// A path, as a function from packets to fates. The same specification, seed, path and offers give
-/// the same decisions on every machine.
+/// A path, as a function from packets to decisions. The same specification, seed, path and offers
+/// give the same decisions on every machine.
 #[derive(Clone, Debug)]
 pub struct PathModel {
     conditions: Conditions,
     random: Random,
     start_ns: u64,
-    /// When the link will have sent what waits for it, in nanoseconds …
+    /// Time at which the link will have sent the packets that wait for it, in nanoseconds …
     busy_until_ns: u64,
-    /// … and so many parts of a nanosecond, each one part in the link's rate.
+    /// … plus this number of fractions of a nanosecond, of which the link's rate make one.
     busy_parts: u64,
-    /// The latest delivery so far: order is kept unless reordering is asked for.
+    /// The latest delivery so far: order is preserved unless reordering is specified.
     latest_ns: u64,
     counters: ModelCounters,
 }
 
-/// What happens to a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// How often it arrives: 0, 1 or 2 times.
+    /// Number of times it arrives: 0, 1 or 2.
     pub copies: u8,
-    /// It is to be marked as having met congestion.
+    /// True if it is to be ECN-marked.
     pub marked: bool,
-    /// When it arrives, on the clock it was offered by, in nanoseconds.
+    /// Time of its arrival, on the clock of the offer, in nanoseconds.
     pub deliver_at_ns: u64,
-    /// It is held back until at least so many later packets were offered to this path, and at most
-    /// [`Conditions::reorder`]; zero keeps its place.
+    /// Minimum number of later packets offered to this path until which it is delayed; the maximum
+    /// is [`Conditions::reorder`]. Zero preserves its place.
     pub behind: u32,
 }
 
-/// What a path did so far.
+/// Counters of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelCounters {
     /// Packets offered.
@@ -42,18 +42,18 @@ pub struct ModelCounters {
     pub lost: u64,
     /// Packets lost in a blackhole, or because they were too long.
     pub blackholed: u64,
-    /// Packets that found the link's queue full.
+    /// Packets dropped because the link's queue was full.
     pub overflowed: u64,
     /// Packets that arrive twice.
     pub duplicated: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Packets held back.
+    /// Packets delayed for reordering.
     pub displaced: u64,
 }
 
 impl ModelCounters {
-    /// Adds up two paths.
+    /// Adds the counters of another path.
     pub fn add(&mut self, other: &ModelCounters) {
         self.offered += other.offered;
         self.lost += other.lost;
@@ -65,13 +65,14 @@ impl ModelCounters {
     }
 }
 
-/// One packet in so many is held back when reordering is asked for: two in every train of 16, so
-/// that hardly any arrives as it was sent. Each costs a copy, which is the emulator's cost and not
-/// that of what is tested; hence not more.
+/// If reordering is specified, one packet in this number is delayed: two in every train of 16, so
+/// that hardly any train arrives in order. A larger share would cost more copies, and that cost is
+/// the emulator's, not that of the code under test.
 const HELD_ONE_IN: u64 = 8;
 
 impl PathModel {
-    /// The path numbered `path`. Blackholes count from zero of the clock used in offers.
+    /// Creates path number `path`. The times of blackholes count from zero of the clock used in
+    /// offers.
     pub fn new(spec: &Spec, seed: u64, path: usize) -> Self {
         PathModel {
             conditions: spec.for_path(path),
@@ -84,13 +85,13 @@ impl PathModel {
         }
     }
 
-    /// Lets blackholes count from `start_ns`.
+    /// Sets the time from which blackholes count.
     pub fn starting_at(mut self, start_ns: u64) -> Self {
         self.start_ns = start_ns;
         self
     }
 
-    /// Decides about a packet of `bytes` bytes, sent at `now_ns`. Calls come in order of time.
+    /// Decides about a packet of `bytes` bytes, sent at `now_ns`. Calls must be in order of time.
     #[inline]
     pub fn offer(&mut self, now_ns: u64, bytes: usize) -> Decision {
         self.counters.offered += 1;
@@ -122,12 +123,12 @@ impl PathModel {
         decision
     }
 
-    /// What this path does to packets.
+    /// The conditions of this path.
     pub fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
-    /// What it did so far.
+    /// Counters of this path.
     pub fn counters(&self) -> &ModelCounters {
         &self.counters
     }
@@ -137,8 +138,8 @@ impl PathModel {
         self.conditions.blackholes.iter().any(|w| (w.from_ns..w.until_ns).contains(&elapsed))
     }
 
-    /// Sends `load` bytes over the link, after what waits already; false if they don't fit the
-    /// queue.
+    /// Sends `load` bytes over the link, after those that wait already. Returns false if they do
+    /// not fit the queue.
     fn enqueue(&mut self, now_ns: u64, load: u64, rate: u64, decision: &mut Decision) -> bool {
         const NS_PER_BYTE_AT_1_BIT: u64 = 8_000_000_000;
         if self.busy_until_ns <= now_ns {
@@ -151,8 +152,9 @@ impl PathModel {
             return false;
         }
         decision.marked = self.conditions.ecn_bytes.is_some_and(|threshold| waiting >= threshold);
-        // Exact: the division's remainder is carried to the next packet. At most 128 KiB and 10^15
-        // bits per second, so the sum stays far below 2^64.
+        // The result is exact: the division's remainder is carried to the next packet. A packet has
+        // at most 128 KiB and the rate is at most 10^15 bits per second, so the sum stays far below
+        // 2^64.
         let parts = load * NS_PER_BYTE_AT_1_BIT + self.busy_parts;
         self.busy_until_ns += parts / rate;
         self.busy_parts = parts % rate;
@@ -169,8 +171,8 @@ impl PathModel {
         decision.deliver_at_ns = decision.deliver_at_ns.max(self.latest_ns);
         self.latest_ns = decision.deliver_at_ns;
         if conditions.reorder > 0 && self.random.below(HELD_ONE_IN) == 0 {
-            // Up to half the bound; the other half is left for the sender, which has to find room
-            // for it in a train.
+            // At most half the bound is used; the other half is left for the sender, which has to
+            // find room for the packet in a train.
             let most = u64::from(conditions.reorder.div_ceil(2));
             decision.behind = 1 + self.random.below(most) as u32;
             self.counters.displaced += 1;

@@ -1,4 +1,4 @@
-//! Copies of packets that an emulated network holds.
+//! Copies of packets that an emulated network delays.
 
 use fairway_wire::Ecn;
 
@@ -6,7 +6,7 @@ use crate::limits::HOLDING_BYTES_MAX;
 use crate::memory::RawSlice;
 use crate::udp::Address;
 
-/// Packets at rest. Buffers are used again, so that holding stops allocating once it is warm.
+/// Delayed packets. Buffers are reused, so that in the long run nothing is allocated.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     parcels: Vec<Parcel>,
@@ -14,7 +14,7 @@ pub(super) struct Pool {
     bytes: usize,
 }
 
-/// A packet and how it is to be sent.
+/// A delayed packet, and its route.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Route {
 }
 
 impl Pool {
-    /// Copies a packet; its number, or `None` when too much is held already.
+    /// Copies a packet. Returns its number, or `None` if too many bytes are stored already.
     pub(super) fn store(&mut self, route: Route, header: &[u8], payload: RawSlice) -> Option<u32> {
         let len = header.len() + payload.len();
         if self.bytes + len > HOLDING_BYTES_MAX {
@@ -68,7 +68,7 @@ impl Pool {
         self.free.push(number);
     }
 
-    /// Bytes held.
+    /// Number of bytes stored.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

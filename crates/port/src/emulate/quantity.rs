@@ -1,8 +1,8 @@
-//! Numbers with units, as people write them.
+//! Numbers with units, in human-readable text.
 
 use std::fmt;
 
-/// One, in parts per thousand million.
+/// The value 1, in parts per thousand million.
 pub(super) const WHOLE: u32 = 1_000_000_000;
 
 const TIMES: &[(&str, u64)] = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
@@ -12,28 +12,28 @@ const RATES: &[(&str, u64)] =
 
 const SIZES: &[(&str, u64)] = &[("", 1), ("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
 
-/// The fastest link: keeps every intermediate product within 64 bits.
+/// The fastest link. This keeps every intermediate product within 64 bits.
 const RATE_MAX: u64 = 1_000_000_000_000_000;
 
-/// Nanoseconds, from `50us`, `1.5ms`, `2s` or `0`.
+/// Parses nanoseconds from `50us`, `1.5ms`, `2s` or `0`.
 pub(super) fn time(text: &str) -> Option<u64> {
     if text == "0" { Some(0) } else { scaled(text, TIMES) }
 }
 
-/// Bits per second, from `10G`, `2.5Gbps`, `100Mbit` or a plain number above zero, in powers of
-/// 1000 and up to 1000T; `None` if it is no rate.
+/// Parses bits per second from `10G`, `2.5Gbps`, `100Mbit` or a plain number above zero, in powers
+/// of 1000 and up to 1000T. Returns `None` for other text.
 pub fn rate(text: &str) -> Option<u64> {
     let bare = text.strip_suffix("bit").or_else(|| text.strip_suffix("bps")).unwrap_or(text);
     scaled(bare, RATES).filter(|&rate| rate > 0 && rate <= RATE_MAX)
 }
 
-/// Bytes, from `256K`, `1M`, `64KiB` or a plain number.
+/// Parses bytes from `256K`, `1M`, `64KiB` or a plain number.
 pub(super) fn size(text: &str) -> Option<u64> {
     let bare = text.strip_suffix("iB").or_else(|| text.strip_suffix('B')).unwrap_or(text);
     scaled(bare, SIZES)
 }
 
-/// Parts per thousand million, from `1%` or `0.01`; at most the whole.
+/// Parses parts per thousand million from `1%` or `0.01`; at most the whole.
 pub(super) fn fraction(text: &str) -> Option<u32> {
     let parts = match text.strip_suffix('%') {
         Some(percent) => scaled(percent, &[("", u64::from(WHOLE) / 100)])?,
@@ -42,7 +42,7 @@ pub(super) fn fraction(text: &str) -> Option<u32> {
     u32::try_from(parts).ok().filter(|&parts| parts <= WHOLE)
 }
 
-/// A decimal number times its unit, rounded down.
+/// Parses a decimal number times its unit, rounded down.
 fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);

@@ -1,4 +1,4 @@
-//! The emulator's own random numbers, the same on every machine.
+//! The emulator's random numbers, the same on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
@@ -7,7 +7,7 @@ pub(super) struct Random {
 }
 
 impl Random {
-    /// A stream of its own for each `(seed, stream)`.
+    /// Creates an independent generator for each `(seed, stream)`.
     pub(super) fn new(seed: u64, stream: u64) -> Self {
         Random { state: seed ^ mix(stream.wrapping_add(0x9e37_79b9_7f4a_7c15)) }
     }
@@ -17,12 +17,13 @@ impl Random {
         mix(self.state)
     }
 
-    /// An even choice from `0..bound`; `bound` is at least one. (Off by less than one in 2^32.)
+    /// Returns a uniform choice from `0..bound`; `bound` must be at least one. (The bias is less
+    /// than 2^-32.)
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True `parts` times in a thousand million.
+    /// Returns true `parts` times in a thousand million.
     pub(super) fn chance(&mut self, parts: u32) -> bool {
         parts > 0 && self.below(1_000_000_000) < u64::from(parts)
     }

@@ -1,10 +1,10 @@
-//! A relay between programs, whose paths are as bad as asked for.
+//! A relay between programs, with impaired paths.
 //!
-//! Each listening port stands for a target. For every client that sends to it the relay opens a
-//! socket of its own towards the target, so that answers find their way back, as a router with
-//! address translation does. Like the politer of those it keeps the client's port number where it
-//! can (at its own address), because Fairway's hosts tell each other their port numbers, and answer
-//! to those.
+//! Each listening port stands for a target. For every client that sends to it the relay opens
+//! another socket towards the target, so that answers find their way back, as a router with address
+//! translation does. Like some of these routers it preserves the client's port number if possible
+//! (at the relay's own address), because Fairway's hosts send each other their port numbers, and
+//! answer to those.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,27 +19,28 @@ use crate::udp::{
     Address, Doorbell, PortCounters, ReceiveBuffer, Train, UdpConfig, UdpPort, Waiter,
 };
 
-/// What to relay.
+/// Configuration of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
-    /// Where to listen, and where to forward what arrives there. At least one pair, all of one
-    /// address family.
+    /// Pairs of a listening address and the target to which packets are forwarded. At least one
+    /// pair, all of one address family.
     pub routes: Vec<(SocketAddr, SocketAddr)>,
-    /// What the paths do. The path number of a packet, either way, is the ordinal of its route,
-    /// plus the number of routes times the ordinal of its client (clients being numbered as they
-    /// appear, by address and port).
+    /// Impairments of the paths. The path number of a packet, in either direction, is the ordinal
+    /// of its route, plus the number of routes times the ordinal of its client (clients are
+    /// numbered as they appear, by address and port).
     pub spec: Spec,
     /// Seed of the paths' decisions.
     pub seed: u64,
-    /// Most pairs of client and route; packets of others are dropped and counted.
+    /// Maximum number of pairs of client and route; packets of further pairs are dropped and
+    /// counted.
     pub flows_max: usize,
-    /// A pair unused for so long gives its place to another.
+    /// Idle time after which a pair may be replaced by another.
     pub idle_after: Duration,
-    /// Bytes of send and of receive buffer to ask for, per socket.
+    /// Size of the send and receive buffers to request, in bytes per socket.
     pub buffer_bytes: usize,
 }
 
-/// What a relay did.
+/// Counters of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayCounters {
     /// Packets from clients.
@@ -48,21 +49,21 @@ pub struct RelayCounters {
     pub backward: u64,
     /// Packets from another address than a flow's target, dropped.
     pub strays: u64,
-    /// Packets dropped because there were [`RelayConfig::flows_max`] flows, none of them idle.
+    /// Packets dropped because there were [`RelayConfig::flows_max`] flows, none of which was idle.
     pub turned_away: u64,
     /// Trains that the kernel refused.
     pub refused: u64,
-    /// What the paths did.
+    /// Counters of the paths.
     pub paths: ShaperCounters,
-    /// What the sockets did.
+    /// Counters of the sockets.
     pub port: PortCounters,
 }
 
-/// The relay: bind it, then run it.
+/// A relay: call [`Relay::bind`], then [`Relay::run`].
 #[derive(Debug)]
 pub struct Relay {
     config: RelayConfig,
-    /// Listening sockets first, then one for each flow.
+    /// The listening sockets, then one socket for each flow.
     port: UdpPort,
     waiter: Waiter,
     shaper: Shaper,
@@ -70,7 +71,7 @@ pub struct Relay {
     train: Train,
     flows: Vec<Flow>,
     by_client: HashMap<(Address, usize), usize>,
-    /// Clients by ordinal; one that has no flow left gives up its place.
+    /// Clients by ordinal; a client without flows frees its place.
     clients: Vec<Option<(Address, usize)>>,
     origin: Instant,
     counters: RelayCounters,
@@ -85,14 +86,14 @@ struct Flow {
     used_ns: u64,
 }
 
-/// How often the relay looks whether it is to stop, if its doorbell is not rung.
+/// Interval at which the relay checks whether it is to stop, if its doorbell is not rung.
 const STOP_CHECK: Duration = Duration::from_millis(100);
 
-/// Arrivals taken from one socket before the others have their turn.
+/// Maximum number of arrivals received from one socket before the next is served.
 const TURN: usize = 16;
 
 impl Relay {
-    /// Opens the listening sockets. Blackholes' times count from here.
+    /// Opens the listening sockets. The times of blackholes count from this call.
     ///
     /// # Errors
     /// No route, families that differ, or an address that can't be listened on (which it names).
@@ -126,17 +127,18 @@ impl Relay {
         })
     }
 
-    /// Where it listens, in the order of the routes.
+    /// The listening addresses, in the order of the routes.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.port.local_addrs()[..self.config.routes.len()]
     }
 
-    /// Wakes a running relay, so that it sees at once that it is to stop.
+    /// Returns a doorbell that wakes a running relay, so that it checks at once whether it is to
+    /// stop.
     pub fn doorbell(&self) -> Doorbell {
         self.waiter.doorbell()
     }
 
-    /// What it did so far.
+    /// Counters of the relay.
     pub fn counters(&self) -> RelayCounters {
         let mut counters = self.counters;
         counters.paths = self.shaper.counters();
@@ -169,7 +171,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Takes what arrived on a socket, up to its turn.
+    /// Receives the arrivals of a socket, up to the limit per turn.
     fn relay_from(&mut self, socket: usize) -> io::Result<()> {
         for _ in 0..TURN {
             let now_ns = self.now_ns();
@@ -186,7 +188,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Where packets from `from` that arrived on `socket` go, if anywhere.
+    /// Returns the destination of packets from `from` that arrived on `socket`, if there is one.
     fn leg(
         &mut self,
         now_ns: u64,
@@ -222,7 +224,7 @@ impl Relay {
         Ok(Some(Leg { lane: 2 * path + direction, socket, to }))
     }
 
-    /// Sends the packets that lie in the receive buffer.
+    /// Sends the packets in the receive buffer.
     fn pass_on(&mut self, now_ns: u64, leg: Leg, whole: (crate::Ecn, usize, usize)) {
         let (ecn, len, segment_size) = whole;
         let mut at = 0;
@@ -253,7 +255,7 @@ impl Relay {
         self.train.clear();
     }
 
-    /// The flow of a client and a route; a new one if need be, and if there is room.
+    /// Returns the flow of a client and a route, which is created if needed and if there is room.
     fn flow_of(&mut self, now_ns: u64, client: Address, route: usize) -> io::Result<Option<usize>> {
         if let Some(&flow) = self.by_client.get(&(client, route)) {
             return Ok(Some(flow));
@@ -263,7 +265,7 @@ impl Relay {
         let same = SocketAddr::new(listen.ip(), SocketAddr::from(client).port());
         let routes = self.config.routes.len();
         let flow = if self.flows.len() < self.config.flows_max {
-            // The number is taken if the client is on this machine and bound to every address.
+            // The port number is taken if the client is on this machine and bound to every address.
             if self.port.add_socket_towards(same, target).is_err() {
                 self.port.add_socket(any)?;
             }
@@ -308,7 +310,7 @@ impl Relay {
         *place = place.map(|(client, flows)| (client, flows - 1)).filter(|(_, flows)| *flows > 0);
     }
 
-    /// The ordinal of a client, which has one more flow now.
+    /// Returns the ordinal of a client, and counts one more flow for it.
     fn enrol(&mut self, client: Address) -> usize {
         let known = |place: &Option<(Address, usize)>| place.is_some_and(|(c, _)| c == client);
         let ordinal = self.clients.iter().position(known);
@@ -327,7 +329,8 @@ impl Relay {
     }
 }
 
-/// One half of a flow: which model decides, and where packets leave to.
+/// One direction of a flow: the lane whose model decides, and the socket and destination of its
+/// packets.
 #[derive(Clone, Copy)]
 struct Leg {
     lane: usize,

@@ -1,7 +1,7 @@
 //! Applies paths' decisions to trains, with as few calls as the decisions allow.
 //!
-//! Packets that pass, in their new order, are gathered into trains again: a train that loses a
-//! packet or has two of them change places is still one call. What has to wait is copied.
+//! Packets that pass are gathered into trains again, in their new order: a train that loses a
+//! packet, or in which two change places, still takes one call. Packets that must wait are copied.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,19 +15,19 @@ use crate::limits::{REORDER_HOLD_NS, SEGMENTS_MAX, TRAIN_BYTES_MAX};
 use crate::memory::RawSlice;
 use crate::udp::{Address, Sent, Train, UdpPort};
 
-/// Room that every lane starts with, in packets. It grows where a path holds more.
+/// Initial capacity of every lane, in packets. It grows if a path delays more.
 const HELD_ROOM: usize = 64;
 
-/// What emulated paths did, beside what their models counted.
+/// Counters of emulated paths beyond those of their models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperCounters {
-    /// All paths' decisions.
+    /// Sum of the counters of all paths' models.
     pub model: ModelCounters,
-    /// Packets dropped because [`crate::HOLDING_BYTES_MAX`] were held.
+    /// Packets dropped because [`crate::HOLDING_BYTES_MAX`] bytes were already delayed.
     pub unheld: u64,
-    /// Held packets that were dropped because the port refused them.
+    /// Delayed packets dropped because the port refused them.
     pub refused: u64,
-    /// Bytes held now.
+    /// Number of bytes delayed now.
     pub held_bytes: usize,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct Shaper {
     spec: Spec,
     seed: u64,
     start_ns: u64,
-    /// Lanes with the same specification: more than one where each direction is a lane.
+    /// Number of lanes with the same specification: more than one if each direction is a lane.
     lanes_per_path: usize,
     lanes: Vec<Lane>,
     store: Store,
     out: Outgoing,
-    /// Nothing is due before; may be too early, never too late.
+    /// Nothing is due before this time, which may be too early, never too late.
     next_ns: u64,
 }
 
@@ -52,19 +52,19 @@ struct Lane {
     model: PathModel,
     clean: bool,
     offered: u64,
-    /// Held back for later ones to pass. In no order; a few dozen at most.
+    /// Packets delayed until later ones have passed. Unordered; a few dozen at most.
     held: Vec<Held>,
-    /// The smallest `after` of those held.
+    /// The smallest `after` of the packets in `held`.
     next_after: u64,
-    /// On the way, in order of arrival.
+    /// Packets on their way, in order of arrival.
     queue: VecDeque<Travelling>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// May go once so many packets were offered to the lane …
+    /// The packet may go once this number of packets has been offered to the lane …
     after: u64,
-    /// … must go when it were so many …
+    /// … must go at this number …
     before: u64,
     /// … or at this time.
     until_ns: u64,
@@ -78,13 +78,13 @@ struct Travelling {
     copies: u8,
 }
 
-/// The pool, and what could not go into it or out of it.
+/// The pool, and counters of packets that could not be stored or sent.
 #[derive(Debug, Default)]
 struct Store {
     pool: Pool,
     unheld: u64,
     refused: u64,
-    /// Packets that the kernel had no room for, to be sent first.
+    /// Packets for which the kernel had no room, which are sent first.
     blocked: VecDeque<u32>,
 }
 
@@ -93,7 +93,7 @@ struct Store {
 struct Outgoing {
     train: Train,
     route: Option<Route>,
-    /// Parcels that the train's packets are in, to be released once it is sent.
+    /// Parcels that contain the train's packets, to be released once it is sent.
     parcels: Vec<u32>,
     error: Option<io::Error>,
 }
@@ -154,7 +154,7 @@ impl Shaper {
         result.map(|()| Sent::All)
     }
 
-    /// Sends what is due by `now_ns`.
+    /// Sends the packets that are due by `now_ns`.
     pub(super) fn release_due(&mut self, now_ns: u64, port: &mut UdpPort) -> io::Result<()> {
         if now_ns < self.next_ns {
             return Ok(());
@@ -181,7 +181,7 @@ impl Shaper {
         result
     }
 
-    /// When [`Shaper::release_due`] should next be called.
+    /// Time at which [`Shaper::release_due`] should next be called.
     pub(super) fn next_release_ns(&self) -> Option<u64> {
         (self.next_ns != u64::MAX).then_some(self.next_ns)
     }
@@ -199,7 +199,7 @@ impl Shaper {
         }
     }
 
-    /// What the kernel had no room for is due at once.
+    /// Makes the packets for which the kernel had no room due at once.
     fn note_blocked(&mut self) {
         if !self.store.blocked.is_empty() {
             self.next_ns = 0;
@@ -226,7 +226,8 @@ impl Shaper {
 }
 
 impl Lane {
-    /// Takes a packet in: sends it, or keeps it. When something is due because of it.
+    /// Accepts a packet: sends it, or stores it. Returns the time at which something is due because
+    /// of it.
     fn take(
         &mut self,
         now_ns: u64,
@@ -255,7 +256,7 @@ impl Lane {
         until_ns
     }
 
-    /// Puts a packet behind those on the way; when it arrives.
+    /// Adds a packet behind those on their way. Returns the time of its arrival.
     fn enqueue(&mut self, mut travelling: Travelling) -> u64 {
         if let Some(last) = self.queue.back() {
             travelling.deliver_at_ns = travelling.deliver_at_ns.max(last.deliver_at_ns);
@@ -264,9 +265,10 @@ impl Lane {
         travelling.deliver_at_ns
     }
 
-    /// Lets those go that enough others have passed; when something is due because of it. One that
-    /// may wait longer does so if it would cost a call of its own: `to_come` packets of the train
-    /// at hand, of `full_len` bytes, still want to join the train that goes out.
+    /// Releases packets that enough others have passed. Returns the time at which something is due
+    /// because of that. A packet that may wait longer does so if it would cost a separate call:
+    /// `to_come` packets of the current train, of `full_len` bytes, are still to join the outgoing
+    /// train.
     fn let_go(&mut self, now_ns: u64, to_come: usize, full_len: usize, exit: &mut Exit<'_>) -> u64 {
         let mut due = u64::MAX;
         let mut index = 0;
@@ -289,7 +291,7 @@ impl Lane {
         due
     }
 
-    /// Sends those on their way that were held long enough.
+    /// Moves delayed packets whose time is over to those on their way.
     fn expire(&mut self, now_ns: u64) {
         let mut index = 0;
         while index < self.held.len() {
@@ -321,8 +323,8 @@ impl Store {
     }
 }
 
-/// The way out, for the time of one call. Nothing may be left in the train when the call ends,
-/// because the payload it names is only valid during the call: so errors are kept until
+/// The outgoing side, during one call. The train must be empty when the call ends, because the
+/// payload to which it refers is only valid during the call; so errors are stored until
 /// [`Exit::finish`].
 struct Exit<'a> {
     port: &'a mut UdpPort,
@@ -331,8 +333,8 @@ struct Exit<'a> {
 }
 
 impl Exit<'_> {
-    /// Adds a packet, after sending the train so far if it can't take this one. `parcel` is where
-    /// the packet's bytes are, if they are ours; it is released when they are sent.
+    /// Adds a packet, after sending the train so far if the packet does not fit. `parcel` is the
+    /// packet's stored copy, if it has one; it is released when the packet has been sent.
     fn push(&mut self, route: Route, packet: (&[u8], RawSlice), parcel: Option<u32>) {
         let (header, payload) = packet;
         let len = header.len() + payload.len();
@@ -341,7 +343,8 @@ impl Exit<'_> {
             self.out.route = Some(route);
             self.out.train.set_ecn(route.ecn);
         }
-        // Fits an empty train: it came from one, or from a receive call that takes no more.
+        // The packet fits an empty train, because it came from one, or from a receive call that
+        // accepts no longer packets.
         if self.out.train.push(header, payload).is_err() {
             self.store.refused += 1;
         }
@@ -360,8 +363,8 @@ impl Exit<'_> {
         }
     }
 
-    /// True if a held packet can join the train without keeping out any of the `to_come` packets of
-    /// `full_len` bytes that follow.
+    /// True if a delayed packet can join the train without displacing any of the `to_come` packets
+    /// of `full_len` bytes that follow.
     fn takes(&self, travelling: Travelling, to_come: usize, full_len: usize) -> bool {
         let parcel = self.store.pool.get(travelling.parcel);
         let len = parcel.bytes.len();
@@ -381,7 +384,7 @@ impl Exit<'_> {
         self.port.features().segments_max
     }
 
-    /// Sends the train, if there is one. What the kernel has no room for is kept.
+    /// Sends the train, if there is one. Packets for which the kernel has no room are stored.
     fn flush(&mut self) {
         let Outgoing { train, route, parcels, error } = &mut *self.out;
         let Some(route) = route.take() else { return };
@@ -404,7 +407,7 @@ impl Exit<'_> {
         }
     }
 
-    /// Sends the last train; the first error since the beginning.
+    /// Sends the last train. Returns the first error since the beginning.
     fn finish(mut self) -> io::Result<()> {
         self.flush();
         self.out.error.take().map_or(Ok(()), Err)

@@ -1,7 +1,7 @@
-//! What each path does to packets, as text.
+//! Impairments of each path, as text.
 //!
-//! `delay=50us,loss=1%` holds for every path. `*:delay=10us;1:loss=5%;2:blackhole@0s..5s` gives all
-//! paths a delay, and two of them something of their own. Later entries refine earlier ones.
+//! `delay=50us,loss=1%` applies to every path. `*:delay=10us;1:loss=5%;2:blackhole@0s..5s` gives
+//! all paths a delay, and two of them further impairments. Later entries refine earlier ones.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use crate::emulate::quantity::{self, Fraction, Rate, Size, Time};
 use crate::limits::DEFAULT_QUEUE_BYTES;
 
-/// Impairments, by path. Parses from text and displays as text that parses to the same.
+/// Impairments, by path. They are parsed from text, and displayed as text that parses to the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub(super) clauses: Vec<Clause>,
@@ -18,12 +18,12 @@ pub struct Spec {
 /// Settings for one path, or for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clause {
-    /// `None`: every path.
+    /// The path; `None`: every path.
     pub(super) path: Option<usize>,
     pub(super) settings: Settings,
 }
 
-/// What a clause sets; the rest stays as earlier clauses had it.
+/// Settings of a clause; those that it omits stay as earlier clauses set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) delay_ns: Option<u64>,
@@ -38,42 +38,42 @@ pub(super) struct Settings {
     pub(super) blackholes: Vec<Window>,
 }
 
-/// A span of time, from `from_ns` up to and without `until_ns`, counted from the start.
+/// A span of time, from `from_ns` up to and excluding `until_ns`, counted from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// First nanosecond of it.
+    /// The first nanosecond of the span.
     pub from_ns: u64,
-    /// First nanosecond after it; `u64::MAX` for no end.
+    /// The first nanosecond after the span; `u64::MAX` if it has no end.
     pub until_ns: u64,
 }
 
-/// What one path does to packets: a [`Spec`] resolved for that path.
+/// Impairments of one path: a [`Spec`] resolved for that path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conditions {
-    /// Time every packet takes, in nanoseconds.
+    /// Delay of every packet, in nanoseconds.
     pub delay_ns: u64,
-    /// Most that is added to the delay, evenly distributed; it never changes the order of packets.
+    /// Maximum addition to the delay, uniformly distributed; it never changes the order of packets.
     pub jitter_ns: u64,
     /// Packets lost, in parts per thousand million.
     pub loss: u32,
-    /// Most positions a packet is displaced by; zero keeps the order.
+    /// Maximum number of positions by which a packet is displaced; zero preserves the order.
     pub reorder: u32,
     /// Packets that arrive twice, in parts per thousand million.
     pub duplication: u32,
     /// Link rate in bits per second, if limited.
     pub rate: Option<u64>,
-    /// Bytes that may wait for a limited link; what comes on top is dropped.
+    /// Bytes that may wait for a limited link; packets beyond that are dropped.
     pub queue_bytes: u64,
-    /// Waiting bytes from which on packets are marked as congested, if at all.
+    /// Number of waiting bytes from which packets are ECN-marked, if at all.
     pub ecn_bytes: Option<u64>,
-    /// Bytes of the longest packet that gets through, headers of UDP and IP not counted. What is
-    /// longer vanishes, as in a network that drops long packets without reporting it.
+    /// Bytes of the longest packet that gets through, excluding headers of UDP and IP. Longer
+    /// packets vanish, as in a network that drops long packets without reporting it.
     pub longest: Option<u64>,
-    /// When nothing gets through.
+    /// Spans of time in which nothing gets through.
     pub blackholes: Vec<Window>,
 }
 
-/// Text that says nothing about paths; names the part that is wrong, and what would be right.
+/// Error for text that is not a specification: names the wrong part, and what is accepted instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
     text: String,
@@ -81,12 +81,12 @@ pub struct SpecError {
 }
 
 impl Spec {
-    /// The highest number of a path that it names, if it names any.
+    /// The highest number of a path in the specification, if it names any.
     pub fn last_path(&self) -> Option<usize> {
         self.clauses.iter().filter_map(|clause| clause.path).max()
     }
 
-    /// What `path` does to packets.
+    /// Returns the impairments of `path`.
     pub fn for_path(&self, path: usize) -> Conditions {
         let mut all = Settings::default();
         for clause in &self.clauses {
@@ -110,7 +110,7 @@ impl Spec {
 }
 
 impl Conditions {
-    /// True if packets pass untouched and at once.
+    /// True if packets pass unchanged and without delay.
     pub fn is_clean(&self) -> bool {
         self.delay_ns == 0
             && self.jitter_ns == 0
@@ -195,7 +195,7 @@ fn parse_path(text: &str) -> Result<Option<usize>, SpecError> {
     if text == "*" {
         return Ok(None);
     }
-    // Through u32, so that the same text is accepted on every machine.
+    // Parsing goes through u32, so that the same text is accepted on every machine.
     match text.parse::<u32>() {
         Ok(number) => Ok(Some(number as usize)),
         Err(_) => Err(wrong(text, PATH)),

@@ -1,4 +1,4 @@
-//! Paths decide as specified; what they let through arrives byte for byte.
+//! Paths decide as specified, and the packets they pass arrive byte for byte.
 
 mod end_to_end;
 mod models;

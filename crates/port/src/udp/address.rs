@@ -1,15 +1,15 @@
-//! Socket addresses in the kernel's own form.
+//! Socket addresses in the kernel's format.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// How an IPv6 address begins that has an IPv4 address inside (RFC 4291, 2.5.5.2).
+/// Prefix of an IPv6 address that contains an IPv4 address (RFC 4291, 2.5.5.2).
 const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
 
-/// An IPv4 or IPv6 address and port, encoded as the kernel wants it.
+/// An IPv4 or IPv6 address and port, encoded as the kernel requires.
 ///
-/// Sending needs no conversion, and the source of an arrival compares with the address of a known
-/// peer by comparing bytes. IPv6 flow labels are left out, because they differ between packets of
+/// Sending needs no conversion, and the source of an arrival is compared with the address of a
+/// known peer byte by byte. IPv6 flow labels are left out, because they differ between packets of
 /// one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C, align(4))]
@@ -23,7 +23,7 @@ impl Address {
     /// Size of the longer of the two encodings.
     const BYTES: usize = size_of::<libc::sockaddr_in6>();
 
-    /// No address yet: to be filled by the kernel.
+    /// The unset address, to be filled by the kernel.
     pub(crate) const UNSPECIFIED: Address = Address { bytes: [0; Self::BYTES], len: 0 };
 
     /// True for IPv6.
@@ -33,11 +33,11 @@ impl Address {
 
     /// The port number.
     pub fn port(&self) -> u16 {
-        // Both encodings keep the port, in network order, behind the two-byte family.
+        // In both encodings the port follows the two-byte family, in network order.
         u16::from_be_bytes([self.bytes[2], self.bytes[3]])
     }
 
-    /// Bytes of the IP and UDP headers of a packet to this address.
+    /// Number of bytes of the IP and UDP headers of a packet to this address.
     pub(crate) fn header_overhead(&self) -> usize {
         if self.is_ipv6() { 48 } else { 28 }
     }
@@ -62,7 +62,7 @@ impl Address {
         self.len
     }
 
-    /// Takes over the length that the kernel reported, and drops what varies between packets. An
+    /// Sets the length that the kernel reported, and clears the parts that vary between packets. An
     /// IPv4 address inside an IPv6 one, as sockets of both families report it, becomes plain IPv4.
     pub(crate) fn filled(&mut self, len: libc::socklen_t) {
         self.len = len.min(Self::capacity());
@@ -76,7 +76,7 @@ impl Address {
         }
     }
 
-    /// The address as a socket of both families takes it: IPv4 inside of IPv6.
+    /// Returns the address in the form that a socket of both families requires: IPv4 inside IPv6.
     pub(crate) fn for_both_families(&self) -> Address {
         if self.is_ipv6() {
             return *self;

@@ -1,8 +1,8 @@
-//! Ancillary data: segment size, congestion bits and time stamps, beside a packet's bytes.
+//! Ancillary data: segment size, congestion bits and timestamps, beside a packet's bytes.
 
 use fairway_wire::Ecn;
 
-/// A buffer for ancillary data, aligned as the kernel wants it.
+/// A buffer for ancillary data, aligned as the kernel requires.
 #[repr(C, align(8))]
 pub(super) struct Control {
     bytes: [u8; Control::BYTES],
@@ -10,14 +10,14 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Room for every message we ask for, and then some.
+    /// Size of the buffer: more than all requested messages need.
     const BYTES: usize = 128;
 
     pub(super) const fn new() -> Self {
         Control { bytes: [0; Self::BYTES], len: 0 }
     }
 
-    /// Asks the kernel to cut the bytes into segments of `size`.
+    /// Requests that the kernel cut the bytes into segments of `size`.
     pub(super) fn push_segment_size(&mut self, size: u16) {
         self.push(libc::SOL_UDP, libc::UDP_SEGMENT, size);
     }
@@ -32,7 +32,7 @@ impl Control {
         }
     }
 
-    /// Points `message` at what was pushed.
+    /// Makes `message` refer to the data that was pushed.
     pub(super) fn attach(&mut self, message: &mut libc::msghdr) {
         if self.len > 0 {
             message.msg_control = self.bytes.as_mut_ptr().cast();
@@ -40,7 +40,7 @@ impl Control {
         }
     }
 
-    /// Lets the kernel fill this buffer when `message` is received.
+    /// Makes the kernel fill this buffer when `message` is received.
     pub(super) fn offer(&mut self, message: &mut libc::msghdr) {
         message.msg_control = self.bytes.as_mut_ptr().cast();
         message.msg_controllen = Self::BYTES as _;
@@ -68,17 +68,18 @@ impl Control {
     }
 }
 
-/// What the ancillary data of an arrival said.
+/// The ancillary data of an arrival.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Noted {
     /// Size of the segments that the kernel coalesced; zero if it coalesced none.
     pub(super) segment_size: usize,
     pub(super) ecn: Ecn,
-    /// When the kernel received it, in nanoseconds of its real-time clock; zero if it does not say.
+    /// Time at which the kernel received it, in nanoseconds of its real-time clock; zero if there
+    /// is no timestamp.
     pub(super) stamped_ns: u64,
 }
 
-/// Reads the ancillary data that the kernel attached to `message`.
+/// Parses the ancillary data that the kernel attached to `message`.
 pub(super) fn read(message: &libc::msghdr) -> Noted {
     let mut noted = Noted::default();
     // SAFETY: `message` was filled by a successful recvmsg and still points at the control buffer
@@ -98,7 +99,8 @@ pub(super) fn read(message: &libc::msghdr) -> Noted {
                 let size = unsafe { data.cast::<libc::c_int>().read_unaligned() };
                 noted.segment_size = usize::try_from(size).unwrap_or(0);
             }
-            // A byte for IPv4; for IPv6 an int, whose bits are read on either byte order.
+            // The value is a byte for IPv4; for IPv6 it is an int, whose bits are read in either
+            // byte order.
             (libc::IPPROTO_IP, libc::IP_TOS) if len >= 1 => {
                 // SAFETY: at least one byte of data.
                 noted.ecn = ecn_from_bits(unsafe { data.read() }.into());
@@ -126,7 +128,7 @@ pub(super) fn read(message: &libc::msghdr) -> Noted {
 pub(super) const fn ecn_bits(ecn: Ecn) -> libc::c_int {
     match ecn {
         Ecn::NotCapable => 0b00,
-        // ECT(0). ECT(1) means something else (L4S) to switches that know it.
+        // ECT(0) is used, because ECT(1) has another meaning (L4S) for switches that support it.
         Ecn::Capable => 0b10,
         Ecn::Congested => 0b11,
     }

@@ -1,11 +1,11 @@
-//! What a port counted.
+//! Counters of a port.
 
-/// Events since the port was opened. Packets are what the wire sees: the segments of a train.
+/// Events since the port was opened. Packets are those on the wire: the segments of a train.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// System calls that sent something or tried to.
     pub send_calls: u64,
-    /// Packets handed to the kernel.
+    /// Packets passed to the kernel.
     pub packets_sent: u64,
     /// Bytes of those packets, without IP and UDP headers.
     pub bytes_sent: u64,

@@ -1,4 +1,4 @@
-//! What the network says about packets to one address.
+//! The network's reports about packets to one address.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,20 +8,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::udp::address::Address;
 use crate::udp::sys::{connected_socket, empty_message, receive_message, send_message, set};
 
-/// Most answers and reports taken in one call of [`Knock::report`].
+/// Maximum number of answers and reports that one call of [`Knock::report`] receives.
 const REPORTS_MAX: usize = 16;
 
-/// A socket of its own, connected to one remote address, that learns what the network reports about
-/// packets to there: a port at which no program listens, a host that can't be reached.
+/// A separate socket, connected to one remote address, that receives the network's reports about
+/// packets to that address: a port at which no program listens, a host that cannot be reached.
 ///
-/// Sockets that are not connected never learn that. The kernel hands a report only to the socket
+/// Unconnected sockets never receive these reports. The kernel passes a report only to the socket
 /// whose own port the reported packet came from. Any host that can guess that port can forge a
 /// report, so a report is a reason to give up an attempt that was never answered, and no reason to
-/// end anything that works.
+/// end a working connection.
 #[derive(Debug)]
 pub struct Knock {
     socket: OwnedFd,
-    /// A report that the system gave instead of sending.
+    /// A report that the system returned instead of sending.
     early: RefCell<Option<io::Error>>,
 }
 
@@ -32,7 +32,7 @@ impl Knock {
     /// The address is not ours, there is no route, or the kernel refuses.
     pub fn new(local: SocketAddr, remote: SocketAddr) -> io::Result<Self> {
         let socket = connected_socket(local, &Address::from(remote))?;
-        // Reports that a host can't be reached come, too, and not only those of ports.
+        // This also enables reports that a host cannot be reached, beside those about ports.
         let (level, option) = match remote {
             SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVERR),
             SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
@@ -41,12 +41,13 @@ impl Knock {
         Ok(Knock { socket, early: RefCell::new(None) })
     }
 
-    /// Has packets leave whole, and however long the path's MTU is believed to be (RFC 8899, 3).
+    /// Makes packets leave unfragmented, even if they are longer than the recorded MTU of the path
+    /// (RFC 8899, 3).
     ///
     /// # Errors
     /// Of the system.
     pub fn probe_length(&self) -> io::Result<()> {
-        // Which of the two families it is, the socket knows; one of both knows both.
+        // The socket accepts the options of its own family; a socket of both families accepts both.
         let six = set(
             &self.socket,
             libc::IPPROTO_IPV6,
@@ -58,7 +59,7 @@ impl Knock {
         six.or(four)
     }
 
-    /// Sends a packet. What goes wrong, [`Knock::report`] tells.
+    /// Sends a packet. [`Knock::report`] returns errors.
     pub fn send(&self, packet: &[u8]) {
         let mut piece =
             libc::iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
@@ -71,14 +72,15 @@ impl Knock {
         if let Err(error) = send()
             && !matches!(error.raw_os_error(), Some(libc::EMSGSIZE | libc::EAGAIN | libc::ENOBUFS))
         {
-            // It is about an earlier packet, and is reported once: so this one did not leave.
+            // The error concerns an earlier packet, and is reported once, so this packet was not
+            // sent.
             self.early.replace(Some(error));
             let _ = send();
         }
     }
 
-    /// The next answer from the remote address: its length, of which at most as much as `bytes` has
-    /// room for was kept. `None` if nothing is there.
+    /// Receives the next answer from the remote address. Returns its length, although at most the
+    /// size of `bytes` was stored. `None` if nothing has arrived.
     ///
     /// # Errors
     /// A report, as [`Knock::report`] gives it.
@@ -98,7 +100,7 @@ impl Knock {
         }
     }
 
-    /// The latest report since the last call, if there was one: an error of the kind
+    /// Returns the latest report since the last call, if there was one: an error of the kind
     /// `ConnectionRefused` if no program listens at the remote port. Answers are dropped.
     pub fn report(&self) -> Option<io::Error> {
         let mut latest = self.early.take();
@@ -133,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The system gives a report to whichever call comes next, be it one that sends.
+    /// The system returns a report from the next call, even if that call sends.
     #[test]
     fn report_that_comes_between_two_packets_is_not_lost() {
         let ip = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

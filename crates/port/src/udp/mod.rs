@@ -1,4 +1,4 @@
-//! Frames over UDP sockets.
+//! Datagrams over UDP sockets.
 
 mod address;
 mod control;

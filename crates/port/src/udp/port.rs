@@ -1,4 +1,4 @@
-//! The port: a set of UDP sockets, and what they were granted.
+//! The port: a set of UDP sockets, and the features and buffers that the kernel granted.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -20,34 +20,34 @@ use crate::udp::sys::{
 use crate::udp::train::Train;
 use crate::udp::waiter::Waiter;
 
-/// What to open.
+/// Configuration of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpConfig {
     /// The local address; its family is the port's family. May be unspecified: `0.0.0.0` for all
     /// of IPv4, `::` for all of IPv6 and of IPv4.
     pub bind: IpAddr,
-    /// Port number of the first socket; the others have the numbers after it. Zero: any numbers.
+    /// Port number of the first socket; the others have the following numbers. Zero: any numbers.
     pub first_port: u16,
-    /// How many sockets; at least one.
+    /// Number of sockets; at least one.
     pub sockets: usize,
-    /// Bytes of send and of receive buffer to ask for, per socket.
+    /// Size of the send and receive buffers to request, in bytes per socket.
     pub buffer_bytes: usize,
 }
 
-/// What the kernel offers on these sockets.
+/// Features that the kernel supports on these sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// One call can send many packets. Turned off when the kernel turns out to refuse.
+    /// True if one call can send many packets. Set to false when the kernel refuses that.
     pub segmentation: bool,
-    /// One call can receive many packets.
+    /// True if one call can receive many packets.
     pub coalescing: bool,
-    /// Most packets in one train.
+    /// Maximum number of packets in one train.
     pub segments_max: usize,
-    /// Packets are never fragmented on the way: what is too long is refused.
+    /// True if packets are never fragmented on the way: packets that are too long are refused.
     pub unfragmented: bool,
 }
 
-/// Socket buffers as the kernel counts them (it doubles what was asked for, up to its limits).
+/// Socket buffers as the kernel counts them (it doubles the requested size, up to its limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
     /// Send buffer, in bytes.
@@ -56,27 +56,27 @@ pub struct Granted {
     pub receive_bytes: usize,
 }
 
-/// A set of UDP sockets. It sends and receives frames, and does not know what they mean.
+/// A set of UDP sockets. It sends and receives datagrams, and does not interpret them.
 ///
-/// Sockets are named by their index; naming one that does not exist panics.
+/// Sockets are named by their index; using one that does not exist panics.
 #[derive(Debug)]
 pub struct UdpPort {
     pub(super) sockets: Vec<OwnedFd>,
     addresses: Vec<SocketAddr>,
-    /// Sockets of both families, a bit each by index.
+    /// Sockets of both families, one bit each by index.
     both_families: u64,
     buffer_bytes: usize,
     granted: Granted,
     pub(super) features: Features,
     pub(super) counters: PortCounters,
     pub(super) send_unsegmented: SingleFile,
-    /// The kernel is to say when packets came.
+    /// True if the kernel is to timestamp packets.
     stamps: bool,
 }
 
-/// The MTU, in bytes, of the link from the address `local` towards `remote`: IP and UDP headers
-/// included. It is that of the routing table: what ICMP messages say of the path has no part in it,
-/// because any host can send those.
+/// Returns the MTU, in bytes, of the link from the address `local` towards `remote`, including IP
+/// and UDP headers. It is that of the routing table: MTUs that ICMP messages report for the path
+/// are ignored, because any host can send those.
 ///
 /// # Errors
 /// There is no route.
@@ -144,7 +144,7 @@ impl UdpPort {
         }
     }
 
-    /// Opens one more socket, whatever address it has; its index.
+    /// Opens one more socket, at any address. Returns its index.
     ///
     /// # Errors
     /// As [`UdpPort::bind`].
@@ -155,15 +155,16 @@ impl UdpPort {
         Ok(self.sockets.len() - 1)
     }
 
-    /// Opens one more socket, on a port of all addresses of this host, IPv6 and IPv4; its index.
-    /// Its address reads `[::]`; packets over IPv4 go to, and come from, plain IPv4 addresses.
+    /// Opens one more socket, on a port of all addresses of this host, IPv6 and IPv4. Returns its
+    /// index. Its address reads `[::]`; packets over IPv4 go to, and come from, plain IPv4
+    /// addresses.
     ///
     /// # Errors
     /// As [`UdpPort::bind`]; or this host has no IPv6 at all.
     pub fn add_open_socket(&mut self, number: u16) -> io::Result<usize> {
         let address = SocketAddr::from((Ipv6Addr::UNSPECIFIED, number));
         let (socket, bound) = self.open_with(address, open_socket)?;
-        // IPv6's options are set already; packets over IPv4 obey IPv4's.
+        // The options of IPv6 are already set; packets over IPv4 obey those of IPv4.
         self.configure_family(&socket, false)?;
         let index = self.sockets.len();
         assert!(index < 64, "a port has at most 64 sockets of both families");
@@ -173,8 +174,8 @@ impl UdpPort {
         Ok(index)
     }
 
-    /// Opens one more socket, which receives from `remote` and sends to it only. Such sockets
-    /// may share a local address. Its index.
+    /// Opens one more socket, which receives from and sends to `remote` only. Such sockets may
+    /// share a local address. Returns its index.
     ///
     /// # Errors
     /// As [`UdpPort::bind`].
@@ -189,8 +190,9 @@ impl UdpPort {
         Ok(self.sockets.len() - 1)
     }
 
-    /// Opens one more socket, on an address and port that other processes of this user may have,
-    /// too, if they open theirs likewise. Each packet comes to one of them. Its index.
+    /// Opens one more socket, on an address and port that other processes of this user may use,
+    /// too, if they open theirs likewise. The kernel delivers each packet to one of them. Returns
+    /// its index.
     ///
     /// # Errors
     /// As [`UdpPort::bind`].
@@ -201,8 +203,9 @@ impl UdpPort {
         Ok(self.sockets.len() - 1)
     }
 
-    /// From now on socket `index` receives only what this host sends. The source of a packet does
-    /// not tell: of IPv6, Linux takes packets from other hosts that claim an address of this one.
+    /// Makes socket `index` receive only packets that this host sends. The source address of a
+    /// packet is no proof: for IPv6, Linux accepts packets from other hosts that claim an address
+    /// of this one.
     ///
     /// # Errors
     /// If the kernel accepts no filter.
@@ -222,7 +225,7 @@ impl UdpPort {
         Ok(())
     }
 
-    /// As [`UdpPort::replace_socket`], with one as of [`UdpPort::add_socket_towards`].
+    /// As [`UdpPort::replace_socket`], with a socket like that of [`UdpPort::add_socket_towards`].
     ///
     /// # Errors
     /// As [`UdpPort::bind`]; the old socket is then still there.
@@ -244,12 +247,12 @@ impl UdpPort {
         &self.addresses
     }
 
-    /// Socket `index`, to be watched together with other descriptors.
+    /// Returns the descriptor of socket `index`, to be watched together with others.
     pub fn socket_fd(&self, index: usize) -> BorrowedFd<'_> {
         self.sockets[index].as_fd()
     }
 
-    /// The address `to` in the form that socket `index` takes.
+    /// Returns the address `to` in the form that socket `index` requires.
     pub(super) fn for_socket(&self, index: usize, to: &Address) -> Address {
         if index < 64 && self.both_families & 1 << index != 0 {
             return to.for_both_families();
@@ -262,27 +265,27 @@ impl UdpPort {
         self.sockets.len()
     }
 
-    /// What the kernel offers.
+    /// Features that the kernel supports.
     pub fn features(&self) -> Features {
         self.features
     }
 
-    /// Socket buffers of the first socket, as granted.
+    /// Sizes of the first socket's buffers, as granted.
     pub fn granted(&self) -> Granted {
         self.granted
     }
 
-    /// What happened so far.
+    /// Counters since the port was opened.
     pub fn counters(&self) -> &PortCounters {
         &self.counters
     }
 
-    /// An empty train of the size this port can send.
+    /// Returns an empty train of the size that this port can send.
     pub fn new_train(&self) -> Train {
         Train::new(self.features.segments_max)
     }
 
-    /// The MTU, in bytes, of the link towards `remote`: IP and UDP headers included.
+    /// Returns the MTU, in bytes, of the link towards `remote`, including IP and UDP headers.
     ///
     /// # Errors
     /// There is no route.
@@ -290,7 +293,7 @@ impl UdpPort {
         mtu_towards(self.addresses[0], remote)
     }
 
-    /// A waiter that watches all sockets, by index.
+    /// Returns a waiter that watches all sockets, by index.
     ///
     /// # Errors
     /// The kernel refuses another descriptor.
@@ -302,13 +305,14 @@ impl UdpPort {
         Ok(waiter)
     }
 
-    /// Sends every packet by itself from now on, as if the kernel could not do segmentation.
+    /// Makes the port send every packet separately from now on, as if the kernel did not support
+    /// segmentation.
     pub fn disable_segmentation(&mut self) {
         self.features.segmentation = false;
     }
 
-    /// Has the kernel say of every packet when it came ([`crate::Arrival::stamped_ns`]): on all
-    /// sockets there are, and on those that are opened later.
+    /// Makes the kernel timestamp every packet ([`crate::Arrival::stamped_ns`]), on all existing
+    /// sockets and on those that are opened later.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -340,7 +344,8 @@ impl UdpPort {
             [(libc::SO_SNDBUF, libc::SO_SNDBUFFORCE), (libc::SO_RCVBUF, libc::SO_RCVBUFFORCE)]
         {
             set(socket, libc::SOL_SOCKET, plain, wanted)?;
-            // Past the system's limit, for users with the privilege; for others the limit stands.
+            // This exceeds the system's limit for users with the privilege; for others the limit
+            // applies.
             let _ = set(socket, libc::SOL_SOCKET, force, wanted);
         }
         if self.sockets.is_empty() {
@@ -356,8 +361,8 @@ impl UdpPort {
         self.configure_family(socket, ipv6)
     }
 
-    /// Packets are never cut into fragments, and are as long as the interface takes: a smaller path
-    /// MTU that an ICMP message claims is not believed.
+    /// Configures a socket so that packets are never fragmented, and may be as long as the
+    /// interface accepts: a smaller path MTU that an ICMP message claims is ignored.
     fn configure_family(&mut self, socket: &OwnedFd, ipv6: bool) -> io::Result<()> {
         let ecn = ecn_bits(Ecn::Capable);
         if ipv6 {
@@ -374,8 +379,8 @@ impl UdpPort {
         Ok(())
     }
 
-    /// Finds out how many segments the kernel takes, by sending a train of one-byte packets to a
-    /// socket of our own on the loopback interface.
+    /// Finds out how many segments the kernel accepts, by sending a train of one-byte packets to
+    /// another socket of this process on the loopback interface.
     fn probe_segmentation(&mut self) {
         self.features.segmentation =
             get(&self.sockets[0], libc::SOL_UDP, libc::UDP_SEGMENT).is_ok();
@@ -385,8 +390,8 @@ impl UdpPort {
     }
 }
 
-/// True if a train of [`SEGMENTS_MAX`] packets was accepted. False also when nothing can be sent on
-/// loopback, where the lower limit is right on every kernel.
+/// True if a train of [`SEGMENTS_MAX`] packets was accepted. Also false if nothing can be sent on
+/// loopback, because the lower limit is right on every kernel.
 fn takes_long_trains(ipv6: bool) -> bool {
     let loopback: IpAddr = if ipv6 {
         std::net::Ipv6Addr::LOCALHOST.into()
@@ -416,7 +421,7 @@ fn takes_long_trains(ipv6: bool) -> bool {
     unsafe { send_message(socket.as_fd(), &message) }.is_ok()
 }
 
-/// Has the kernel say when what comes to a socket came.
+/// Makes the kernel timestamp the packets that a socket receives.
 fn stamp(socket: &OwnedFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }

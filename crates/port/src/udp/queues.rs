@@ -1,4 +1,4 @@
-//! How full the kernel's queues of a port's sockets are.
+//! Fill of the kernel's queues of a port's sockets.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -8,53 +8,53 @@ use crate::udp::sys::check;
 
 /// The option that reads a socket's memory accounts: Linux, `SO_MEMINFO`, since 4.12.
 const SO_MEMINFO: libc::c_int = 55;
-/// How many accounts there are, the last of which is that of drops.
+/// Number of accounts, the last of which counts drops.
 const ACCOUNTS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
 
-/// The queues of a socket, as the kernel accounts for them: with what it keeps beside each packet.
+/// The queues of a socket, as the kernel accounts for them: including its overhead for each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueUse {
-    /// Bytes that have arrived and were not received yet. The kernel takes what was received off
-    /// this account late, but never a quarter of the limit or more.
+    /// Bytes that have arrived and were not received yet. The kernel subtracts received bytes late,
+    /// but the error is always below a quarter of the limit.
     pub receive_bytes: u32,
-    /// From how many on what arrives is dropped.
+    /// Number of bytes from which arriving packets are dropped.
     pub receive_limit: u32,
     /// Bytes that were sent and have not left the host: they wait in the socket, in the queue of
     /// the interface or in that of the NIC.
     pub transmit_bytes: u32,
-    /// From how many on sending is refused.
+    /// Number of bytes from which sending is refused.
     pub transmit_limit: u32,
-    /// Datagrams that were dropped since the socket was opened, most of them for want of room. It
-    /// wraps.
+    /// Datagrams that were dropped since the socket was opened, most of them for lack of room. The
+    /// counter wraps.
     pub dropped: u32,
 }
 
 impl QueueUse {
-    /// How full the receive queue is, 0 to 100 %.
+    /// Fill of the receive queue, 0 to 100 %.
     pub fn receive_percent(&self) -> u8 {
         percent(self.receive_bytes, self.receive_limit)
     }
 
-    /// How full the transmit queue is, 0 to 100 %.
+    /// Fill of the transmit queue, 0 to 100 %.
     pub fn transmit_percent(&self) -> u8 {
         percent(self.transmit_bytes, self.transmit_limit)
     }
 }
 
 fn percent(part: u32, whole: u32) -> u8 {
-    // The last packet may go past the limit.
+    // The last packet may exceed the limit.
     (u64::from(part) * 100).checked_div(u64::from(whole)).unwrap_or(0).min(100) as u8
 }
 
-/// Looks at the queues of a port's sockets without the port, from any thread. While it is there
-/// the sockets stay open.
+/// Reads the queues of a port's sockets without the port, from any thread. The sockets stay open as
+/// long as this exists.
 #[derive(Debug)]
 pub struct QueueWatch {
     sockets: Vec<OwnedFd>,
 }
 
 impl UdpPort {
-    /// A reader of the queues of the sockets that there are now.
+    /// Returns a reader of the queues of the existing sockets.
     ///
     /// # Errors
     /// The system has no more descriptors.
@@ -65,7 +65,7 @@ impl UdpPort {
 }
 
 impl QueueWatch {
-    /// The queues of each socket, by index.
+    /// Returns the queues of each socket, by index.
     ///
     /// # Errors
     /// The kernel does not tell: Linux does since 4.12.
@@ -147,7 +147,7 @@ mod tests {
         assert!(waiting.transmit_percent() > 40, "{waiting:?}");
     }
 
-    /// Has the kernel keep so many bytes of a datagram that is not complete.
+    /// Makes the kernel store `bytes` bytes of an incomplete datagram.
     fn corked(port: &UdpPort, bytes: usize) {
         let sender = UdpSocket::from(port.sockets[0].try_clone().unwrap());
         sender.connect((Ipv4Addr::LOCALHOST, 9)).unwrap();

@@ -1,5 +1,6 @@
-//! Receiving: each call brings a packet, or a run of packets that the kernel joined, into a buffer
-//! of the port. Nothing goes anywhere else before its owner has read the header and proven it.
+//! Receives: each call brings a packet, or a run of packets that the kernel coalesced, into a
+//! buffer of the port. Its owner copies nothing elsewhere before it has decoded and authenticated
+//! the header.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use crate::limits::RECEIVE_BYTES;
 use crate::memory::Scratch;
 use crate::udp::address::Address;
 
-/// The memory that arrivals are received into. One per receiving thread is enough. All of it is
-/// taken at the start.
+/// The buffer into which arrivals are received. One per receiving thread is enough. Its memory is
+/// allocated at the start.
 pub struct ReceiveBuffer {
     bytes: Scratch,
 }
@@ -22,24 +23,24 @@ impl Default for ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// A buffer for any arrival.
+    /// Creates a buffer that is large enough for any arrival.
     pub fn new() -> Self {
         ReceiveBuffer { bytes: Scratch::new(RECEIVE_BYTES) }
     }
 
-    /// Bytes `at..at + len` of what was received last.
+    /// Returns the bytes `at..at + len` of the last arrival.
     pub(crate) fn received(&self, at: usize, len: usize) -> &[u8] {
         self.bytes.bytes(at, len)
     }
 
-    /// The room for an arrival.
+    /// Returns the buffer for an arrival.
     pub(super) fn room(&mut self) -> libc::iovec {
         let base = self.bytes.at(0, RECEIVE_BYTES).cast();
         libc::iovec { iov_base: base, iov_len: RECEIVE_BYTES }
     }
 
-    /// Makes sense of `len` received bytes; the kernel says that it joined packets of `coalesced`
-    /// bytes each (zero: it did not).
+    /// Returns the arrival of `len` bytes, which the kernel coalesced from packets of `coalesced`
+    /// bytes each (zero: not coalesced).
     pub(super) fn arrived(
         &self,
         from: Address,
@@ -53,8 +54,8 @@ impl ReceiveBuffer {
     }
 }
 
-/// What one receive call brought: one packet, or a run of packets that the kernel coalesced, all of
-/// one length except that the last may be shorter.
+/// The result of one receive call: one packet, or a run of packets that the kernel coalesced, all
+/// of one length except that the last may be shorter.
 pub struct Arrival<'a> {
     buffer: &'a ReceiveBuffer,
     from: Address,
@@ -66,23 +67,23 @@ pub struct Arrival<'a> {
 }
 
 impl Arrival<'_> {
-    /// The address that it claims to come from.
+    /// The source address that the packet claims.
     pub fn from(&self) -> &Address {
         &self.from
     }
 
-    /// The congestion bits. The kernel coalesces only packets whose bits agree.
+    /// The congestion bits. The kernel coalesces only packets with equal bits.
     pub fn ecn(&self) -> Ecn {
         self.ecn
     }
 
-    /// When the kernel received it, in nanoseconds of its real-time clock (`CLOCK_REALTIME`); zero
-    /// unless that was asked for ([`crate::UdpPort::stamp_arrivals`]).
+    /// Time at which the kernel received it, in nanoseconds of its real-time clock
+    /// (`CLOCK_REALTIME`); zero unless timestamps are enabled ([`crate::UdpPort::stamp_arrivals`]).
     pub fn stamped_ns(&self) -> u64 {
         self.stamped_ns
     }
 
-    /// Bytes of all packets, headers included.
+    /// Bytes of all packets, including headers.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -102,7 +103,7 @@ impl Arrival<'_> {
         self.segments
     }
 
-    /// Packet `index`, its header included.
+    /// Returns packet `index`, including its header.
     ///
     /// # Panics
     /// There are not so many packets.

@@ -9,11 +9,12 @@ use crate::udp::port::UdpPort;
 use crate::udp::receive::{Arrival, ReceiveBuffer};
 use crate::udp::sys::{empty_message, receive_message};
 
-/// How many reports of the network's trouble are taken off a socket before giving up on this call.
+/// Maximum number of network error reports that one receive call takes from a socket before it
+/// gives up.
 const ATTEMPTS: usize = 8;
 
 impl UdpPort {
-    /// Receives what arrived next on `socket`, or `None` if nothing did.
+    /// Receives the next arrival on `socket`. Returns `None` if there is none.
     ///
     /// # Errors
     /// What the kernel says, except for the network's reports on packets sent, which are counted.
@@ -39,7 +40,7 @@ impl UdpPort {
         Ok(Some(arrival))
     }
 
-    /// Receives into the room that `message` names.
+    /// Receives into the buffer that `message` names.
     fn receive_once(
         &mut self,
         socket: usize,

@@ -1,8 +1,8 @@
-//! How long packets towards an address may be, as the routing table has it.
+//! Maximum length of packets towards an address, according to the routing table.
 //!
-//! The kernel also remembers what ICMP messages have said of a path, and any sender can forge
-//! those: a socket that is connected reports it for ten minutes. The table itself is asked instead,
-//! by rtnetlink with `RTM_F_FIB_MATCH` (Linux 4.13).
+//! The kernel also remembers the path MTUs of ICMP messages, which any sender can forge: a
+//! connected socket reports such a value for ten minutes. Therefore the table itself is queried, by
+//! rtnetlink with `RTM_F_FIB_MATCH` (Linux 4.13).
 
 use std::ffi::CStr;
 use std::io;
@@ -11,11 +11,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::sys::check;
 
-/// Longest packets of IP: 65,535 bytes, behind whose header IPv6 begins to count.
+/// Maximum packet length of IP: 65,535 bytes, which IPv6 counts from behind its header.
 const MTU_MAX_V4: usize = 0xffff;
 const MTU_MAX_V6: usize = 0xffff + 40;
 
-/// `RTM_F_FIB_MATCH` of `linux/rtnetlink.h`: the entry itself, and not what was derived from it.
+/// `RTM_F_FIB_MATCH` of `linux/rtnetlink.h`: requests the entry itself, not a route derived from
+/// it.
 const FIB_MATCH: u32 = 0x2000;
 /// `RTAX_MTU`.
 const METRIC_MTU: u16 = 2;
@@ -23,14 +24,14 @@ const NLMSG_HEADER: usize = 16;
 const ROUTE_HEADER: usize = 12;
 const ATTRIBUTE_HEADER: usize = 4;
 
-/// What the routing table says of a destination.
+/// The entry of the routing table for a destination.
 struct Entry {
     interface: libc::c_uint,
     mtu: Option<usize>,
 }
 
-/// The MTU of the route from `local` to `remote`: its own, if it has one, or its interface's.
-/// `None` if the table does not say it in one entry, as with several next hops.
+/// Returns the MTU of the route from `local` to `remote`: the route's own, if it has one, or its
+/// interface's. `None` if the table has no single entry with it, as with several next hops.
 pub(super) fn table_mtu(local: SocketAddr, remote: SocketAddr) -> io::Result<Option<usize>> {
     let socket = netlink()?;
     let Some(entry) = look_up(&socket, local, remote)? else { return Ok(None) };
@@ -59,7 +60,7 @@ fn look_up(socket: &OwnedFd, local: SocketAddr, remote: SocketAddr) -> io::Resul
         return Err(io::Error::last_os_error());
     }
     let mut answer = [0_u8; 4096];
-    // The kernel has answered when `send` returns, so nothing waits here.
+    // The kernel has answered when `send` returns, so this call does not wait.
     // SAFETY: the room is valid for its length.
     let length = unsafe {
         let room = answer.as_mut_ptr().cast();
@@ -124,7 +125,7 @@ fn number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
-/// The value of the first attribute of a kind.
+/// Returns the value of the first attribute of a kind.
 fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let header: &[u8; ATTRIBUTE_HEADER] = attributes.first_chunk()?;
@@ -138,7 +139,8 @@ fn find(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// The MTU of an interface; for IPv6 that may be less, as a router has told.
+/// Returns the MTU of an interface; for IPv6 it may be a smaller value that a router has
+/// advertised.
 fn interface_mtu(socket: &OwnedFd, index: libc::c_uint, ipv6: bool) -> io::Result<usize> {
     // SAFETY: all zeros are a value of this structure of numbers and bytes.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

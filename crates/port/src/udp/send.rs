@@ -1,4 +1,4 @@
-//! Sending a train: in one call, or packet by packet where the kernel can't cut it.
+//! Sends a train: in one call, or packet by packet if the kernel cannot segment it.
 
 use std::fmt;
 use std::io;
@@ -13,27 +13,27 @@ use crate::udp::port::UdpPort;
 use crate::udp::sys::{empty_message, route_mtu, send_message};
 use crate::udp::train::Train;
 
-/// What became of a train.
+/// The result of sending a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// All packets were handed to the kernel. Like any datagram they may get lost after that.
+    /// All packets were passed to the kernel. Like any datagram they may get lost after that.
     All,
-    /// The kernel's buffers are full. The first `sent` packets went out (none, when the kernel does
+    /// The kernel's buffers are full. The first `sent` packets went out (none, if the kernel does
     /// the segmentation): [`Train::skip`] them, and send the others later.
     Blocked {
-        /// Packets that did go out.
+        /// Number of packets that went out.
         sent: usize,
     },
 }
 
-/// A packet is longer than the link takes. Comes inside an [`io::Error`] of kind `InvalidInput`.
+/// A packet is longer than the link accepts. Contained in an [`io::Error`] of kind `InvalidInput`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketTooLong {
     /// Length of the packet, without IP and UDP headers.
     pub packet_bytes: usize,
-    /// Length of those headers.
+    /// Length of the IP and UDP headers.
     pub overhead_bytes: usize,
-    /// What the link takes, all headers included. Zero if that could not be found out.
+    /// Maximum length on the link, including all headers. Zero if it could not be determined.
     pub mtu_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for PacketTooLong {
 
 impl std::error::Error for PacketTooLong {}
 
-/// The call's message headers when packets are sent one by one.
+/// Message headers for packets that are sent one by one.
 pub(super) struct SingleFile {
     messages: Vec<libc::mmsghdr>,
 }
@@ -70,17 +70,17 @@ impl fmt::Debug for SingleFile {
     }
 }
 
-/// What an error of a send call means.
+/// The meaning of an error of a send call.
 enum Trouble {
-    /// Full buffers.
+    /// The buffers are full.
     Blocked,
-    /// Try the same again.
+    /// The same call is to be repeated.
     Again,
-    /// The network's opinion on this packet or an earlier one.
+    /// A report of the network on this packet or an earlier one.
     Network,
-    /// Longer than the link takes.
+    /// The packet is longer than the link accepts.
     TooLong,
-    /// Possibly the kernel's refusal to segment.
+    /// The kernel possibly refuses to segment.
     Refused,
     Other,
 }
@@ -105,14 +105,14 @@ impl Trouble {
     }
 }
 
-/// How often a call that failed for reasons of its own is repeated.
+/// Number of attempts for a call that fails for reasons unrelated to its packets.
 const ATTEMPTS: usize = 3;
 
 impl UdpPort {
     /// Sends the packets of `train` from `socket` to `to`.
     ///
-    /// What the network reports about earlier packets (unreachable, refused) is counted, not
-    /// returned: to a datagram transport it is a lost packet.
+    /// Reports of the network about earlier packets (unreachable, refused) are counted, not
+    /// returned: for a datagram transport they are lost packets.
     ///
     /// # Errors
     /// [`PacketTooLong`], inside the error, if the packets exceed the MTU; else what the kernel
@@ -137,7 +137,8 @@ impl UdpPort {
                     return Ok(Sent::Blocked { sent: 0 });
                 }
                 Trouble::Again => {}
-                // The error may be an old one, reported instead of sending: so send again.
+                // The error may be an old one that was returned instead of sending, so the call is
+                // repeated.
                 Trouble::Network => self.counters.icmp_errors += 1,
                 Trouble::TooLong => return Err(self.too_long(socket, to, train.segment_size())),
                 Trouble::Refused if train.len() > 1 => {
@@ -153,7 +154,7 @@ impl UdpPort {
         }
     }
 
-    /// Sends one packet of bytes at hand.
+    /// Sends one packet from a byte slice.
     ///
     /// # Errors
     /// What the kernel says, also if its buffers are full.
@@ -166,7 +167,7 @@ impl UdpPort {
         unsafe { send_message(self.sockets[socket].as_fd(), &message) }.map(|_| ())
     }
 
-    /// One call for the whole train.
+    /// Makes one call for the whole train.
     #[inline]
     fn send_once(&self, socket: usize, to: &Address, train: &Train) -> io::Result<usize> {
         let pieces = train.pieces();
@@ -174,7 +175,7 @@ impl UdpPort {
         let mut message = message_to(&address, pieces);
         let mut control = Control::new();
         if train.len() > 1 {
-            // A train is at most 65,000 bytes long, so its segments fit 16 bits.
+            // A train is at most 65,000 bytes long, so its segment size fits 16 bits.
             control.push_segment_size(train.segment_size() as u16);
         }
         if train.ecn() != Ecn::Capable {
@@ -187,10 +188,10 @@ impl UdpPort {
         unsafe { send_message(self.sockets[socket].as_fd(), &message) }
     }
 
-    /// The kernel refused a train that it might have had to segment.
+    /// Handles the kernel's refusal of a train that it might have had to segment.
     fn fall_back(&mut self, socket: usize, to: &Address, train: &Train) -> io::Result<Sent> {
         let packet = train.segment_size();
-        // Kernels before 6.14 say EINVAL also for segments longer than the MTU.
+        // Kernels before 6.14 return EINVAL also for segments longer than the MTU.
         let mtu = route_mtu(self.local_addrs()[socket], to).unwrap_or(usize::MAX);
         if packet + to.header_overhead() > mtu {
             return Err(self.too_long(socket, to, packet));
@@ -200,7 +201,7 @@ impl UdpPort {
         self.send_single_file(socket, to, train)
     }
 
-    /// Sends packet by packet, with one call for as many as the kernel takes.
+    /// Sends packet by packet, with one call for as many as the kernel accepts.
     fn send_single_file(&mut self, socket: usize, to: &Address, train: &Train) -> io::Result<Sent> {
         let mut control = Control::new();
         if train.ecn() != Ecn::Capable {
@@ -239,7 +240,7 @@ impl UdpPort {
             }
             attempts += 1;
             if attempts == ATTEMPTS {
-                // This packet is lost, like any that the network turns away.
+                // This packet is lost, like any that the network drops.
                 sent += 1;
                 attempts = 0;
             }
@@ -247,7 +248,8 @@ impl UdpPort {
         Ok(Sent::All)
     }
 
-    /// One `sendmmsg` of the prepared messages from `first` on; how many were taken.
+    /// Makes one `sendmmsg` call for the prepared messages from `first` on. Returns the number
+    /// accepted.
     fn send_many(&mut self, socket: usize, first: usize) -> io::Result<usize> {
         let messages = &mut self.send_unsegmented.messages[first..];
         let count = messages.len() as libc::c_uint;

@@ -1,4 +1,4 @@
-//! Thin, checked forms of the socket calls.
+//! Thin, checked wrappers of the socket calls.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -6,19 +6,19 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::udp::address::Address;
 
-/// -1 becomes the error that the system call left.
+/// Converts a result of -1 to the error of the system call.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A non-blocking UDP socket of the family of `address`, bound to it.
+/// Opens a non-blocking UDP socket of the family of `address`, bound to it.
 pub(super) fn bound_socket(address: &Address) -> io::Result<OwnedFd> {
     let socket = free_socket(address)?;
     bind(&socket, address)?;
     Ok(socket)
 }
 
-/// A non-blocking UDP socket on a port of all addresses of this host, IPv6 and IPv4.
+/// Opens a non-blocking UDP socket on a port of all addresses of this host, IPv6 and IPv4.
 pub(super) fn open_socket(address: &Address) -> io::Result<OwnedFd> {
     let socket = free_socket(address)?;
     set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
@@ -26,7 +26,8 @@ pub(super) fn open_socket(address: &Address) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A non-blocking UDP socket between `address`, which others of this kind may share, and `remote`.
+/// Opens a non-blocking UDP socket between `address`, which others of this kind may share, and
+/// `remote`.
 pub(super) fn shared_socket(address: &Address, remote: SocketAddr) -> io::Result<OwnedFd> {
     let socket = free_socket(address)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
@@ -37,7 +38,8 @@ pub(super) fn shared_socket(address: &Address, remote: SocketAddr) -> io::Result
     Ok(socket)
 }
 
-/// A non-blocking UDP socket on an address and port that others of this user may have, too.
+/// Opens a non-blocking UDP socket on an address and port that other sockets of this user may use,
+/// too.
 pub(super) fn common_socket(address: &Address) -> io::Result<OwnedFd> {
     let socket = free_socket(address)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
@@ -51,7 +53,7 @@ fn bind(socket: &OwnedFd, address: &Address) -> io::Result<()> {
     Ok(())
 }
 
-/// A non-blocking UDP socket of the family of `address`.
+/// Opens a non-blocking UDP socket of the family of `address`, not bound yet.
 fn free_socket(address: &Address) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no memory is passed; a result that is not -1 is a descriptor we now own.
@@ -61,14 +63,14 @@ fn free_socket(address: &Address) -> io::Result<OwnedFd> {
     };
     if address.is_ipv6() {
         set(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
-        // RoCE adapters and soft-RoCE send zero for UDP's checksum, as RFC 6935 allows a protocol
-        // that has its own; without this the kernel drops what they send over IPv6.
+        // RoCE adapters and soft-RoCE send zero as UDP's checksum, as RFC 6935 allows a protocol
+        // with its own check; without this option the kernel drops their packets over IPv6.
         set(&socket, libc::IPPROTO_UDP, libc::UDP_NO_CHECK6_RX, 1)?;
     }
     Ok(socket)
 }
 
-/// The address a socket is bound to.
+/// Returns the address to which a socket is bound.
 pub(super) fn local_address(socket: &OwnedFd) -> io::Result<Address> {
     let mut address = Address::UNSPECIFIED;
     let mut len = Address::capacity();
@@ -78,7 +80,7 @@ pub(super) fn local_address(socket: &OwnedFd) -> io::Result<Address> {
     Ok(address)
 }
 
-/// The MTU, in bytes, of the route from `local` to `remote`.
+/// Returns the MTU, in bytes, of the route from `local` to `remote`.
 pub(super) fn route_mtu(local: SocketAddr, remote: &Address) -> io::Result<usize> {
     let socket = connected_socket(local, remote)?;
     let mtu = if remote.is_ipv6() {
@@ -89,8 +91,9 @@ pub(super) fn route_mtu(local: SocketAddr, remote: &Address) -> io::Result<usize
     usize::try_from(mtu).map_err(|_| io::Error::other("the kernel reports a negative MTU"))
 }
 
-/// A non-blocking UDP socket at any port of `local`, connected to `remote`. A local address of the
-/// other family is that of a socket of both, and leaves open where packets to `remote` come from.
+/// Opens a non-blocking UDP socket at any port of `local`, connected to `remote`. If `local` is of
+/// the other family, it is that of a socket of both families, and the system chooses the source
+/// address.
 pub(super) fn connected_socket(mut local: SocketAddr, remote: &Address) -> io::Result<OwnedFd> {
     // A link-local address keeps its link.
     local.set_port(0);
@@ -120,10 +123,11 @@ pub(super) fn set(
     Ok(())
 }
 
-/// Has the kernel drop what other hosts send to a socket.
+/// Makes the kernel drop packets that other hosts send to a socket.
 ///
-/// The filter is of classic BPF: it accepts what the loopback interface delivers, as all that this
-/// host sends to one of its own addresses, and that has index 1 in every network namespace.
+/// The filter is in classic BPF. It accepts packets from the loopback interface, which delivers
+/// everything that this host sends to its own addresses, and which has index 1 in every network
+/// namespace.
 pub(super) fn keep_to_this_host(socket: &OwnedFd) -> io::Result<()> {
     const LOOPBACK_INDEX: u32 = 1;
     let step = |code: u32, yes, no, k| libc::sock_filter { code: code as u16, jt: yes, jf: no, k };
@@ -163,13 +167,13 @@ pub(super) fn get(
     Ok(value)
 }
 
-/// A message header with everything unset. (Some targets have private padding in it.)
+/// Returns a message header with everything unset. (On some targets it has private padding.)
 pub(super) fn empty_message() -> libc::msghdr {
     // SAFETY: all fields are integers and pointers, for which zero is a value.
     unsafe { std::mem::zeroed() }
 }
 
-/// Sends one message; the number of bytes taken.
+/// Sends one message. Returns the number of bytes accepted.
 ///
 /// # Safety
 /// Everything `message` points at must be valid for the call.
@@ -182,7 +186,7 @@ pub(super) unsafe fn send_message(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives one message; the number of bytes.
+/// Receives one message. Returns its number of bytes.
 ///
 /// # Safety
 /// Everything `message` points at must be writable for the call.

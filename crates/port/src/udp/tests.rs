@@ -14,7 +14,7 @@ const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const HEADER: usize = 24;
 const PAYLOAD: usize = 1000;
 
-/// Two ports on the loopback interface, and what is needed to receive at the second.
+/// Two ports on the loopback interface, and the state to receive at the second.
 struct Pair {
     left: UdpPort,
     right: UdpPort,
@@ -34,7 +34,7 @@ impl Pair {
         Pair { left, right, to, waiter, buffer: ReceiveBuffer::new(), ready: Vec::new() }
     }
 
-    /// Waits, with a deadline, until socket 1 of the right port has something.
+    /// Waits, with a deadline, until socket 1 of the right port is readable.
     fn await_arrival(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -58,7 +58,7 @@ impl Pair {
         self.right.receive(1, &mut self.buffer).expect("receive").expect("an arrival")
     }
 
-    /// Receives until `count` packets came, however they were coalesced.
+    /// Receives until `count` packets have arrived, however they were coalesced.
     fn receive_packets(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         while packets.len() < count {
@@ -220,8 +220,8 @@ fn a_train_refuses_what_would_be_cut_wrong() {
 
 #[test]
 fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
-    // The loopback interface takes 65,536 bytes, more than a datagram can have: so this needs a
-    // link with a smaller MTU, and looks for one among the routes of this host.
+    // The loopback interface accepts 65,536 bytes, more than a datagram can have, so this test
+    // needs a link with a smaller MTU, and searches the routes of this host for one.
     let pair = Pair::new(V4);
     let mtu = pair.left.mtu_towards(&SocketAddr::from(pair.to)).expect("mtu");
     assert!(mtu >= 1280);
@@ -232,7 +232,7 @@ fn a_packet_beyond_the_mtu_is_refused_with_both_sizes() {
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let config = UdpConfig { bind: any, first_port: 0, sockets: 1, buffer_bytes: 1 << 20 };
     let mut port = UdpPort::bind(&config).expect("bind");
-    // A documentation address (RFC 5737): routed, if at all, over a real link; there is no answer.
+    // A documentation address (RFC 5737): routed, if at all, over a real link; nothing answers.
     let remote: SocketAddr = "198.51.100.1:9".parse().expect("address");
     let Ok(mtu) = port.mtu_towards(&remote) else {
         return;
@@ -283,7 +283,7 @@ fn a_port_of_all_addresses_takes_and_sends_both_families() {
                 }
                 got += arrival.segments();
             }
-            // And back, to the address that the packets came from.
+            // Sends back to the address that the packets came from.
             let waiter = open.waiter().expect("waiter");
             let mut back = pair.left.new_train();
             packets.load(&mut back);
@@ -321,7 +321,7 @@ fn an_unreachable_peer_does_not_end_the_port() {
 
 #[test]
 fn ports_are_consecutive_when_asked_for() {
-    // Another program may take a number meanwhile, so a few are tried.
+    // Another program may take a port number meanwhile, so a few are tried.
     let mut config = UdpConfig { bind: V4, first_port: 0, sockets: 4, buffer_bytes: 1 << 16 };
     for _ in 0..20 {
         let probe = UdpPort::bind(&UdpConfig { sockets: 1, ..config }).expect("bind");
@@ -368,7 +368,7 @@ fn arrivals_have_time_stamps_if_requested() {
         pair.send(&Packets::new(&[PAYLOAD; 3]));
         let stamped = u128::from(pair.receive().stamped_ns());
         assert!((before..=real_ns()).contains(&stamped), "{stamped} after {before}");
-        // Sockets that are opened later are no different.
+        // Sockets that are opened later behave the same.
         let later = pair.right.add_socket(SocketAddr::new(ip, 0)).expect("a socket");
         pair.to = pair.right.local_addrs()[later].into();
         pair.send(&Packets::new(&[8]));
@@ -400,7 +400,7 @@ fn a_doorbell_ends_a_wait_from_another_thread() {
     let woken = waiter.wait(Some(Duration::from_secs(10)), &mut ready).expect("wait");
     ringer.join().expect("ringer");
     assert_eq!(woken, Woken { sockets: 0, rung: true });
-    // One wait takes all rings.
+    // One wait consumes all rings.
     assert_eq!(waiter.ready_now(&mut ready).expect("wait"), Woken::default());
     // A timeout below a millisecond ends the wait too.
     let woken = waiter.wait(Some(Duration::from_nanos(1500)), &mut ready).expect("wait");

@@ -1,4 +1,4 @@
-//! A run of packets that leaves in one call.
+//! A run of packets that is sent in one call.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use fairway_wire::Ecn;
 use crate::limits::{HEADER_BYTES_MAX, SEGMENTS_MAX, TRAIN_BYTES_MAX};
 use crate::memory::{RawSlice, Scratch};
 
-/// Packets of one destination and one socket, gathered into one segmentation-offloaded call.
+/// Packets with one destination and one socket, gathered for one segmentation-offloaded call.
 ///
 /// The kernel cuts a train at equal distances, so all packets have the length of the first, except
-/// that the last may be shorter. [`Train::push`] keeps to that: when it says no, send, clear and
-/// push again.
+/// that the last may be shorter. [`Train::push`] enforces that: if it returns an error, send the
+/// train, clear it, and push again.
 ///
-/// Headers are copied into the train. Payload is only named, and must stay in place until the train
-/// was sent.
+/// Headers are copied into the train. Payload is only referred to, and must stay in place until the
+/// train has been sent.
 pub struct Train {
     headers: Scratch,
     segments: Vec<Segment>,
-    /// header, payload, header, payload, … without empty pieces.
+    /// The pieces header, payload, header, payload, … without empty ones.
     gather: Vec<libc::iovec>,
     segments_max: usize,
-    /// Packets at the front that are already sent.
+    /// Number of packets at the front that have been sent.
     skipped: usize,
     /// Length of every packet but the last.
     segment_size: usize,
     bytes: usize,
-    /// A shorter packet was pushed: it has to be the last.
+    /// True once a shorter packet was pushed, which has to be the last.
     closed: bool,
     ecn: Ecn,
 }
@@ -42,23 +42,24 @@ struct Segment {
     payload: RawSlice,
 }
 
-/// Why a packet can't join a train: send the train, clear it, and push the packet again.
+/// The reason why a packet cannot join a train: send the train, clear it, and push the packet
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoesNotFit {
-    /// It is longer than the packets in the train.
+    /// The packet is longer than the packets in the train.
     Longer,
     /// The train ends in a shorter packet.
     Closed,
     /// The train has as many packets as one call may carry.
     Packets,
     /// The train would exceed [`TRAIN_BYTES_MAX`]. For the first packet of a train this means that
-    /// the packet can't be sent at all.
+    /// the packet cannot be sent at all.
     Bytes,
 }
 
 impl Train {
-    /// An empty train of at most `segments_max` packets, which is what the port's
-    /// [`crate::Features::segments_max`] says. Takes all memory it will need.
+    /// Creates an empty train of at most `segments_max` packets, usually the port's
+    /// [`crate::Features::segments_max`]. Allocates all memory that it will need.
     pub fn new(segments_max: usize) -> Self {
         let segments_max = segments_max.clamp(1, SEGMENTS_MAX);
         Train {
@@ -74,7 +75,7 @@ impl Train {
         }
     }
 
-    /// Forgets all packets; the next ones go out ECN-capable and unmarked.
+    /// Removes all packets; the next ones are sent ECN-capable and unmarked.
     pub fn clear(&mut self) {
         self.segments.clear();
         self.gather.clear();
@@ -85,7 +86,7 @@ impl Train {
         self.ecn = Ecn::Capable;
     }
 
-    /// Adds a packet: `header`, which is copied, then `payload`. Either may be empty, not both.
+    /// Adds a packet: `header`, which is copied, then `payload`. Either may be empty, but not both.
     ///
     /// # Errors
     /// The packet does not fit this train, which stays as it was.
@@ -117,7 +118,7 @@ impl Train {
         Ok(())
     }
 
-    /// Whether a packet of `len` bytes may join, and if not, why.
+    /// Checks that a packet of `len` bytes may join, and returns the reason if not.
     pub fn check(&self, len: usize) -> Result<(), DoesNotFit> {
         if self.segments.len() >= self.segments_max {
             Err(DoesNotFit::Packets)
@@ -132,7 +133,7 @@ impl Train {
         }
     }
 
-    /// Takes the first `count` of the remaining packets as sent: after [`crate::Sent::Blocked`].
+    /// Marks the first `count` of the remaining packets as sent, after [`crate::Sent::Blocked`].
     pub fn skip(&mut self, count: usize) {
         assert!(count <= self.len(), "skipping {count} of {} packets", self.len());
         self.skipped += count;
@@ -143,12 +144,12 @@ impl Train {
         self.ecn = ecn;
     }
 
-    /// The congestion bits these packets are sent with.
+    /// The congestion bits with which these packets are sent.
     pub fn ecn(&self) -> Ecn {
         self.ecn
     }
 
-    /// Packets yet to be sent.
+    /// Number of packets yet to be sent.
     pub fn len(&self) -> usize {
         self.segments.len() - self.skipped
     }
@@ -158,7 +159,7 @@ impl Train {
         self.len() == 0
     }
 
-    /// Bytes of the packets yet to be sent, headers included.
+    /// Bytes of the packets yet to be sent, including headers.
     pub fn bytes(&self) -> usize {
         if self.skipped == 0 {
             self.bytes
@@ -178,24 +179,24 @@ impl Train {
         usize::from(segment.header_len) + segment.payload.len()
     }
 
-    /// The header of packet `index`, as it was pushed.
+    /// Returns the header of packet `index`, as it was pushed.
     pub fn header(&self, index: usize) -> &[u8] {
         let slot = self.skipped + index;
         self.headers.bytes(slot * HEADER_BYTES_MAX, usize::from(self.segments[slot].header_len))
     }
 
-    /// The payload of packet `index`, as it was pushed.
+    /// Returns the payload of packet `index`, as it was pushed.
     pub fn payload(&self, index: usize) -> RawSlice {
         self.segments[self.skipped + index].payload
     }
 
-    /// The pieces of all packets yet to be sent, in order.
+    /// Returns the pieces of all packets yet to be sent, in order.
     pub(crate) fn pieces(&self) -> &[libc::iovec] {
         let first = self.segments.get(self.skipped).map_or(self.gather.len(), Segment::first);
         &self.gather[first..]
     }
 
-    /// The pieces of packet `index` of those yet to be sent.
+    /// Returns the pieces of packet `index` of those yet to be sent.
     pub(crate) fn pieces_of(&self, index: usize) -> &[libc::iovec] {
         let slot = self.skipped + index;
         let end = self.segments.get(slot + 1).map_or(self.gather.len(), Segment::first);

@@ -1,4 +1,4 @@
-//! Sleeping until something can be received, a doorbell rings, or time is up.
+//! Sleeps until something can be received, a doorbell rings, or the time is up.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -14,7 +14,7 @@ use crate::udp::sys::check;
 pub struct Waiter {
     epoll: OwnedFd,
     bell: Doorbell,
-    /// The kernel takes timeouts in nanoseconds.
+    /// True if the kernel accepts timeouts in nanoseconds.
     fine: AtomicBool,
 }
 
@@ -24,12 +24,12 @@ pub struct Doorbell {
     event: Arc<OwnedFd>,
 }
 
-/// Why a wait ended. Neither socket nor bell: time was up, or a signal came.
+/// The reason why a wait ended. Neither socket nor bell: the time was up, or a signal arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Woken {
-    /// Number of sockets that have something to receive.
+    /// Number of sockets that are readable.
     pub sockets: usize,
-    /// The doorbell rang since the last wait.
+    /// True if the doorbell rang since the last wait.
     pub rung: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Woken {
 const BELL: u64 = u64::MAX;
 
 impl Waiter {
-    /// Watches nothing but its doorbell.
+    /// Creates a waiter that watches only its doorbell.
     ///
     /// # Errors
     /// The kernel refuses another descriptor.
@@ -58,7 +58,7 @@ impl Waiter {
         Ok(waiter)
     }
 
-    /// Watches `socket` too, and reports it as `index`. It is no longer watched once it is closed.
+    /// Watches `socket` too, and reports it as `index`, until the socket is closed.
     ///
     /// # Errors
     /// The descriptor is watched already, or can't be.
@@ -66,14 +66,14 @@ impl Waiter {
         self.add(socket.as_raw_fd(), index as u64)
     }
 
-    /// A handle that wakes this waiter.
+    /// Returns a doorbell that wakes this waiter.
     pub fn doorbell(&self) -> Doorbell {
         self.bell.clone()
     }
 
-    /// Sleeps until a socket has something to receive, the bell rings, or `timeout` is over
-    /// (`None`: no limit). `ready` is cleared and takes the indices of such sockets, at most 64 at
-    /// a time; a socket that is left unread is reported again.
+    /// Sleeps until a socket is readable, the bell rings, or `timeout` is over (`None`: no limit).
+    /// `ready` is cleared and receives the indices of such sockets, at most 64 at a time; a socket
+    /// that is left unread is reported again.
     ///
     /// # Errors
     /// Whatever epoll reports, except that an interrupting signal is no error.
@@ -99,7 +99,7 @@ impl Waiter {
         Ok(woken)
     }
 
-    /// What is ready now: a wait that does not sleep.
+    /// Finds out which sockets are readable now, without sleeping.
     ///
     /// # Errors
     /// As [`Waiter::wait`].
@@ -133,7 +133,7 @@ impl Waiter {
         }
         let milliseconds = match timeout {
             None => -1,
-            // Rounded up: waking too early would make the caller spin.
+            // The timeout is rounded up, because waking too early would make the caller spin.
             Some(span) => libc::c_int::try_from(span.as_nanos().div_ceil(1_000_000))
                 .unwrap_or(libc::c_int::MAX),
         };

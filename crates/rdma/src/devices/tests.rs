@@ -72,7 +72,7 @@ fn addresses_that_are_looked_for_elsewhere_are_tentative() {
     assert!(!tentative("fd00::2") && !tentative("fe80::3") && !tentative("192.0.2.2"));
 }
 
-/// As the kernel of this machine shows them, whatever it has.
+/// Checks the interfaces of this machine, whatever they are.
 #[test]
 fn link_local_addresses_come_last_and_make_no_device() {
     for device in list(&Filter::default()).expect("the devices") {

@@ -12,7 +12,8 @@ impl Verbs {
     ///
     /// An adapter gets no answer from a missing queue pair, and retries for as long as the program
     /// configured. Programs rely on that time to end a connection in good order although the peer
-    /// was faster. The engine is told at once, so the error is held back for that time.
+    /// was faster. The engine detects a missing queue pair at once, so the error is delayed by that
+    /// time.
     pub(super) fn sent(
         &mut self,
         core: &mut Core,

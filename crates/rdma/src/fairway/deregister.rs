@@ -1,4 +1,4 @@
-//! Memory that the program takes back: what still uses it, and how it is taken from that.
+//! Deregistration of memory: finds the operations that still use it, and removes it from them.
 
 use fairway::embed::Core;
 use fairway_engine::SegmentId;
@@ -7,7 +7,7 @@ use super::tables::Verbs;
 use crate::ProviderError;
 
 impl Verbs {
-    /// Refuses every access to a segment from now on. `Some`, and which registration it was, if
+    /// Refuses every access to a segment from now on. Returns the generation of its registration if
     /// some operation still uses it.
     pub(super) fn deregister(
         &mut self,
@@ -16,10 +16,10 @@ impl Verbs {
     ) -> Result<Option<u32>, ProviderError> {
         let generation = self.regions.close(segment).ok_or(ProviderError::Missing)?;
         core.deregister(segment);
-        // Packets that wait to be sent may be copies of ones whose operations are over: no
-        // operation would say that they name it.
+        // Packets that wait to be sent may be copies of packets whose operations have ended; no
+        // operation shows that they refer to the segment.
         core.note_end();
-        // Another registration may get its number before they begin.
+        // Another registration may get the segment's number before these sends begin.
         for pair in self.pairs.iter_mut().flatten() {
             let begun = pair.begun() as usize;
             pair.sends.iter_mut().skip(begun).for_each(|send| send.lose(segment));
@@ -32,15 +32,15 @@ impl Verbs {
         Ok((!self.is_released(core, segment, generation)).then_some(generation))
     }
 
-    /// Does no operation use a deregistered segment any more, but receives that wait for a message?
-    /// Then their memory is taken from them.
+    /// True if no operation uses a deregistered segment any more, except receives that wait for a
+    /// message. The memory is then removed from those receives.
     pub(super) fn is_released(
         &mut self,
         core: &mut Core,
         segment: SegmentId,
         generation: u32,
     ) -> bool {
-        // A later registration may have got its number.
+        // A later registration may have got the segment's number.
         if !self.regions.is_latest(segment, generation) {
             return true;
         }
@@ -52,7 +52,7 @@ impl Verbs {
         true
     }
 
-    /// Nothing of a segment's memory is touched any more, even if operations still name it.
+    /// Ends all accesses to a segment's memory, even if operations still refer to it.
     pub(super) fn take_away(&mut self, core: &mut Core, segment: SegmentId, generation: u32) {
         core.note_end();
         if self.regions.is_latest(segment, generation) {

@@ -1,15 +1,15 @@
-//! The 40 bytes in front of a received datagram: where RoCE puts the IP header.
+//! The 40 bytes in front of a received datagram, where RoCE stores the IP header.
 
 use std::net::IpAddr;
 
-/// Bytes that a receive of datagrams begins with.
+/// Number of bytes in front of the payload in a receive of datagrams.
 pub(super) const HEADER_BYTES: u32 = 40;
 
-/// UDP header, BTH, DETH and ICRC: what RoCE would have carried around the payload.
+/// UDP header, BTH, DETH and ICRC: the bytes that RoCE would have carried around the payload.
 const AROUND: u32 = 8 + 12 + 8 + 4;
 const UDP: u8 = 17;
 
-/// An IPv6 header, or 20 bytes of nothing and an IPv4 header.
+/// Returns an IPv6 header, or 20 unused bytes and an IPv4 header.
 pub(super) fn header(source: IpAddr, target: IpAddr, payload: u32) -> [u8; HEADER_BYTES as usize] {
     let mut bytes = [0; HEADER_BYTES as usize];
     let length = payload.next_multiple_of(4) + AROUND;

@@ -37,7 +37,7 @@ impl ImmediateTag {
         kind << 32 | u64::from(value) | if solicited { SOLICITED } else { 0 }
     }
 
-    /// What any 64 bits mean, and whether the receiver is to be woken.
+    /// Decodes 64 bits. Returns the tag, and whether the receiver is to be woken.
     pub(super) fn decode(bits: u64) -> (ImmediateTag, bool) {
         let value = bits as u32;
         let tag = match bits >> 32 & 7 {

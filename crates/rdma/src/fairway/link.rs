@@ -1,4 +1,4 @@
-//! What is known of a link: the channel to a peer process, which all queue pairs to it share.
+//! State of a link: the channel to a peer process, which all queue pairs to it share.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -9,47 +9,48 @@ use std::time::Duration;
 use fairway::embed::PeerState;
 use fairway_engine::wire::Instant;
 
-/// How long one is tried to be made, on behalf of a connection and of datagrams.
+/// Time limit of an attempt to make a link, on behalf of a connection and of datagrams.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 pub(super) const DATAGRAM_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time after a failed attempt during which datagrams start no other; they are lost meanwhile.
+/// Time after a failed attempt during which datagrams start no other attempt; they are lost
+/// meanwhile.
 const BACKOFF: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
 
-/// How long after the end of an attempt a question of the peer may be one from before it. The peer
-/// repeats its question every 20 ms or less often until it finds itself connected.
+/// Time after the end of an attempt within which a request of the peer may be one from before it.
+/// The peer repeats its request every 20 ms or less often until it is connected.
 const LATE: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_secs(1);
 
-/// The link to one process.
+/// The link to one peer process.
 pub(super) struct Link {
     pub(super) ip: IpAddr,
     pub(super) slot: u8,
-    /// The channel, once there was one.
+    /// The channel, once one has been made.
     pub(super) channel: Option<Arc<PeerState>>,
     pub(super) attempt: Option<usize>,
-    /// When an attempt of ours made the channel; `None` if the peer made it.
+    /// Time at which an attempt of this side made the channel; `None` if the peer made it.
     pub(super) asked_at: Option<Instant>,
-    /// Queue pairs that wait for it, or have waited.
+    /// Queue pairs that wait for the link, or have waited.
     pub(super) waiting: Vec<u32>,
-    /// The last attempt has failed.
+    /// Time at which the last attempt failed, if it did.
     pub(super) failed_at: Option<Instant>,
 }
 
-/// Links by number. Peers come and go, and each may have as many addresses as it likes, so records
-/// of links that are of no use any more are used again.
+/// Links by number. Peers come and go, and each may have any number of addresses, so records of
+/// unused links are reused.
 #[derive(Default)]
 pub(super) struct Links {
     all: Vec<Link>,
     by_peer: HashMap<(IpAddr, u8), u32>,
     spare: Vec<u32>,
-    /// Which are of use is found out when there are so many.
+    /// Number of links at which unused ones are searched for.
     sweep_at: usize,
 }
 
-/// Links up to this number are kept.
+/// Number of links up to which unused ones are kept.
 const KEPT: usize = 4096;
 
 impl Links {
-    /// The number of the link to a process. `named`: those that queue pairs are connected by.
+    /// Returns the number of the link to a process. `named` returns the links that queue pairs use.
     pub(super) fn number(
         &mut self,
         ip: IpAddr,
@@ -77,7 +78,7 @@ impl Links {
         number
     }
 
-    /// The link to a process, if there is one.
+    /// Returns the link to a process, if there is one.
     pub(super) fn get(&self, ip: IpAddr, slot: u8) -> Option<&Link> {
         self.by_peer.get(&(ip, slot)).map(|number| &self.all[*number as usize])
     }
@@ -114,7 +115,8 @@ impl Link {
         Link { ip, slot, channel, attempt, asked_at, waiting: Vec::new(), failed_at }
     }
 
-    /// Is a question of ours to the peer under way, or has it just made the channel?
+    /// True if an attempt of this side to connect to the peer is under way, or has just made the
+    /// channel.
     pub(super) fn asks(&self, now: Instant) -> bool {
         let is_new = self.asked_at.is_some_and(|at| now.is_before(at + LATE));
         self.attempt.is_some() || (is_new && self.channel().is_some())
@@ -124,7 +126,7 @@ impl Link {
         self.channel().is_some() || self.attempt.is_some() || !self.waiting.is_empty()
     }
 
-    /// The channel, if it is alive.
+    /// Returns the channel, if it is alive.
     pub(super) fn channel(&self) -> Option<&Arc<PeerState>> {
         self.channel.as_ref().filter(|channel| channel.alive.load(Ordering::Acquire))
     }
@@ -156,7 +158,7 @@ mod tests {
         })
     }
 
-    /// A peer whose question was repeated before it found itself connected.
+    /// A peer repeats its request once more before it finds itself connected.
     #[test]
     fn late_question_of_a_peer_makes_no_second_channel() {
         let now = Instant::from_ns(5_000_000_000);

@@ -1,10 +1,10 @@
 //! Links: the channel to every peer process, which all queue pairs to it share.
 //!
-//! A peer process is an address and a slot, and listens at [`fairway_port`]. The process that needs
-//! a link first makes it, in the background, and both processes use its channel. If both
-//! sides ask at the same time, the one with the lower address and slot gets its way: the other's
-//! question stays unanswered, and its asker finds itself connected. So does a copy of the question
-//! that was sent before that and arrives after it.
+//! A peer process is an address and a slot, and listens at [`fairway_port`]. The process that first
+//! needs a link makes it, in the background, and both processes use its channel. If both sides try
+//! at the same time, the attempt of the one with the lower address and slot wins: the other's
+//! request stays unanswered, and the other process finds itself connected. The same happens to a
+//! copy of that request that was sent earlier and arrives later.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::tables::Verbs;
 use crate::fairway_port;
 
 impl Verbs {
-    /// The link to a process.
+    /// Returns the number of the link to a process.
     pub(super) fn link_to(&mut self, ip: IpAddr, slot: u8) -> u32 {
         let pairs = &self.pairs;
         let named = || pairs.iter().flatten().filter_map(|pair| pair.link).collect();
         self.links.number(ip, slot, named)
     }
 
-    /// Begins to connect, unless it is connected or has begun.
+    /// Starts to connect, unless the link is connected or connecting.
     pub(super) fn connect(&mut self, core: &mut Core, link: u32, timeout: Duration) {
         let record = &mut self.links[link as usize];
         if record.channel().is_some() || record.attempt.is_some() {
@@ -42,8 +42,8 @@ impl Verbs {
         }
     }
 
-    /// Is the question of a peer to stay unanswered, because ours to it is under way?
-    /// `local` is the address of ours that it asked.
+    /// True if the request of a peer must stay unanswered because an attempt of this side to the
+    /// same peer is under way. `local` is the local address that the peer contacted.
     pub(crate) fn prevails(&self, local: IpAddr, from: SocketAddr) -> bool {
         let (ip, port) = (from.ip(), from.port());
         let link = slot_of_port(port).and_then(|slot| self.links.get(ip, slot));
@@ -51,7 +51,7 @@ impl Verbs {
             && link.is_some_and(|link| link.asks(clock::now()))
     }
 
-    /// Looks what has become of attempts, and of channels.
+    /// Processes the results of attempts, and the ends of channels.
     pub(super) fn poll_links(&mut self, core: &mut Core) {
         while let Some(peer) = core.poll_connected() {
             self.was_connected(core, peer);
@@ -77,12 +77,12 @@ impl Verbs {
         }
     }
 
-    /// A peer has connected to us.
+    /// Handles a connection that a peer has opened.
     fn was_connected(&mut self, core: &mut Core, peer: Arc<PeerState>) {
         let (ip, port) = (peer.address.ip(), peer.address.port());
         let Some(slot) = slot_of_port(port) else { return };
         if self.is_own(ip) && slot == self.slot {
-            // Ourselves: what we asked for is the end to send from.
+            // The peer is this process: the channel that it requested is the end to send from.
             return;
         }
         let link = self.link_to(ip, slot);
@@ -111,7 +111,7 @@ impl Verbs {
         }
     }
 
-    /// The next operation of a queue pair waits for a link.
+    /// Makes the next operation of a queue pair wait for a link.
     pub(super) fn wait_for_link(&mut self, local: u32, link: u32) {
         if let Some(pair) = self.pairs[local as usize].as_deref_mut()
             && pair.waits_for.replace(link) != Some(link)
@@ -120,8 +120,8 @@ impl Verbs {
         }
     }
 
-    /// Those that wait for a link, and do no more. Not those that have waited for it, and were
-    /// reset or removed since.
+    /// Takes the queue pairs that wait for a link, without those that were reset or removed since
+    /// they began to wait.
     fn take_waiting(&mut self, link: u32) -> Vec<u32> {
         let mut all = std::mem::take(&mut self.links[link as usize].waiting);
         all.retain(|&local| {
@@ -131,7 +131,7 @@ impl Verbs {
         all
     }
 
-    /// The peer of what a queue pair is to begin next can't be reached.
+    /// Fails the next operation of a queue pair, because its peer cannot be reached.
     fn unreachable(&mut self, core: &mut Core, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let status = match pair.config.transport {
@@ -148,7 +148,7 @@ impl Verbs {
     }
 }
 
-/// The slot whose process listens at this port.
+/// Returns the slot whose process listens at this port.
 fn slot_of_port(port: u16) -> Option<u8> {
     u8::try_from(port.checked_sub(fairway_port(0))?).ok()
 }

@@ -1,4 +1,4 @@
-//! Memory: regions of the application, and pieces of our own for messages that lie in several.
+//! Memory regions of the application, and bounce buffers for messages in several ranges.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::{ForeignMemory, ProviderError};
 pub(super) const TAG_BITS: u32 = 12;
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 
-/// What the provider knows of a segment.
+/// The provider's record of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Region {
     pub(super) is_live: bool,
     pub(super) domain: u32,
     length: u64,
-    /// An atomic is an instruction of the CPU, which wants its word aligned: peers align what they
-    /// ask for, and that has to mean the same here.
+    /// True if atomics are allowed. The CPU requires an aligned word: peers align the address that
+    /// they send, and that must imply alignment here.
     atomics: bool,
-    /// Counts registrations of this number; its lowest bits are the tag.
+    /// Counts the registrations of this number; its lowest bits are the tag.
     pub(super) generation: u32,
 }
 
@@ -32,18 +32,18 @@ pub(super) struct Region {
 #[derive(Default)]
 pub(super) struct Regions {
     all: Vec<Region>,
-    /// Pieces of memory that are lent to no message, by the logarithm of their length.
+    /// Bounce buffers that no message uses, by the logarithm of their length.
     spare: Vec<Vec<SegmentId>>,
     spare_bytes: u64,
 }
 
-/// Spare memory that is kept, in bytes.
+/// Maximum bytes of unused bounce buffers that are kept.
 const SPARE_MAX: u64 = 64 << 20;
-/// The shortest piece of our own, as a logarithm.
+/// Logarithm of the length of the shortest bounce buffer.
 const BOUNCE_BUFFER_MIN: u32 = 12;
 
 impl Regions {
-    /// Makes memory known to the engine.
+    /// Registers memory with the engine.
     pub(super) fn register(
         &mut self,
         core: &mut Core,
@@ -58,7 +58,7 @@ impl Regions {
         // they are registered, and are writable where that matters, and that there are no
         // references to them.
         let memory = unsafe { Memory::from_raw(start, memory.len()) };
-        // A key that a peer could foretell is none.
+        // A key that a peer can predict gives no protection.
         let seed = crate::random()? as u32;
         let (segment, generation) = self.add(
             core,
@@ -71,7 +71,7 @@ impl Regions {
         Ok(MemoryRegion { segment, r_key })
     }
 
-    /// Changes whose memory it is, and what peers may do with it.
+    /// Changes a region's protection domain, and the peers' rights.
     pub(super) fn change(
         &mut self,
         core: &mut Core,
@@ -94,7 +94,8 @@ impl Regions {
         (address, length, rights): (u64, u64, Rights),
         (domain, first): (u32, u32),
     ) -> Result<(SegmentId, u32), ProviderError> {
-        // The tag depends on the number, which the engine chooses: first it is a guess.
+        // The tag depends on the number, which the engine chooses, so the request contains a
+        // placeholder.
         let request = SegmentRequest { address, length, rights, token_value: u32::MAX };
         let segment = core.nic.register(&request).map_err(|error| match error {
             SetupError::Limit(name) => ProviderError::Limit(name),
@@ -109,7 +110,7 @@ impl Regions {
         (region.is_live, region.domain, region.length) = (true, domain, length);
         let generation = region.generation;
         core.nic.set_segment_token(segment, generation & TAG_MASK);
-        // It was registered a moment ago.
+        // The segment was registered just now, so this succeeds.
         let _ = core.nic.set_segment_access(segment, rights, domain);
         core.nic.set_segment_place(segment, memory.start().as_ptr() as u64);
         core.memories.insert(segment, Arc::new(memory));
@@ -120,19 +121,20 @@ impl Regions {
         self.all.get(segment.index()).filter(|region| region.is_live)
     }
 
-    /// No operation may use it from now on. Which registration it was; `None` if it is none.
+    /// Closes a region: no operation may use it from now on. Returns its generation; `None` if
+    /// there is no such region.
     pub(super) fn close(&mut self, segment: SegmentId) -> Option<u32> {
         let region = self.all.get_mut(segment.index()).filter(|region| region.is_live)?;
         region.is_live = false;
         Some(region.generation)
     }
 
-    /// Has its number had no registration since?
+    /// True if the segment's number has had no registration since.
     pub(super) fn is_latest(&self, segment: SegmentId, generation: u32) -> bool {
         self.all.get(segment.index()).is_some_and(|region| region.generation == generation)
     }
 
-    /// May an operation of this domain use all of these bytes?
+    /// True if an operation of this domain may use all of these bytes.
     pub(super) fn holds(&self, domain: u32, list: &ScatterList) -> bool {
         list.ranges().iter().all(|range| {
             let end = range.offset.checked_add(u64::from(range.length));
@@ -142,7 +144,7 @@ impl Regions {
         })
     }
 
-    /// Lends a piece of memory of at least this many bytes.
+    /// Returns a bounce buffer of at least this many bytes.
     pub(super) fn lend(
         &mut self,
         core: &mut Core,
@@ -155,12 +157,12 @@ impl Regions {
         }
         let memory = Memory::zeroed(1 << class).map_err(|_| ProviderError::Limit("memory"))?;
         let (segment, _) = self.add(core, memory, (0, 1 << class, Rights::NONE), (u32::MAX, 0))?;
-        // No request of a program or peer may name it.
+        // No request of a program or peer may refer to the buffer.
         self.all[segment.index()].is_live = false;
         Ok(LocalRange { segment, offset: 0, length })
     }
 
-    /// A piece that was lent comes back. The engine has no use for it any more.
+    /// Takes a bounce buffer back. The engine does not use it any more.
     pub(super) fn take_back(&mut self, core: &mut Core, bounce_buffer: &LocalRange) {
         let class =
             (u64::from(bounce_buffer.length).next_power_of_two().ilog2()).max(BOUNCE_BUFFER_MIN);
@@ -181,7 +183,8 @@ fn without_atomics(rights: Rights) -> Rights {
         .fold(Rights::NONE, Rights::with)
 }
 
-/// The key's segment and secret, and the peer's Jetty that is to grant the access.
+/// Returns the remote range for a key: its segment and secret, and the peer's Jetty that must grant
+/// the access.
 pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::RemoteRange {
     fairway_engine::RemoteRange {
         token_id: fairway_engine::wire::TokenId::new(r_key >> TAG_BITS),
@@ -190,7 +193,7 @@ pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::
     }
 }
 
-/// Copies the first `length` bytes of a list to a piece of ours.
+/// Copies the first `length` bytes of a list to a bounce buffer.
 ///
 /// # Errors
 /// The memory of the list is gone.

@@ -1,53 +1,54 @@
 //! Verbs over Jetties and shared TP channels.
 //!
-//! **The mapping.** A provider is a context of its own, bound to [`fairway_port`] of its slot. A
+//! **The mapping.** A provider has a separate context, bound to [`fairway_port`] of its slot. A
 //! queue pair is a Jetty whose number is the lower 16 bits of the queue pair's, so the address and
-//! the number of a queue pair say where to connect, and to which Jetty to send. All queue pairs to
-//! one process share one channel ([`links`]), with its paths, windows and losses. A shared receive
-//! queue is a Jetty that no peer sends to and other Jetties take receives from. A key is the
-//! segment's number and 12 bits that change with every registration, which peers send as the
-//! segment's secret. Everything lives behind the lock of the context ([`tables`]);
-//! [`process_completions`] turns what the engine has done into completions whenever that lock is
-//! about to be released, and the listener is called when it has been.
+//! the number of a queue pair determine where to connect, and to which Jetty to send. All queue
+//! pairs to one process share one channel ([`links`]), with its paths, windows and losses. A shared
+//! receive queue is a Jetty that no peer sends to and from which other Jetties take receives. A key
+//! is the segment's number and 12 bits that change with every registration, which peers send as the
+//! segment's secret. All state is behind the lock of the context ([`tables`]);
+//! [`process_completions`] converts the engine's completions whenever that lock is about to be
+//! released, and the listener is called after the release.
 //!
-//! **The order** that a reliable connection promises, and what keeps it:
+//! **The order** that a reliable connection guarantees, and the mechanism for each guarantee:
 //!
-//! | promise | kept by |
+//! | guarantee | mechanism |
 //! |---|---|
-//! | completions of sends in posting order, the unsignaled silent, what follows an error flushed | [`send`]: the engine ends operations in any order, and only the oldest is ever reported |
-//! | a SEND goes into the receive whose turn it is; what was posted before is in place when that completes | the target's Jetty is *in sequence*: it gives the k-th message the k-th receive however early it comes, and reports it when everything before has been executed |
-//! | memory changes as if operations were executed in posting order; a READ returns the bytes of its turn | all are in *memory order*: the target sets payload that comes early aside, holds READs and atomics until their turn, and lets what overlaps a READ's answer wait until that has arrived |
-//! | the fence | the engine's |
+//! | sends complete in posting order, unsignaled ones report no success, those after an error are flushed | [`send`]: the engine completes operations in any order, and only the oldest is ever reported |
+//! | a SEND consumes the receives in order; operations posted before it are in place when its receive completes | the target's Jetty is *in sequence*: the k-th message gets the k-th receive, however early it arrives, and is reported when everything before has been executed |
+//! | memory changes as if operations were executed in posting order; a READ returns the bytes of its turn | all are in *memory order*: the target sets early payload aside, defers READs and atomics until their turn, and defers payload that overlaps a READ's answer until that has arrived |
+//! | the fence | the engine's fence |
 //!
-//! Operations are numbered, and none waits at the initiator for another one; the target keeps track
-//! of 128 beyond the first that is missing, so no more than 96 of a queue pair are under way.
+//! Operations are numbered, and none waits at the initiator for another one. The target keeps track
+//! of 128 operations beyond the first missing one, so at most 96 of a queue pair are under way.
 //!
-//! **What differs** from RoCE, and can be seen:
+//! **Visible differences** from RoCE:
 //!
 //! * WRITEs into regions, or by way of queue pairs, with relaxed ordering are placed in any order
 //!   among themselves, and one may be in place before a SEND posted earlier is.
 //! * A message that was set aside when its region was deregistered is dropped, although its sender
-//!   has got an acknowledgement for it.
+//!   has received an acknowledgement for it.
 //! * Operations posted behind one that fails may have been executed; they complete as flushed.
-//! * The responder's queue pair stays as it is when it refuses a request, and no receive completes
-//!   with a length error: only the requester hears of it.
-//! * WRITEs, READs and atomics name the target's queue pair, whose state, rights and protection
-//!   domain they need, as in RoCE; but it is not checked that their sender is the queue pair that
-//!   the target is connected to.
-//!   (SENDs reach only the peer's queue pair, by a secret made of both numbers.) A READ that has
-//!   been let in is answered to its end, whatever becomes of the queue pair.
+//! * The responder's queue pair keeps its state when it refuses a request, and no receive completes
+//!   with a length error: only the requester gets an error.
+//! * WRITEs, READs and atomics name the target's queue pair, and need its state, rights and
+//!   protection domain, as in RoCE; but the target does not check that their sender is the queue
+//!   pair that it is connected to. (SENDs reach only the peer's queue pair, by a secret made of
+//!   both numbers.) A READ that has been accepted is answered completely, even if the queue pair
+//!   ends.
 //! * Time-outs are the channel's: a process that is gone is noticed within about 3 seconds. A
-//!   process that has ended and a queue pair that does not exist are noticed at once and told when
-//!   the queue pair's retries would have been used up. All are `RetryExceeded`. The RNR timer is
-//!   100 µs; a queue pair that is not yet ready to receive answers like one without a receive.
+//!   process that has ended and a queue pair that does not exist are noticed at once, and reported
+//!   when the queue pair's retries would have been used up. The status is always `RetryExceeded`.
+//!   The RNR timer is 100 µs; a queue pair that is not yet ready to receive answers like one
+//!   without a receive.
 //! * A region whose address differs from the IOVA modulo 8 grants no atomics.
-//! * A receive that names memory which is not registered ends its queue pair when it is posted; one
-//!   that was posted to a shared queue, or whose memory is deregistered later, when a message
-//!   comes. Senders hear of that by the next message: those that were on their way complete as if
-//!   nothing had happened.
-//! * A WRITE or READ of no bytes completes in its turn without asking the peer; unreliable
-//!   connections lose nothing but what is refused.
-//! * Datagrams to a process that can't be reached hold back those behind them for up to a second.
+//! * A receive into unregistered memory ends its queue pair when it is posted. If it was posted to
+//!   a shared queue, or its memory is deregistered later, it ends the queue pair when a message
+//!   arrives. Senders receive the error for the next message: messages that were under way complete
+//!   with success.
+//! * A WRITE or READ of no bytes completes in its turn without a request to the peer; unreliable
+//!   connections lose only messages that are refused.
+//! * Datagrams to an unreachable process delay those behind them for up to a second.
 //! * A device is reached at its first seven addresses, whatever their families. Two processes have
 //!   a channel for each address by which one reaches the other.
 
@@ -92,7 +93,7 @@ use super::{
     fairway_port,
 };
 
-/// Queue pairs that are operated on at once do not need more.
+/// Limits of the engine. More is not needed for the queue pairs that are active at the same time.
 const LIMITS: Limits = Limits::new()
     .channels(1024)
     .engines(1)
@@ -113,30 +114,30 @@ const LIMITS: Limits = Limits::new()
     .order_records(tables::PAIRS_MAX)
     .bypass_answers(16)
     .groups(1)
-    // As many as a channel's window has packets: one peer never has its messages sent back.
+    // As many as a channel's window has packets, so that no message of a single peer is refused.
     .deferred(4096)
     .mailboxes(1)
     .mailbox_buffers(1)
     .put_streams(1)
     .flows(1 << 14);
 const MESSAGES: u32 = 1 << 17;
-/// Room for 512 shared receive queues of 4096 receives each. A record takes memory (less than 300
+/// Enough for 512 shared receive queues of 4096 receives each. A record takes memory (less than 300
 /// bytes) once it is used; until then it takes address space only.
 const RECEIVES: u32 = 1 << 21;
 
-/// How long memory is waited for that is given back while peers read it.
+/// Maximum time to wait for the release of memory that peers still read.
 const RELEASE: Duration = Duration::from_secs(10);
 
-/// A provider of this kind.
+/// A provider that uses the Fairway protocol.
 struct Fairway {
     handle: Arc<Handle>,
     gids: Vec<Gid>,
     mtu: u32,
-    /// Has the slot.
+    /// The endpoint for management datagrams, which owns the slot.
     management: Endpoint,
 }
 
-/// Makes one.
+/// Opens a provider.
 pub(super) fn open(
     options: &ProviderOptions,
     listener: Arc<dyn Listener>,
@@ -151,7 +152,7 @@ pub(super) fn open(
     }
     let (slot, handle) = Slot::claim(|number| match build(options, &addresses, number) {
         Ok(handle) => Ok(Some(handle)),
-        // Another program has the port of this slot.
+        // Another program uses the port of this slot.
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
         Err(Error::Io { source, .. }) => Err(ProviderError::Io("open the sockets", source)),
         Err(_) => Err(ProviderError::Parameter("policy, paths or addresses")),
@@ -176,7 +177,7 @@ pub(super) fn open(
 fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Arc<Handle>, Error> {
     let profile = Profile::new()
         .not_ready_retries(7)
-        // Keys have few random bits.
+        // Keys have few random bits, so few wrong ones are allowed.
         .refused_keys(256)
         .refused_key_interval(wire::Duration::from_secs(10));
     let others = addresses[1..].iter().map(|ip| with_scope(*ip, 0)).collect();
@@ -199,15 +200,15 @@ fn build(options: &ProviderOptions, addresses: &[IpAddr], slot: u8) -> Result<Ar
 }
 
 impl Fairway {
-    /// Does something with the tables.
+    /// Calls `work` with the tables.
     fn with<R>(&self, work: impl FnOnce(&mut Verbs, &mut Core) -> R) -> R {
         let result = self.handle.shared.with(|core| core.with_tenant(work));
-        // They are there as long as the provider is.
+        // The tables exist as long as the provider does.
         result.expect("the provider's tables")
     }
 
-    /// Acknowledges what has come, and takes in what peers have acknowledged: an adapter has done
-    /// so by the time at which a program ends a queue pair.
+    /// Acknowledges all packets that have arrived, and processes the acknowledgements of peers, as
+    /// an adapter would have done by the time at which a program ends a queue pair.
     fn finish_arrivals(&self) {
         self.with(|_, core| core.nic.acknowledge_at_once());
         self.handle.shared.catch_up();
@@ -272,7 +273,8 @@ impl Provider for Fairway {
                 .then_some(())
         });
         if released.is_err() {
-            // A peer that still reads has stopped acknowledging. From now on it gets zeros.
+            // A peer that is still reading has stopped acknowledging. From now on its READ returns
+            // zeros.
             self.with(|verbs, core| verbs.take_away(core, segment, generation));
         }
         Ok(())
@@ -308,7 +310,7 @@ impl Provider for Fairway {
         let taken = locked.core.with_tenant(|verbs, _| take(verbs)).unwrap_or_default();
         shared.progress_lock.touch();
         if taken > 0 || shared.poll_detector.is_driven() {
-            // Completions that are there are returned at once, without a poll.
+            // Available completions are returned at once, without a poll.
             shared.unlock(locked);
             shared.poll_detector.polled(taken > 0);
             shared.make_way();
@@ -328,7 +330,7 @@ impl Provider for Fairway {
 
     fn has_completions(&self, number: Qpn) -> bool {
         self.with(|verbs, core| {
-            // Some may not have got as far as a queue.
+            // Some completions may not have been moved to their queue yet.
             verbs.process_completions(core);
             verbs.has_completions(number)
         })
@@ -363,7 +365,7 @@ impl Provider for Fairway {
 
     fn destroy_queue_pair(&self, number: Qpn) -> Result<(), ProviderError> {
         // A program may have unmapped the receives of a queue pair for datagrams by now, without
-        // deregistering them (UCX does), because an adapter would have them pinned.
+        // deregistering them (UCX does), because an adapter would have pinned them.
         let transport = self.with(|verbs, _| verbs.pair(number).map(|pair| pair.config.transport));
         if transport == Some(Transport::Rc) {
             self.finish_arrivals();
@@ -391,7 +393,7 @@ impl Provider for Fairway {
     }
 
     fn gid_of(&self, address: u64) -> Option<Gid> {
-        // The farewell of a process needs this, and the lock may never be released any more.
+        // This is called while a process ends, when the lock may never be released any more.
         let known = ipv4_of(address);
         let known = known.or_else(|| self.with(|verbs, _| verbs.addresses.address(address)));
         known.map(Gid::from)

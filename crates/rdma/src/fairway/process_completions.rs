@@ -24,8 +24,8 @@ impl Tenant for Verbs {
         if !self.delayed_errors.is_empty() {
             self.report_delayed_errors(core);
         }
-        // Each queue pair is looked at once: one that has to wait again is in line for the next
-        // time.
+        // Each queue pair is processed once: one that has to wait again is queued for the next
+        // call.
         for _ in 0..self.waiting.len() {
             let Some(local) = self.waiting.pop() else { break };
             self.set(local, |pair| pair.is_waiting = false);

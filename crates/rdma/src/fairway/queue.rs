@@ -1,4 +1,5 @@
-//! Completion queues as verbs have them: nothing is reserved, so one too many is an overrun.
+//! Completion queues with the semantics of verbs: nothing is reserved, so one completion too many
+//! is an overrun.
 
 use std::collections::VecDeque;
 
@@ -8,15 +9,15 @@ pub(super) struct CompletionQueue {
     entries: VecDeque<Completion>,
     depth: u32,
     armed: Armed,
-    /// The first so many entries were in the queue when its owner was last notified.
+    /// Number of entries, from the front, that were in the queue when its owner was last notified.
     announced: usize,
-    /// A completion was lost: no more are taken.
+    /// True once a completion was lost: no more are accepted.
     overrun: bool,
-    /// Queue pairs that use it, once for sends and once for receives.
+    /// Number of uses by queue pairs: one for sends and one for receives of each.
     pub(super) users: u32,
 }
 
-/// What its owner wants to be told.
+/// The completions of which the owner requests a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Armed {
     No,
@@ -34,24 +35,25 @@ impl Armed {
     }
 }
 
-/// What became of a completion.
+/// The result of adding a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
     Quietly,
-    /// The owner has waited for it, and is to be notified.
+    /// The owner has requested a notification of this completion.
     Awaited,
-    /// It is the first that found no room.
+    /// The completion is the first for which there was no room.
     Overrun,
 }
 
 impl CompletionQueue {
     pub(super) fn new(depth: u32) -> Self {
-        // Room for all of a deep queue is taken as it is needed.
+        // Memory for a deep queue is allocated as it is needed.
         let entries = VecDeque::with_capacity(depth.min(1024) as usize);
         CompletionQueue { entries, depth, armed: Armed::No, announced: 0, overrun: false, users: 0 }
     }
 
-    /// False if more completions wait in it, with `due` more that are about to.
+    /// Changes the depth. Returns false if the queue contains more completions than that, counting
+    /// the `due` ones that are about to be added.
     pub(super) fn resize(&mut self, depth: u32, due: usize) -> bool {
         let fits = self.entries.len() + due <= depth as usize;
         if fits {
@@ -60,11 +62,12 @@ impl CompletionQueue {
         fits
     }
 
-    /// Asks for the next completion that its owner waits for. True if one waits already that
-    /// came after the last notification: its owner is notified at once, and the queue is not armed.
+    /// Requests a notification of the next completion. Returns true if the queue contains a
+    /// matching completion that was added after the last notification: then the owner is notified
+    /// at once, and the queue is not armed.
     pub(super) fn arm(&mut self, solicited_only: bool) -> bool {
-        // A thread that waits for any completion waits for any, although another one asks for
-        // solicited ones only.
+        // If one thread waits for any completion, that request stays although another thread
+        // requests solicited ones only.
         let armed = match (solicited_only, self.armed) {
             (true, Armed::No | Armed::Solicited) => Armed::Solicited,
             (true, Armed::Any) | (false, _) => Armed::Any,
@@ -99,18 +102,18 @@ impl CompletionQueue {
             *to = completion;
         }
         if self.entries.is_empty() {
-            // The next ones go where the caches are warm.
+            // The next completions use memory that is still in the caches.
             self.entries.clear();
         }
         count
     }
 
-    /// There are some of this queue pair.
+    /// True if the queue contains completions of this queue pair.
     pub(super) fn holds(&self, number: fairway_engine::wire::Qpn) -> bool {
         self.entries.iter().any(|completion| completion.queue_pair == number)
     }
 
-    /// Forgets the completions of a queue pair that is no more, or begins anew.
+    /// Removes the completions of a queue pair that was removed or reset.
     pub(super) fn forget(&mut self, number: fairway_engine::wire::Qpn) {
         let announced = self.entries.iter().take(self.announced);
         self.announced = announced.filter(|entry| entry.queue_pair != number).count();
@@ -164,10 +167,10 @@ mod tests {
         assert!(!queue.arm(false));
         assert_eq!(queue.push(one), Pushed::Awaited);
         assert_eq!(queue.push(one), Pushed::Quietly);
-        // It is not one that is solicited, so the queue is armed.
+        // The completion is not solicited, so the queue is armed.
         assert!(!queue.arm(true));
         assert!(queue.arm(false));
-        // It was told of, and is not armed any more.
+        // The owner was notified, and the queue is not armed any more.
         assert_eq!(queue.push(one), Pushed::Quietly);
         assert!(queue.arm(false));
         assert!(!queue.arm(false), "all of them were told of");

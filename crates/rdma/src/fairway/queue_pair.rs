@@ -1,4 +1,4 @@
-//! A queue pair, and the steps of its life.
+//! Queue pairs, and the transitions between their states.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::send::Send;
 use super::tables::Verbs;
 use crate::slot_of;
 
-/// An operation that is not answered for so long fails, whatever retries the program configured.
+/// Time after which an unanswered operation fails, whatever retries the program configured.
 const TIMEOUT_MAX: Duration = Duration::from_ms(4000);
 
-/// How long an adapter would repeat what is not answered.
+/// Returns the time for which an adapter would repeat an unanswered request.
 fn timeout(reliability: &Reliability) -> Duration {
     match reliability.timeout {
         Duration::ZERO => TIMEOUT_MAX,
@@ -29,13 +29,13 @@ fn timeout(reliability: &Reliability) -> Duration {
 
 pub(super) struct QueuePair {
     pub(super) number: Qpn,
-    /// The lower bits of its number: its Jetty's number, too.
+    /// The lower bits of its number, which are also its Jetty's number.
     pub(super) local: u32,
     pub(super) config: QueuePairConfig,
     pub(super) state: QueuePairState,
-    /// Changes with every error and reset, so that what belongs to before is recognised.
+    /// Changes with every error and reset, so that completions from before are recognised.
     pub(super) life: u32,
-    /// How long it would try to reach a queue pair that does not answer.
+    /// Time for which it would try to reach a queue pair that does not answer.
     pub(super) timeout: Duration,
     pub(super) rights: Rights,
     pub(super) q_key: u32,
@@ -45,21 +45,22 @@ pub(super) struct QueuePair {
     pub(super) link: Option<u32>,
     /// The link that its next operation waits for.
     pub(super) waits_for: Option<u32>,
-    /// The channel its sends go by, from the first one on.
+    /// The channel that carries its sends, from the first one on.
     pub(super) channel: Option<Arc<PeerState>>,
     pub(super) established: bool,
-    /// Nothing new is begun: what was begun is finished, and `Drained` is to be said then.
+    /// True while no new operation is begun, and `Drained` is to be reported once those begun have
+    /// completed.
     pub(super) draining: bool,
-    /// It is in `Verbs::waiting`.
+    /// True if it is in `Verbs::waiting`.
     pub(super) is_waiting: bool,
-    /// An operation has failed, and those before it are not done.
+    /// True if an operation has failed and earlier ones have not completed.
     pub(super) is_failing: bool,
-    /// What was posted, oldest first, and the number of the first.
+    /// Posted operations, the oldest first; `first` is the number of the oldest.
     pub(super) sends: VecDeque<Send>,
     pub(super) first: u32,
-    /// The number of the first that has not been begun.
+    /// Number of the first operation that has not been begun.
     pub(super) next: u32,
-    /// Receives posted to it alone, oldest first.
+    /// Receives posted to this queue pair's own queue, the oldest first.
     pub(super) receives: VecDeque<u32>,
 }
 
@@ -94,20 +95,21 @@ impl QueuePair {
         Verbs::jetty_of(self.local)
     }
 
-    /// Operations that were begun and are not done.
+    /// Number of operations that were begun and have not completed.
     pub(super) fn begun(&self) -> u32 {
         self.next.wrapping_sub(self.first)
     }
 
-    /// Has it begun something that uses the memory?
+    /// True if an operation that was begun uses the segment.
     pub(super) fn uses(&self, segment: SegmentId) -> bool {
         self.sends.iter().take(self.begun() as usize).any(|send| send.uses(segment))
     }
 }
 
-/// The secret that `from`, whose first packet has the number `first`, has to name to send to `to`:
-/// messages of others are not mistaken for the peer's. Queue pairs have numbers that are easily
-/// guessed. The numbers of first packets, which both programs name, commonly have 24 random bits.
+/// Returns the secret that `from`, whose first packet has the number `first`, must name to send to
+/// `to`, so that messages of others are not mistaken for the peer's. Numbers of queue pairs are
+/// easily guessed. The numbers of first packets, which both programs exchange, commonly have 24
+/// random bits.
 fn token(from: Qpn, to: Qpn, first: Psn) -> u32 {
     let mixed =
         u64::from(from.value()) << 40 ^ u64::from(to.value()) << 20 ^ u64::from(first.value());
@@ -115,21 +117,22 @@ fn token(from: Qpn, to: Qpn, first: Psn) -> u32 {
     (mixed ^ mixed >> 32) as u32 | 1
 }
 
-/// Peers that send to it are asked to wait.
+/// Makes peers that send to the Jetty wait.
 pub(super) fn suspend(core: &mut Core, jetty: JettyId) {
     ready(core, jetty);
     let _ = core.nic.set_jetty_state(jetty, JettyState::Suspended);
 }
 
-/// Peers that ask for memory by way of it are asked to wait; what they have under way is refused.
+/// Makes peers that request access to memory through the Jetty wait; their accesses under way are
+/// refused.
 pub(super) fn close(core: &mut Core, jetty: JettyId) {
     let _ = core.nic.set_jetty_grant(jetty, Grant::Later);
 }
 
-/// Peers may send to it.
+/// Allows peers to send to the Jetty.
 fn ready(core: &mut Core, jetty: JettyId) {
     if core.nic.jetty_state(jetty) != JettyState::Ready {
-        // From either of the other states, in which nothing is under way.
+        // The transition is allowed from both other states, in which nothing is under way.
         let _ = core.nic.set_jetty_state(jetty, JettyState::Ready);
     }
 }
@@ -185,7 +188,7 @@ impl Verbs {
             Change::ReadyToSend { first, reliability } => {
                 let retries = match transport {
                     Transport::Rc => reliability.rnr_retries,
-                    // What finds no receive is lost.
+                    // A message that finds no receive is lost.
                     Transport::Uc | Transport::Ud => 0,
                 };
                 let _ = core.nic.set_jetty_not_ready_retries(jetty, Some(retries));
@@ -206,14 +209,14 @@ impl Verbs {
         }
     }
 
-    /// The error state: everything is flushed, in order.
+    /// Moves a queue pair to the error state: everything is flushed, in order.
     pub(super) fn enter_error(&mut self, core: &mut Core, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         let jetty = pair.jetty();
-        // A program may ask for this state again, but its last receive is reported once.
+        // A program may request this state again, but the last receive is reported only once.
         let entered = pair.state != QueuePairState::Error;
         pair.state = QueuePairState::Error;
-        // What peers have under way to memory is refused.
+        // Accesses of peers that are under way are refused.
         let _ = core.nic.set_jetty_grant(jetty, Grant::Nothing);
         self.abort(core, local);
         if core.nic.jetty_state(jetty) != JettyState::Error {
@@ -226,7 +229,7 @@ impl Verbs {
         }
     }
 
-    /// The reset state: everything is forgotten.
+    /// Moves a queue pair to the reset state: all posted work is dropped.
     pub(super) fn forget(&mut self, core: &mut Core, local: u32) {
         close(core, Verbs::jetty_of(local));
         self.abort(core, local);
@@ -240,18 +243,18 @@ impl Verbs {
         });
     }
 
-    /// Nothing of it touches memory afterwards.
+    /// Aborts all operations of a queue pair, none of which accesses memory afterwards.
     pub(super) fn abort(&mut self, core: &mut Core, local: u32) {
         self.lives = self.lives.wrapping_add(1);
         let life = self.lives;
         self.set(local, |pair| pair.life = life);
         let _ = core.nic.abort_jetty(Verbs::jetty_of(local));
-        // Packets that wait to be sent name memory, too.
+        // Packets that wait to be sent refer to memory, too.
         core.note_end();
         core.note_post();
     }
 
-    /// Says that a drained queue pair is, once it is.
+    /// Reports that a draining queue pair has drained, once it has.
     pub(super) fn note_drained(&mut self, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         if pair.draining && pair.state == QueuePairState::SendDrained && pair.begun() == 0 {
@@ -262,7 +265,7 @@ impl Verbs {
     }
 }
 
-/// Are the parameters of a step within their ranges?
+/// Checks that the parameters of a transition are within their ranges.
 fn check(change: &Change) -> Result<(), ChangeError> {
     match change {
         Change::ReadyToReceive { mtu, .. } if !matches!(mtu, 256 | 512 | 1024 | 2048 | 4096) => {

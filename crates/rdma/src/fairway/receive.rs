@@ -1,4 +1,4 @@
-//! Receives: of one queue pair, or of a shared queue.
+//! Receives of a queue pair or of a shared queue.
 
 use std::collections::VecDeque;
 
@@ -26,30 +26,30 @@ use crate::{LOCAL_BITS, fairway_port};
 pub(super) struct Receive {
     id: u64,
     local: ScatterList,
-    /// Memory of ours that stands for that of the receive, if it lies in several ranges or may not
-    /// be used: what the engine places into it goes to the ranges ([`Memories::redirect`]).
+    /// A bounce buffer in place of the receive's memory, if that has several ranges or may not be
+    /// used. Bytes that the engine places there go to the ranges ([`Memories::redirect`]).
     ///
     /// [`Memories::redirect`]: fairway_runtime::Memories::redirect
     bounce_buffer: Option<LocalRange>,
-    /// Where the engine is to put the message: it keeps this segment.
+    /// The range where the engine places the message; the engine keeps its segment.
     range: LocalRange,
-    /// The shared queue that it was posted to, or `ALONE`.
+    /// The shared queue to which it was posted, or `ALONE`.
     shared: u32,
-    /// The life of the queue pair (or shared queue) that it was posted to.
+    /// The life of the queue pair (or shared queue) to which it was posted.
     life: u32,
 }
 
 impl Receive {
-    /// It is of a shared queue.
+    /// Assigns the receive to a shared queue.
     pub(super) fn share(&mut self, queue: u32) {
         self.shared = queue;
     }
 }
 
-/// Bytes that a receive takes whose memory may not be used. A longer message is refused.
+/// Capacity of a receive whose memory may not be used, in bytes. A longer message is refused.
 const UNUSABLE_MAX: u32 = 1 << 20;
 
-/// No shared receive queue.
+/// The value that stands for no shared receive queue.
 pub(super) const ALONE: u32 = u32::MAX;
 
 impl Verbs {
@@ -108,7 +108,7 @@ impl Verbs {
         }
     }
 
-    /// A record for a receive, and where the engine is to put the message.
+    /// Returns a new record for a receive, and the range where the engine is to place the message.
     pub(super) fn take_receive(
         &mut self,
         core: &mut Core,
@@ -134,8 +134,8 @@ impl Verbs {
         Ok(self.add_receive(request, life, (range, bounce_buffer)))
     }
 
-    /// A record for a receive whose memory may not be used: the bytes of a message are not placed
-    /// anywhere, and it is refused.
+    /// Returns a record for a receive whose memory may not be used: the bytes of its message are
+    /// placed nowhere, and the message is refused.
     pub(super) fn take_unusable(
         &mut self,
         core: &mut Core,
@@ -171,7 +171,7 @@ impl Verbs {
 
     pub(super) fn free_receive(&mut self, core: &mut Core, index: u32) -> Receive {
         let receive = self.receives[index as usize];
-        // A late completion is not taken for one of the receive that gets the record next.
+        // A late completion must not be mistaken for one of the receive that uses the record next.
         self.receives[index as usize].life = 0;
         if let Some(bounce_buffer) = &receive.bounce_buffer {
             core.memories.redirect(bounce_buffer.segment, None);
@@ -181,7 +181,7 @@ impl Verbs {
         receive
     }
 
-    /// A message is in place.
+    /// Handles a received message, which has been placed.
     pub(super) fn received(&mut self, core: &mut Core, ended: &fairway_engine::Completion) {
         let (life, index) = ((ended.id >> 32) as u32, ended.id as u32);
         let Some(record) = self.receives.get(index as usize).filter(|it| it.life == life) else {
@@ -196,7 +196,7 @@ impl Verbs {
             self.take_from_shared(record.shared, index);
         }
         let Some(pair) = self.pairs.get_mut(local as usize).and_then(Option::as_deref_mut) else {
-            // It was taken for a queue pair that is no more.
+            // The receive was taken for a queue pair that has been removed.
             self.free_receive(core, index);
             return;
         };
@@ -220,11 +220,12 @@ impl Verbs {
         let datagrams = config.transport == Transport::Ud;
         let before = if datagrams { HEADER_BYTES } else { 0 };
         let (tag, solicited) = ImmediateTag::decode(ended.immediate.unwrap_or_default());
-        // A WRITE with immediate data leaves the memory of the receive that it takes alone.
+        // A WRITE with immediate data leaves the memory of the receive that it consumes unchanged.
         let placed = if matches!(tag, ImmediateTag::Write(_)) { 0 } else { ended.bytes };
-        // Memory that nothing goes to is not looked at, as over adapters.
+        // Memory to which no byte is written is not checked, as with adapters.
         if before + placed > 0 && !self.regions.holds(config.domain, &record.local) {
-            // Deregistered since it was posted: its bytes went nowhere.
+            // The memory was deregistered after the receive was posted: the bytes were placed
+            // nowhere.
             return self.fail_receive(core, local, index);
         }
         let Ok(from) = self.arrange(core, (local, &record), ended) else {
@@ -265,7 +266,7 @@ impl Verbs {
         Ok(from)
     }
 
-    /// The memory of a receive that a message has taken may not be used, or is gone.
+    /// Fails a receive with a message whose memory may not be used, or is gone.
     fn fail_receive(&mut self, core: &mut Core, local: u32, index: u32) {
         let receive = self.free_receive(core, index);
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
@@ -275,8 +276,8 @@ impl Verbs {
         self.fail(core, local, status);
     }
 
-    /// Is there room for a message? Of a shared receive it is not known before that a datagram will
-    /// come, with a header in front.
+    /// True if a message fits. Until a datagram arrives, it is unknown that a shared receive needs
+    /// room for its header in front.
     fn fits(&self, local: u32, record: &Receive, ended: &fairway_engine::Completion) -> bool {
         let pair = self.pairs.get(local as usize).and_then(Option::as_deref);
         let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
@@ -285,8 +286,8 @@ impl Verbs {
         !(datagrams && success) || length <= u64::from(record.local.length())
     }
 
-    /// A datagram was too long for a receive, and is lost: the receive is for another. False if it
-    /// could not be posted again.
+    /// Drops a datagram that was too long for a receive, and posts that receive again. Returns
+    /// false if that failed.
     fn post_again(&mut self, core: &mut Core, local: u32, index: u32) -> bool {
         let Receive { life, range, shared, .. } = self.receives[index as usize];
         let posting = EngineRequest { id: u64::from(life) << 32 | u64::from(index), local: range };
@@ -294,7 +295,7 @@ impl Verbs {
         core.nic.post_receive(jetty, &posting).is_ok()
     }
 
-    /// The first message has come before the queue pair sends.
+    /// Records that the first message arrived before the queue pair could send.
     fn note_established(&mut self, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         if pair.state == QueuePairState::ReadyToReceive && !pair.established {
@@ -304,7 +305,7 @@ impl Verbs {
         }
     }
 
-    /// The sender of a datagram.
+    /// Returns the sender of a datagram.
     fn sender(&mut self, core: &Core, ended: &fairway_engine::Completion) -> Peer {
         let Some(peer) = core.peer_of(ended.channel) else { return Peer::default() };
         let address = peer.address;
@@ -335,7 +336,7 @@ impl Verbs {
         Ok(())
     }
 
-    /// The receives of a queue pair alone end as flushed.
+    /// Completes the receives of a queue pair's own queue as flushed.
     pub(super) fn flush_receives(&mut self, core: &mut Core, local: u32) {
         while let Some(pair) = self.pairs[local as usize].as_deref_mut()
             && let Some(index) = pair.receives.pop_front()
@@ -346,7 +347,7 @@ impl Verbs {
         }
     }
 
-    /// Receives that the engine holds this segment for.
+    /// Number of receives for which the engine keeps this segment.
     pub(super) fn receives_into(&self, segment: SegmentId) -> u32 {
         let pairs = self.pairs.iter().flatten().flat_map(|pair| &pair.receives);
         let shared = self.shared.iter().flatten().flat_map(|shared| shared.receives());
@@ -355,7 +356,7 @@ impl Verbs {
             .count() as u32
     }
 
-    /// Nothing is placed any more into receives of several ranges one of which is in this segment.
+    /// Stops placement into receives of several ranges one of which is in this segment.
     pub(super) fn lose_receives_into(&mut self, core: &mut Core, segment: SegmentId) {
         for receive in self.receives.iter().filter(|receive| receive.life != 0) {
             let names_it = receive.local.ranges().iter().any(|range| range.segment == segment);
@@ -365,7 +366,7 @@ impl Verbs {
         }
     }
 
-    /// They are forgotten.
+    /// Drops the receives of a queue pair.
     pub(super) fn forget_receives(&mut self, core: &mut Core, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         for index in std::mem::take(&mut pair.receives) {
@@ -374,8 +375,8 @@ impl Verbs {
     }
 }
 
-/// Moves a datagram that was put where its header belongs behind that: of a receive in a shared
-/// queue it is not known before what it will take.
+/// Moves a datagram that was placed where its header belongs behind that header. A receive in a
+/// shared queue is posted before it is known that a datagram will consume it.
 fn make_room(core: &Core, list: &ScatterList, length: u32) -> Result<(), Gone> {
     let mut bytes = vec![0; length as usize];
     let (from, to) = (list.slice(0, length), list.slice(HEADER_BYTES, length));
@@ -398,14 +399,14 @@ fn make_room(core: &Core, list: &ScatterList, length: u32) -> Result<(), Gone> {
     Ok(())
 }
 
-/// Takes a receive out of a queue in which it is most likely the first.
+/// Removes a receive from a queue, in which it is most likely the first.
 pub(super) fn remove(receives: &mut VecDeque<u32>, index: u32) {
     if let Some(at) = receives.iter().position(|&other| other == index) {
         receives.remove(at);
     }
 }
 
-/// How a receive completes in which nothing is.
+/// Returns the completion of a receive without a message.
 fn empty(queue_pair: Qpn, id: u64, status: Status) -> Completion {
     Completion {
         id,

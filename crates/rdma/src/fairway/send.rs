@@ -1,6 +1,6 @@
-//! Sends: posted, begun when it is their turn, completed in the order in which they were posted.
+//! Sends: posted, begun in their turn, completed in the order of posting.
 //!
-//! The engine is free to end operations in any order; the order of completions is made here.
+//! The engine may complete operations in any order; this module restores the order of completions.
 
 use fairway::embed::Core;
 use fairway_engine::wire::roce::Tail;
@@ -22,40 +22,40 @@ use super::queue_pair::QueuePair;
 use super::tables::{PAIRS_MAX, Verbs};
 use crate::slot_of;
 
-/// The longest message.
+/// Length of the longest message, in bytes.
 const LENGTH_MAX: u64 = 1 << 31;
-/// Operations of a queue pair that are begun and not done, at most: the target keeps track of so
-/// many beyond the first one that is missing.
+/// Maximum number of operations of a queue pair that are begun and not completed. The target keeps
+/// track of a limited number beyond the first missing one.
 const WINDOW: u32 = 96;
 
 /// One posted send.
 pub(super) struct Send {
     request: WorkRequest,
-    /// What of its list has bytes.
+    /// The ranges of its list that are not empty.
     local: ScatterList,
     length: u32,
-    /// Memory of ours that holds the bytes of several ranges.
+    /// A bounce buffer with the bytes of several ranges.
     bounce_buffer: Option<LocalRange>,
-    /// Operations of the engine's that were posted for it, and that are not done.
+    /// Number of engine operations that were posted for it; `open` counts those not completed.
     posted: u8,
     open: u8,
-    /// All were posted.
+    /// True once all were posted.
     is_begun: bool,
-    /// How it ends.
+    /// The status of its completion.
     status: Status,
     value: u64,
 }
 
-/// How far beginning one has come.
+/// The result of an attempt to begin a send.
 #[derive(PartialEq, Eq)]
 enum Begun {
     Yes,
-    /// Something has to happen first; it is tried again then.
+    /// An event must happen first; the attempt is repeated then.
     Later,
 }
 
 impl Send {
-    /// The program hears of its good end, too.
+    /// True if its success is reported to the program, too.
     pub(super) fn is_signaled(&self) -> bool {
         self.request.signaled
     }
@@ -64,14 +64,14 @@ impl Send {
         self.local.ranges().iter().any(|range| range.segment == segment)
     }
 
-    /// It has not begun, and memory that it uses is gone: it fails in its turn.
+    /// Marks a send that has not begun as failed, in its turn, if it uses memory that is gone.
     pub(super) fn lose(&mut self, segment: SegmentId) {
         if self.uses(segment) && self.status == Status::Success {
             self.status = Status::LocalProtection;
         }
     }
 
-    /// It ends so, without ever having begun.
+    /// Ends the send with this status, without having begun it.
     pub(super) fn finish(&mut self, status: Status) {
         (self.status, self.is_begun) = (status, true);
     }
@@ -127,7 +127,7 @@ impl Verbs {
         (requests.len(), None)
     }
 
-    /// Begins what may begin, and completes what is done.
+    /// Begins the sends that may begin, and completes those that have ended.
     pub(super) fn advance(&mut self, core: &mut Core, local: u32) {
         loop {
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
@@ -147,7 +147,7 @@ impl Verbs {
         self.complete_ready(core, local);
     }
 
-    /// Posts what is next to the engine.
+    /// Posts the next send to the engine.
     fn begin(&mut self, core: &mut Core, local: u32) -> Begun {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
         let index = pair.begun() as usize;
@@ -175,8 +175,8 @@ impl Verbs {
         self.post_parts(core, local, index, channel)
     }
 
-    /// The channel an operation goes by. If there is none, it is being made, or the operation has
-    /// been lost.
+    /// Returns the channel for an operation. If there is none, a link is being made, or the
+    /// operation has been lost.
     fn channel_for(
         &mut self,
         core: &mut Core,
@@ -199,7 +199,7 @@ impl Verbs {
                     && (pair.begun() > 0
                         || channel.alive.load(std::sync::atomic::Ordering::Acquire))
                 {
-                    // If it has ended, so will what was begun.
+                    // If the channel has ended, the operations begun on it will end too.
                     return Ok(channel.channel);
                 }
                 let Some(link) = pair.link else { return Err(Begun::Later) };
@@ -225,7 +225,7 @@ impl Verbs {
         Err(Begun::Later)
     }
 
-    /// Something has to happen before a queue pair can go on.
+    /// Makes a queue pair wait until it can go on.
     fn wait(&mut self, local: u32) -> Begun {
         if let Some(pair) = self.pairs[local as usize].as_deref_mut()
             && !std::mem::replace(&mut pair.is_waiting, true)
@@ -235,8 +235,8 @@ impl Verbs {
         Begun::Later
     }
 
-    /// Copies what lies in several ranges and has to be one message to one. False if there is no
-    /// memory for that at present.
+    /// Copies a send of several ranges that must be one message to one buffer. Returns false if
+    /// there is no memory for that at present.
     fn gather(&mut self, core: &mut Core, local: u32, index: usize) -> Result<bool, Gone> {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Ok(false) };
         let send = &mut pair.sends[index];
@@ -281,7 +281,7 @@ impl Verbs {
                     pair.is_failing = true;
                     break;
                 }
-                // The channel has ended, and what was begun will.
+                // The channel has ended, and the operations begun on it will end.
                 Err(Refused::NoChannel) if send.posted > 0 || others => {
                     return self.wait(local);
                 }
@@ -307,7 +307,7 @@ impl Verbs {
         Begun::Yes
     }
 
-    /// An operation of the engine's has ended, and it is time to say so.
+    /// Records that an operation of the engine has ended.
     pub(super) fn finish(
         &mut self,
         core: &mut Core,
@@ -329,7 +329,7 @@ impl Verbs {
             Transport::Rc => status_of(ended.status),
             Transport::Uc | Transport::Ud => match ended.status {
                 fairway_engine::Status::LocalMemory => Status::LocalProtection,
-                // What became of it in the network is not reported.
+                // What happened to it in the network is not reported.
                 _ => Status::Success,
             },
         };
@@ -345,7 +345,7 @@ impl Verbs {
         self.wait(local);
     }
 
-    /// Completes what is done, in order.
+    /// Completes the sends that have ended, in order.
     pub(super) fn complete_ready(&mut self, core: &mut Core, local: u32) {
         loop {
             let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
@@ -366,7 +366,7 @@ impl Verbs {
         self.note_drained(local);
     }
 
-    /// The oldest send ends so, although it might have come to a good end.
+    /// Ends the oldest send with this status, although it might have succeeded.
     pub(super) fn fail_oldest(&mut self, core: &mut Core, local: u32, status: Status) {
         let pair = self.pairs[local as usize].as_deref_mut();
         if let Some(pair) = pair
@@ -374,14 +374,14 @@ impl Verbs {
         {
             pair.first = pair.first.wrapping_add(1);
             send.status = status;
-            // What the engine still does for it is called off first.
+            // The engine's remaining work for it is aborted first.
             self.abort(core, local);
             self.complete(core, local, send);
         }
         self.fail(core, local, status);
     }
 
-    /// Everything that was posted ends as flushed.
+    /// Completes all posted sends as flushed.
     pub(super) fn flush_sends(&mut self, core: &mut Core, local: u32) {
         while let Some(pair) = self.pairs[local as usize].as_deref_mut()
             && let Some(mut send) = pair.sends.pop_front()
@@ -396,7 +396,7 @@ impl Verbs {
         });
     }
 
-    /// Everything that was posted is forgotten.
+    /// Drops all posted sends.
     pub(super) fn forget_sends(&mut self, core: &mut Core, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         pair.next = pair.first;
@@ -433,7 +433,7 @@ impl Verbs {
     }
 }
 
-/// A request that may be posted.
+/// Checks a request, and returns the send for it.
 fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, PostError> {
     if !pair.state.takes_sends() {
         return Err(PostError::State);
@@ -481,7 +481,7 @@ fn check(pair: &QueuePair, request: &WorkRequest, mtu: u32) -> Result<Send, Post
     })
 }
 
-/// The next operation of the engine's for a send, if there is one.
+/// Returns the next engine operation for a send, if there is one.
 fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineRequest> {
     let send = &pair.sends[index];
     let number = usize::from(send.posted);
@@ -501,7 +501,7 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
         let work = EngineWork::SendImmediate { target, immediate: tag.encode(solicited) };
         (number == 0).then_some((work, whole, sends))
     };
-    // Of no bytes, one operation asks whether the peer's queue pair is there and grants the access.
+    // For no bytes, one operation checks that the peer's queue pair exists and grants the access.
     let range = match send.length {
         0 => (number == 0).then_some(nothing),
         _ => ranges.get(number).copied(),
@@ -551,15 +551,15 @@ fn part(pair: &QueuePair, index: usize, nothing: LocalRange) -> Option<EngineReq
     Some(EngineRequest { id: 0, channel, work, local, signaled: true, order })
 }
 
-/// What is asked of the order: see the module.
+/// Service modes and tags of the engine's operations: see the module.
 const WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
 const SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Mo);
 const LOST_WRITES: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::Ro);
-/// What may be lost would leave a gap.
+/// Not in memory order, in which a lost message would leave a gap.
 const LOST_SENDS: (ServiceMode, Tag) = (ServiceMode::Rol, Tag::So);
 const ANSWERS: (ServiceMode, Tag) = (ServiceMode::Rot, Tag::Mo);
 
-/// The old value of a word that was changed goes to memory.
+/// Stores the previous value of a word that an atomic changed.
 fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
     let atomic = matches!(send.request.work, Work::CompareSwap { .. } | Work::FetchAdd { .. });
     if !atomic {
@@ -577,7 +577,7 @@ fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
     Ok(())
 }
 
-/// How verbs call the end of an operation.
+/// Converts the status of an engine operation to that of verbs.
 fn status_of(status: fairway_engine::Status) -> Status {
     use fairway_engine::Status as S;
     match status {
@@ -585,7 +585,7 @@ fn status_of(status: fairway_engine::Status) -> Status {
         S::RemoteAccess | S::RemoteRights => Status::RemoteAccess,
         S::RemoteLength | S::RemoteMisaligned => Status::RemoteInvalidRequest,
         S::ReceiverNotReady => Status::RnrRetryExceeded,
-        // A queue pair that is not there does not answer.
+        // A queue pair that does not exist does not answer.
         S::RemoteNoJetty | S::TimedOut | S::PeerDead | S::PeerClosed => Status::RetryExceeded,
         S::RemoteOperation | S::RemoteResources | S::RemoteNoMailbox | S::RemoteEpoch => {
             Status::RemoteOperation

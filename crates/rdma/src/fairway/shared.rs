@@ -13,14 +13,15 @@ use super::receive::remove;
 use super::tables::{PAIRS_MAX, Verbs, free_place};
 use crate::ProviderError;
 
-/// Shared receive queues a provider can have.
+/// Maximum number of shared receive queues of a provider.
 pub(super) const SHARED_MAX: u32 = 1 << 14;
 
 pub(super) struct Shared {
     pub(super) domain: u32,
     pub(super) users: u32,
     depth: u32,
-    /// Its owner is to be told when fewer receives are left; 0: no more.
+    /// Number of remaining receives below which the owner is notified; 0 if no notification is
+    /// pending.
     limit: u32,
     life: u32,
     /// Receives that were posted and have not completed, the oldest first.
@@ -33,7 +34,7 @@ impl Shared {
     }
 }
 
-/// The Jetty behind a shared queue: its number is beyond those of queue pairs.
+/// Returns the Jetty of a shared queue. Its number is beyond those of queue pairs.
 pub(super) fn jetty_of(queue: u32) -> JettyId {
     JettyId::new(PAIRS_MAX + queue)
 }
@@ -89,7 +90,7 @@ impl Verbs {
         let receives = std::mem::take(&mut shared.receives);
         self.shared[id.index()] = None;
         let jetty = jetty_of(id.index() as u32);
-        // No queue pair takes from it any more, so no message is on its way into its receives.
+        // No queue pair uses it any more, so no message is on its way into its receives.
         let _ = core.nic.destroy_jetty(jetty);
         core.drain_events();
         for index in receives {
@@ -124,9 +125,9 @@ impl Verbs {
         }
         let (life, domain) = (shared.life, shared.domain);
         let (index, local) = match self.regions.holds(domain, &request.local) {
-            // Whether a datagram will come is not known: then its header goes in front of it.
+            // It is not known whether a datagram will arrive, whose header goes in front.
             true => self.take_receive(core, request, life, false)?,
-            // The queue pair that takes it ends with a protection error.
+            // The queue pair that takes this receive ends with a protection error.
             false => self.take_unusable(core, request, life)?,
         };
         let number = id.index() as u32;
@@ -145,7 +146,7 @@ impl Verbs {
         Ok(())
     }
 
-    /// A receive has completed.
+    /// Removes a completed receive from its shared queue.
     pub(super) fn take_from_shared(&mut self, queue: u32, index: u32) {
         if let Some(Some(shared)) = self.shared.get_mut(queue as usize) {
             remove(&mut shared.receives, index);

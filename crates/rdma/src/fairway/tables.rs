@@ -1,4 +1,4 @@
-//! Everything of a provider that lives behind the lock of its context.
+//! The state of a provider that is behind the lock of its context.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::shared::{Shared, jetty_of};
 use crate::addresses::Addresses;
 use crate::{LOCAL_BITS, Listener, ProviderError};
 
-/// Queue pairs a provider can have: as many as their numbers tell apart.
+/// Maximum number of queue pairs of a provider: as many as their numbers distinguish.
 pub(super) const PAIRS_MAX: u32 = 1 << LOCAL_BITS;
-/// Numbers below are not given out: 0 and 1 belong to management.
+/// The first number that is assigned: 0 and 1 belong to management.
 const FIRST_LOCAL: u32 = 2;
 
-/// What the owner is to be told when the lock has been released.
+/// A call of the listener that is due once the lock has been released.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Call {
     Completion(CompletionQueueId),
@@ -36,14 +36,14 @@ pub(crate) struct Verbs {
     calls: Vec<Call>,
     pub(super) slot: u8,
     pub(super) mtu: u32,
-    /// The engine's queue for everything.
+    /// The engine's completion queue for all operations.
     pub(super) engine_queue: CompletionQueueId,
     /// A range without bytes.
     pub(super) nothing: LocalRange,
-    /// By the lower bits of their numbers.
+    /// Queue pairs, by the lower bits of their numbers.
     pub(super) pairs: Vec<Option<Box<QueuePair>>>,
     next_local: u32,
-    /// Counts lives of queue pairs.
+    /// Counts the lives of queue pairs.
     pub(super) lives: u32,
     pub(super) queues: Vec<Option<CompletionQueue>>,
     pub(super) shared: Vec<Option<Shared>>,
@@ -54,11 +54,11 @@ pub(crate) struct Verbs {
     /// Links that are being made.
     pub(super) connecting: Vec<u32>,
     pub(super) addresses: Addresses,
-    /// Our addresses.
+    /// Addresses of this provider.
     own: Vec<IpAddr>,
     /// Queue pairs that may be able to go on.
     pub(super) waiting: Vec<u32>,
-    /// Sends to queue pairs that are gone.
+    /// Errors of sends to queue pairs that do not exist.
     pub(super) delayed_errors: Vec<DelayedError>,
 }
 
@@ -79,7 +79,7 @@ impl Calls {
     }
 }
 
-/// An operation whose end is reported later.
+/// A completion that is reported later.
 pub(super) struct DelayedError {
     pub(super) at: Instant,
     pub(super) jetty: JettyId,
@@ -131,12 +131,12 @@ impl Verbs {
         self.own.contains(&ip)
     }
 
-    /// Has an address of ours the family of this one?
+    /// True if a local address has the family of this one.
     pub(super) fn reaches(&self, ip: IpAddr) -> bool {
         self.own.iter().any(|own| own.is_ipv4() == ip.is_ipv4())
     }
 
-    /// The own address under which this process is connected to a peer of this address.
+    /// Returns the local address under which this process is connected to a peer with this address.
     pub(super) fn own_for(&self, peer: IpAddr) -> IpAddr {
         let same_family = |own: &&IpAddr| own.is_ipv4() == peer.is_ipv4();
         *self.own.iter().find(same_family).unwrap_or(&self.own[0])
@@ -148,8 +148,9 @@ impl Verbs {
         self.calls.push(Call::Event(event));
     }
 
-    /// Has the listener called with the next completion of a queue, or now if one waits there.
-    /// Adapters do so, and UCX relies on it: it arms behind its last poll, and does not look again.
+    /// Requests a call of the listener for the next completion of a queue, or at once if one is
+    /// waiting. Adapters do so, and UCX relies on it: it arms the queue after its last poll, and
+    /// does not check again.
     pub(super) fn arm(
         &mut self,
         id: CompletionQueueId,
@@ -194,7 +195,7 @@ impl Verbs {
         Ok(())
     }
 
-    /// Puts a completion into the queue of the program.
+    /// Adds a completion to a queue of the program.
     pub(super) fn report(&mut self, core: &mut Core, id: CompletionQueueId, it: Completion) {
         let Ok(queue) = self.queue(id) else { return };
         match queue.push(it) {
@@ -214,7 +215,8 @@ impl Verbs {
         }
     }
 
-    /// Completions of unreliable sends that are posted: an adapter would have made them by now.
+    /// Number of posted unreliable sends that have not completed; an adapter would have completed
+    /// them by now.
     pub(super) fn due_completions(&self, id: CompletionQueueId) -> usize {
         let pairs = self.pairs.iter().filter_map(Option::as_deref);
         let unreliable = |pair: &&QueuePair| {
@@ -224,7 +226,7 @@ impl Verbs {
         sends.filter(|send| send.is_signaled()).count()
     }
 
-    /// When there is something to be told that nothing happens for.
+    /// Time at which a delayed error is to be reported, although nothing else happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.delayed_errors.iter().map(|one| one.at).reduce(Instant::min)
     }
@@ -255,7 +257,7 @@ impl Verbs {
         let refused = |_| ProviderError::Limit("queue pairs");
         core.nic.create_jetty(&jetty).map_err(refused)?;
         if let Some(shared) = config.shared_receives {
-            // Both are there, and all take completions from one queue.
+            // Both Jetties exist, and all use one completion queue.
             let source = jetty_of(shared.index() as u32);
             let _ = core.nic.share_receives(JettyId::new(local), source);
         }
@@ -273,7 +275,7 @@ impl Verbs {
         Ok(number)
     }
 
-    /// Numbers rest as long as possible before they are used again.
+    /// Returns a free number. Numbers stay unused as long as possible before they are reused.
     fn free_local(&mut self) -> Option<u32> {
         for step in 0..PAIRS_MAX {
             let local = (self.next_local + step) % PAIRS_MAX;
@@ -291,7 +293,7 @@ impl Verbs {
         None
     }
 
-    /// The queue pair of this number.
+    /// Returns the queue pair with this number.
     pub(super) fn pair(&mut self, number: Qpn) -> Option<&mut QueuePair> {
         let local = number.value() & (PAIRS_MAX - 1);
         let pair = self.pairs.get_mut(local as usize)?.as_deref_mut()?;
@@ -306,7 +308,7 @@ impl Verbs {
         let local = self.pair(number).ok_or(ProviderError::Missing)?.local;
         self.forget(core, local);
         let Some(pair) = self.pairs[local as usize].take() else { return Ok(()) };
-        // Nothing of it is under way any more.
+        // Nothing of the queue pair is under way any more.
         let _ = core.nic.destroy_jetty(pair.jetty());
         for id in [pair.config.send_queue, pair.config.receive_queue] {
             if let Ok(queue) = self.queue(id) {
@@ -321,14 +323,14 @@ impl Verbs {
         Ok(())
     }
 
-    /// Completions of a queue pair wait to be polled.
+    /// True if completions of a queue pair wait to be polled.
     pub(super) fn has_completions(&mut self, number: Qpn) -> bool {
         let Some(config) = self.pair(number).map(|pair| pair.config) else { return false };
         let mut queues = [config.send_queue, config.receive_queue].into_iter();
         queues.any(|id| self.queue(id).is_ok_and(|queue| queue.holds(number)))
     }
 
-    /// Forgets the completions of a queue pair that have not been polled, as adapters do.
+    /// Drops the completions of a queue pair that have not been polled, as adapters do.
     pub(super) fn forget_completions(&mut self, local: u32) {
         let Some(pair) = self.pairs[local as usize].as_deref() else { return };
         let (number, config) = (pair.number, pair.config);
@@ -339,7 +341,8 @@ impl Verbs {
         }
     }
 
-    /// An operation of a queue pair has failed, or it has failed itself.
+    /// Moves a queue pair to an error state, because an operation of it, or the queue pair itself,
+    /// has failed.
     pub(super) fn fail(&mut self, core: &mut Core, local: u32, status: Status) {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return };
         if pair.state == QueuePairState::Error {
@@ -355,7 +358,7 @@ impl Verbs {
         self.event(Event::Fault { queue_pair: number, status });
     }
 
-    /// A queue pair takes no more receives from its shared queue.
+    /// Reports that a queue pair takes no more receives from its shared queue.
     pub(super) fn note_last_receive(&mut self, local: u32) {
         let pair = self.pairs[local as usize].as_deref();
         if let Some(pair) = pair.filter(|pair| pair.config.shared_receives.is_some()) {
@@ -375,14 +378,14 @@ impl Verbs {
         self.shared.get_mut(id.index()).and_then(Option::as_mut).ok_or(ProviderError::Missing)
     }
 
-    /// Is a segment of the application's in use by an operation that has begun?
+    /// Returns the queue pairs with begun operations that use a segment of the application.
     pub(super) fn users_of(&self, segment: SegmentId) -> Vec<u32> {
         let users = self.pairs.iter().flatten().filter(|pair| pair.uses(segment));
         users.map(|pair| pair.local).collect()
     }
 }
 
-/// The index of a free place, which is made if there is none.
+/// Returns the index of a free place, which is added if there is none.
 pub(super) fn free_place<T>(places: &mut Vec<Option<T>>) -> usize {
     places.iter().position(Option::is_none).unwrap_or_else(|| {
         places.push(None);

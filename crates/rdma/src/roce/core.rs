@@ -1,5 +1,5 @@
-//! What the lock of a provider guards: the protocol, the memory, the network; and RoCE as it is
-//! driven live, the [`Protocol`] of all that.
+//! The state behind the lock of a provider: the protocol, the memory, the network; and the live
+//! driver's interface to RoCE, the [`Protocol`] of all that.
 
 use fairway_device::Placement;
 use fairway_engine::CompletionQueueId;
@@ -19,14 +19,14 @@ use super::outside::{Notice, Outside};
 use super::packets::{Packets, RoceIo, Waiting, is_acknowledgement};
 use super::reorder_buffer::ReorderBuffer;
 
-/// An application that polls again within this time is taken to go on doing so.
+/// An application that polls again within this time is assumed to continue to poll.
 const SOON: Duration = Duration::from_us(20);
 
 pub(super) struct RoceCore {
     pub(super) host: RoceDevice,
     pub(super) memories: Memories,
     buffered: ReorderBuffer,
-    /// Queue pairs of services that acknowledge nothing.
+    /// Queue pairs of services without acknowledgements.
     pub(super) unacknowledged: HashSet<Qpn>,
     pub(super) network: Network,
     pub(super) delayed_ack: DelayedAck,
@@ -46,16 +46,16 @@ impl RoceCore {
         }
     }
 
-    /// What of arrivals goes first for an application that polls now. `alone`: the background
-    /// thread does not sleep on the sockets.
+    /// Returns the order of work on arrivals in this poll of an application thread. `alone`: the
+    /// background thread does not sleep on the sockets.
     pub(super) fn poll_begins(&mut self, now: Instant, alone: bool) -> Eagerness {
         let often = alone && now.since(self.polled_at) < SOON;
         self.polled_at = now;
         if often { Eagerness::OnceEach } else { Eagerness::TakeAll }
     }
 
-    /// What has arrived at any socket goes to the protocol, what that has to send goes out, and no
-    /// acknowledgement waits.
+    /// Passes all packets that have arrived at any socket to the protocol, and sends its output,
+    /// including delayed acknowledgements.
     pub(super) fn finish_arrivals(&mut self, io: &mut RoceIo) {
         io.sockets.check_all_next();
         runtime::poll(self, io, Eagerness::TakeAll, false);
@@ -76,7 +76,7 @@ impl RoceCore {
 impl Protocol for RoceCore {
     type Device = RoceDevice;
     type Own = Packets;
-    /// The datagram; `None` for a packet that was buffered.
+    /// The datagram; `None` for a packet from the reorder buffer.
     type Context<'a> = Option<Arrived<'a>>;
     type After = Vec<Notice>;
     type Outside = Outside;
@@ -170,7 +170,7 @@ impl Protocol for RoceCore {
         }
     }
 
-    /// Hands in packets that were buffered and whose turn has come with this one.
+    /// Passes in buffered packets whose turn has come with this one.
     fn handled(&mut self, io: &mut RoceIo, now: Instant, _received: &Received, _acks: u64) {
         while let Some(place) = self.host.poll_replay() {
             let Some((received, bytes)) = self.buffered.take(place) else { continue };
@@ -184,8 +184,8 @@ impl Protocol for RoceCore {
         if !is_acknowledgement(&transmit.packet) || !io.outbox.held.as_ref().is_none_or(may_hold) {
             return self.put(io, transmit, None);
         }
-        // An acknowledgement is short: it ends a run, and can't be in front of anything. It covers
-        // whatever an older one of the same queue pair did.
+        // An acknowledgement is short: it ends a run, and cannot be in front of other packets. It
+        // covers everything that an older one of the same queue pair did.
         let is_older = |held: &Transmit| held.packet.bth.psn.is_before(transmit.packet.bth.psn);
         if io.outbox.held.as_ref().is_none_or(is_older) {
             io.outbox.held = Some(*transmit);
@@ -215,7 +215,7 @@ impl Protocol for RoceCore {
             notices.push(Notice::Completion(queue));
         }
         while let Some(event) = self.host.poll_event() {
-            // Memory is given back when it is deregistered.
+            // Memory is returned when it is deregistered.
             if !matches!(event, Event::SegmentReleased { .. }) {
                 notices.push(Notice::Event(event));
             }

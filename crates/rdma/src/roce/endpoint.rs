@@ -1,7 +1,7 @@
-//! A process that exchanges management datagrams on RoCE's network, and has no queue pairs.
+//! A process without queue pairs that exchanges management datagrams on RoCE's network.
 //!
-//! It has the sockets, the slot and the hand-over of a provider, and no NIC: a packet for a queue
-//! pair is another process's, or it is dropped.
+//! It has the sockets, the slot and the forwarding of a provider, and no NIC: a packet for a queue
+//! pair is forwarded to another process, or dropped.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -20,14 +20,14 @@ use crate::{Listener, ProviderError, ProviderOptions, ServiceClaim};
 use fairway_roce::Transmit;
 use fairway_runtime::{DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered};
 
-/// Sends and receives management datagrams, and has the slot.
+/// Sends and receives management datagrams, and owns the slot.
 pub(crate) struct Endpoint {
     driver: Driver<Mailroom>,
     slot: u8,
 }
 
 impl Endpoint {
-    /// Opens it, for the process of this slot.
+    /// Opens the endpoint, for the process of this slot.
     pub(crate) fn open(
         options: &ProviderOptions,
         slot: Slot,
@@ -46,7 +46,7 @@ impl Endpoint {
         Ok(Endpoint { driver, slot: number })
     }
 
-    /// The slot.
+    /// The number of the slot.
     pub(crate) fn slot(&self) -> u8 {
         self.slot
     }
@@ -70,7 +70,7 @@ impl Endpoint {
     }
 }
 
-/// A device that no packet reaches.
+/// A device that receives no packet.
 struct Nothing;
 
 impl Device for Nothing {
@@ -114,7 +114,7 @@ impl Device for Nothing {
     }
 }
 
-/// What the lock of an endpoint guards.
+/// The state behind the lock of an endpoint.
 struct Mailroom {
     network: Network,
     nothing: Nothing,
@@ -199,7 +199,7 @@ impl Protocol for Mailroom {
         match *transmit {}
     }
 
-    /// Management datagrams leave at once or not at all.
+    /// Management datagrams are sent at once or not at all.
     fn add_pending(&mut self, _io: &mut RoceIo, _now: Instant, _pending: Waiting) -> bool {
         true
     }

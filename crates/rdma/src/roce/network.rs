@@ -1,5 +1,5 @@
-//! A process on the network that RoCE uses: its addresses and sockets, its slot, packets that are
-//! for other processes of the host, and management datagrams.
+//! A process on the network that RoCE uses: its addresses and sockets, its slot, packets for other
+//! processes of the host, and management datagrams.
 
 use fairway_engine::wire::roce::{
     self, Decoded, Deth, Icrc, Network as Layer, Operation, Outer, Packet,
@@ -19,46 +19,46 @@ use crate::{
     MANAGEMENT_Q_KEY, NetworkCounters, ProviderError, ROCE_PORT, SLOTS, roce_port, slot_of,
 };
 
-/// Most forwarded datagrams a poll takes in.
+/// Maximum number of forwarded datagrams that one poll receives from a socket.
 const LETTERS: usize = 64;
 
 /// Bytes in front of a datagram in its receive (IBTA vol 1, 11.4.1.2; annex A17.4.5.1).
 const IP_HEADER: usize = 40;
 const IPV4_HEADER: usize = 20;
 
-/// A packet, as it came.
+/// A packet, as it was received.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived<'a> {
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
     pub(super) ecn: Ecn,
     pub(super) datagram: &'a [u8],
-    /// Its likely IP identification: its place in a train.
+    /// Its likely IP identification: its index in a train.
     pub(super) identification: u16,
 }
 
-/// A packet for a queue pair of this process, whose ICRC is right.
+/// A packet for a queue pair of this process, with a correct ICRC.
 pub(super) struct Genuine<'a> {
-    /// The number of the address that it is from.
+    /// The number of the sender's address.
     pub(super) source: u64,
     pub(super) arrived: Arrived<'a>,
     pub(super) decoded: Decoded,
 }
 
-/// Addresses, slot and hand-over of one process.
+/// Addresses, slot and forwarding of one process.
 pub(crate) struct Network {
     pub(super) routes: Routes,
     slot: Arc<Slot>,
     pub(super) counters: NetworkCounters,
     pub(super) notices: Vec<Notice>,
     services: Vec<Weak<Service>>,
-    /// By index of the socket: the address it is bound to.
+    /// The address to which each socket is bound, by index of the socket.
     ends: Vec<SocketAddr>,
     forwarded: Box<[u8; FORWARDED_BYTES_MAX]>,
 }
 
 impl Network {
-    /// `ends`: the addresses of the sockets.
+    /// Creates the state; `ends` are the addresses of the sockets.
     pub(super) fn new(slot: Arc<Slot>, locals: Vec<Local>, ends: Vec<SocketAddr>) -> Network {
         Network {
             routes: Routes::new(locals),
@@ -71,7 +71,7 @@ impl Network {
         }
     }
 
-    /// What the listener is to be called for.
+    /// Takes the notices for which the listener is to be called.
     pub(super) fn take_notices(&mut self) -> Vec<Notice> {
         match self.notices.is_empty() {
             true => Vec::new(),
@@ -79,7 +79,7 @@ impl Network {
         }
     }
 
-    /// From now on, forwarded datagrams for this service are read.
+    /// Starts to receive forwarded datagrams for this service.
     pub(super) fn add_service(&mut self, service: &Arc<Service>) {
         self.services.retain(|service| service.strong_count() > 0);
         self.services.push(Arc::downgrade(service));
@@ -87,8 +87,8 @@ impl Network {
 
     // ---- receiving ----
 
-    /// Packet `index` of an arrival, if it is for a queue pair of this process. What is for others
-    /// is handed on, and management datagrams are noted for the listener.
+    /// Returns packet `index` of an arrival, if it is for a queue pair of this process. Packets for
+    /// other processes are forwarded, and management datagrams become notices for the listener.
     pub(super) fn receive<'a>(
         &mut self,
         io: &RoceIo,
@@ -111,7 +111,7 @@ impl Network {
         self.judge(io.sockets.datapath.port(), arrived, false)
     }
 
-    /// The packet that a neighbour has handed over.
+    /// Returns the packet that another process of the host has forwarded.
     fn unwrap<'a>(&mut self, bytes: &'a [u8]) -> Option<Arrived<'a>> {
         match ForwardedDatagram::read(bytes) {
             Some(ForwardedDatagram::Packet { source, destination, ecn, datagram }) => {
@@ -126,7 +126,7 @@ impl Network {
         }
     }
 
-    /// `forwarded`: another process has handed it over.
+    /// Checks a packet. `forwarded`: another process has forwarded it.
     fn judge<'a>(
         &mut self,
         port: &UdpPort,
@@ -166,7 +166,7 @@ impl Network {
         Some(Genuine { source: number, arrived, decoded })
     }
 
-    /// Is it from a provider of this host? Nothing else comes to the sockets of a slot
+    /// True if the packet is from a provider of this host. The sockets of a slot receive no others
     /// ([`UdpPort::keep_to_this_host`]).
     fn is_neighbour(&self, arrived: &Arrived<'_>) -> bool {
         let ports = roce_port(0)..=roce_port((SLOTS - 1) as u8);
@@ -174,8 +174,8 @@ impl Network {
         private && ports.contains(&arrived.source.port()) && self.routes.is_own(arrived.source.ip())
     }
 
-    /// It is for another process of this host, whose own socket takes it: one more copy, for those
-    /// that the kernel gave to the wrong process.
+    /// Forwards a packet to another process of this host, to that process's own socket. This costs
+    /// one more copy, for packets that the kernel gave to the wrong process.
     fn hand_on(&mut self, port: &UdpPort, arrived: &Arrived<'_>, queue_pair: Qpn) {
         let Arrived { source, destination, ecn, datagram, .. } = *arrived;
         let forwarded = ForwardedDatagram::Packet { source, destination, ecn, datagram };
@@ -209,7 +209,7 @@ impl Network {
         }
     }
 
-    /// Takes in what other processes have handed over.
+    /// Receives the datagrams that other processes have forwarded.
     pub(super) fn read_forwarded(&mut self) {
         let slot = self.slot.clone();
         let mut forwarded = std::mem::replace(&mut self.forwarded, Box::new([0; _]));
@@ -220,8 +220,8 @@ impl Network {
         for index in 0..self.services.len() {
             let service = self.services.get(index).and_then(std::sync::Weak::upgrade);
             let Some(service) = service else { continue };
-            // What is left is reported again, so a process that writes without end takes no more
-            // than its share.
+            // The remaining datagrams are reported again, so a process that writes without end gets
+            // no more than its share.
             for _ in 0..LETTERS {
                 let Some(length) = service.take(&mut forwarded) else { break };
                 self.open_forwarded(&forwarded[..length]);
@@ -230,8 +230,8 @@ impl Network {
         self.forwarded = forwarded;
     }
 
-    /// A management datagram of a process of this host. Packets are taken from the providers' own
-    /// ports only, because any user may write to this socket.
+    /// Handles a management datagram of a process of this host. Packets are accepted from the
+    /// providers' own ports only, because any user may write to this socket.
     fn open_forwarded(&mut self, bytes: &[u8]) {
         match ForwardedDatagram::read(bytes) {
             Some(ForwardedDatagram::Management { from, bytes }) => {
@@ -245,19 +245,20 @@ impl Network {
         }
     }
 
-    /// When forwarded datagrams that a neighbour's queue did not take are to be tried again.
+    /// Time at which forwarded datagrams that another process's full queue refused are to be sent
+    /// again.
     pub(super) fn retry_at(&self) -> Option<Instant> {
         self.slot.retry_at()
     }
 
-    /// Tries them again, if it is time.
+    /// Sends them again, if it is time.
     pub(super) fn retry_forwarded(&mut self, now: Instant) {
         self.slot.retry(now);
     }
 
     // ---- sending ----
 
-    /// Which socket a packet for this queue pair leaves from, and where it goes.
+    /// Returns the socket and the destination of a packet for this queue pair.
     pub(super) fn bound(
         &mut self,
         to: u64,
@@ -285,7 +286,7 @@ impl Network {
         if !way.here {
             return self.send_away(io, now, to, bytes);
         }
-        // The process that receives a datagram routes it, and this process may be the one.
+        // The process that receives a datagram routes it, and this process may be that one.
         let from = way.from.ip();
         let source = self.routes.number(from).ok_or(ProviderError::Limit("addresses"))?;
         let (bytes, forwarded) = (Box::new(*bytes), false);
@@ -310,7 +311,7 @@ impl Network {
         let length = roce::datagram_len(&packet, bytes.len());
         let fits = |io: &RoceIo| io.outbox.takes(&bound, length);
         if io.outbox.is_blocked() || (!fits(io) && !io.send_run(now)) {
-            // It is a datagram: its sender repeats it.
+            // Management datagrams are unreliable: the sender repeats them.
             self.counters.send_errors += 1;
             return Ok(());
         }
@@ -329,7 +330,7 @@ impl Network {
 }
 
 impl Arrived<'_> {
-    /// The IP header, as far as a socket shows it: what a datagram's receive begins with.
+    /// Returns the IP header, as far as a socket shows it: the first bytes of a datagram's receive.
     pub(super) fn ip_header(&self) -> [u8; IP_HEADER] {
         let mut bytes = [0; IP_HEADER];
         let datagram = (8 + self.datagram.len()) as u16;
@@ -339,7 +340,7 @@ impl Arrived<'_> {
             Ecn::Congested => 0b11,
         };
         const UDP: u8 = 17;
-        /// What is left of the hops, which is not known.
+        /// The hop limit or time to live, which a socket does not show.
         const HOPS: u8 = 64;
         match (self.source, self.destination) {
             (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
@@ -354,7 +355,7 @@ impl Arrived<'_> {
                 let sum = header.chunks_exact(2).fold(0_u32, |sum, pair| {
                     sum + u32::from(u16::from_be_bytes([pair[0], pair[1]]))
                 });
-                // Programs tell the two kinds of header apart by this sum.
+                // Programs distinguish the two kinds of header by this checksum.
                 let folded = (sum & 0xffff) + (sum >> 16);
                 let folded = (folded & 0xffff) + (folded >> 16);
                 header[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
@@ -373,13 +374,14 @@ impl Arrived<'_> {
     }
 }
 
-/// The queue pair a packet is for, if it is long enough to be one.
+/// Returns the queue pair of a packet, if the datagram is long enough to be one.
 fn destination_of(datagram: &[u8]) -> Option<Qpn> {
     let word = datagram.get(4..8)?.first_chunk::<4>()?;
     Some(Qpn::new(u32::from_be_bytes(*word) & 0xff_ffff))
 }
 
-/// Over IPv4 the identification is one that the ICRC covers and a socket does not show.
+/// True if the ICRC is correct. Over IPv4 it covers the identification, which a socket does not
+/// show.
 fn is_intact(outer: &Outer, datagram: &[u8]) -> bool {
     match outer.network {
         Layer::V4 { .. } => Icrc::identification_with(outer, datagram, crc32).is_some(),
@@ -387,7 +389,7 @@ fn is_intact(outer: &Outer, datagram: &[u8]) -> bool {
     }
 }
 
-/// As the kernel wants it.
+/// Returns the address with another port, in the type of the port crate.
 fn address(of: SocketAddr, port: u16) -> fairway_port::Address {
     let mut of = of;
     of.set_port(port);

@@ -21,7 +21,7 @@ pub(crate) enum Notice {
         source: u64,
         from: IpAddr,
         bytes: Box<[u8; MANAGEMENT_BYTES]>,
-        /// Another process has forwarded it: it is not forwarded again.
+        /// True if another process has forwarded it: then it is not forwarded again.
         forwarded: bool,
     },
 }
@@ -30,7 +30,8 @@ pub(crate) enum Notice {
 pub(crate) struct Outside {
     slot: Arc<Slot>,
     listener: Arc<dyn Listener>,
-    /// Management datagrams that were handed on, and those that were not.
+    /// Number of management datagrams that were forwarded; `not_forwarded` counts those that could
+    /// not be.
     forwarded: AtomicU64,
     not_forwarded: AtomicU64,
 }
@@ -41,17 +42,17 @@ impl Outside {
         Outside { slot, listener, forwarded, not_forwarded }
     }
 
-    /// Counts what was handed on from here, too.
+    /// Adds the datagrams that were forwarded from here.
     pub(super) fn add_counters(&self, counters: &mut NetworkCounters) {
-        // What waits counts as handed on until it is dropped.
+        // A waiting datagram counts as forwarded until it is dropped.
         let dropped = self.slot.dropped();
         let forwarded = self.forwarded.load(Ordering::Relaxed);
         counters.forwarded += forwarded.saturating_sub(dropped);
         counters.not_forwarded += self.not_forwarded.load(Ordering::Relaxed) + dropped;
     }
 
-    /// Calls the listener. True if something now waits to be handed on, which a sleeping thread
-    /// has to wake for.
+    /// Calls the listener. Returns true if a datagram now waits to be forwarded, for which a
+    /// sleeping thread has to wake.
     pub(super) fn report(&self, notices: Vec<Notice>) -> bool {
         let mut waits = false;
         for notice in notices {
@@ -66,8 +67,8 @@ impl Outside {
         waits
     }
 
-    /// The listener says whose a management datagram is; if it is another process's, it is handed
-    /// on. True if it waits to be.
+    /// Calls the listener, which returns the process that a management datagram is for, and
+    /// forwards it if that is another process. Returns true if the datagram has to wait.
     fn route(
         &self,
         source: u64,
@@ -79,8 +80,8 @@ impl Outside {
         let to = match self.listener.management(&datagram) {
             Routed::Here => return false,
             Routed::Slot(number) if number == self.slot.number() => return false,
-            // A datagram is handed on once: two processes that each take it for the other's would
-            // never stop.
+            // A datagram is forwarded only once: two processes that each consider it the other's
+            // would never stop.
             _ if forwarded => return false,
             Routed::Slot(number) => Destination::Slot(number),
             Routed::Service(service) => Destination::Service(service),

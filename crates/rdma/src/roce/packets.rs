@@ -1,5 +1,5 @@
-//! Packets as bytes: each is written behind the one before it, with its ICRC, into room that the
-//! run's train names.
+//! Encodes packets: each is written behind the one before it, with its ICRC, into a buffer to which
+//! the run's train refers.
 
 use fairway_engine::wire::roce::{self, Icrc, Operation, Outer, Packet, Syndrome};
 use fairway_port::{RawSlice, TRAIN_BYTES_MAX};
@@ -11,18 +11,18 @@ use std::ptr::NonNull;
 /// Sockets and outgoing packets.
 pub(crate) type RoceIo = Io<Packets>;
 
-/// The packets of the run.
+/// The packets of the current run.
 pub(crate) struct Packets {
     room: Room,
-    /// The kernel cuts trains, and numbers what it cuts (see [`identification`]).
+    /// True if the kernel segments trains, and numbers the segments (see [`identification`]).
     segmentation: bool,
 }
 
 /// A packet that begins the next run.
 pub(crate) struct Waiting {
     pub(super) transmit: Transmit,
-    /// What it carries, if it has to wait for long. The operation may be over before there is room,
-    /// and its bytes be the application's again.
+    /// A copy of its payload, if it has to wait for long. The operation may end before there is
+    /// room, and its memory then belongs to the application again.
     pub(super) carried: Option<Vec<u8>>,
 }
 
@@ -41,16 +41,17 @@ impl Companion for Packets {
     }
 }
 
-/// What became of a packet that was to be added to the run.
+/// The result of adding a packet to the run.
 pub(super) enum Pushed {
     Yes,
-    /// It does not fit.
+    /// The packet does not fit.
     No,
-    /// It has no payload to write.
+    /// The packet's payload could not be written.
     Unfilled,
 }
 
-/// Bytes that a train names by address, and that are written one packet after the other.
+/// A buffer to which a train refers by address, and into which one packet is written after the
+/// other.
 struct Room {
     base: NonNull<u8>,
     used: usize,
@@ -67,7 +68,7 @@ impl Room {
         Room { base: NonNull::from(Box::leak(bytes)).cast(), used: 0 }
     }
 
-    /// The next `length` bytes.
+    /// Returns the next `length` bytes.
     ///
     /// # Panics
     /// If there are not so many.
@@ -87,10 +88,10 @@ impl Drop for Room {
     }
 }
 
-/// The IP identification that the next packet of the run will have, which its ICRC covers. An
-/// unconnected socket sends 0 with DF; of a run that the kernel cuts, each has one more than the
-/// one before. (Packets that were sent before it was known that the kernel does not cut runs are
-/// lost for receivers that look at the number, and are sent again.)
+/// Returns the IP identification that the next packet of the run will have, which its ICRC covers.
+/// An unconnected socket sends 0 with DF; in a run that the kernel segments, each packet's is one
+/// more than the previous one's. (Packets that were sent before it was known that the kernel does
+/// not segment runs are lost for receivers that check the number, and are retransmitted.)
 fn identification(io: &RoceIo) -> u16 {
     match io.own.segmentation && io.sockets.datapath.port().features().segmentation {
         true => io.outbox.run_len() as u16,
@@ -98,8 +99,8 @@ fn identification(io: &RoceIo) -> u16 {
     }
 }
 
-/// Adds a packet to the run, which takes it; `fill` writes its payload of `payload` bytes, and
-/// returns false if there is none.
+/// Adds a packet to the run. `fill` writes its payload of `payload` bytes, and returns false if
+/// there is none.
 pub(super) fn push(
     io: &mut RoceIo,
     bound: Destination,
@@ -110,8 +111,8 @@ pub(super) fn push(
 ) -> Pushed {
     let outer = outer(from, bound.to.into(), identification(io));
     let length = roce::datagram_len(packet, payload);
-    // The header is encoded in a place of its own, because its encoder wants room for the longest,
-    // which there need not be behind the last packet of a train.
+    // The header is encoded in a separate buffer, because its encoder requires room for the longest
+    // header, which may not be available behind the last packet of a train.
     let mut header = [0; roce::MAX_HEADER];
     let header_len = roce::encode(packet, payload, &mut header);
     let bytes = io.own.room.next(length);
@@ -140,15 +141,15 @@ pub(super) fn is_acknowledgement(packet: &Packet) -> bool {
     matches!(aeth.syndrome, Syndrome::Ack(_))
 }
 
-/// The CRC-32 of what has `crc`, and `bytes` behind it; by the CPU's own instructions where it has
-/// any.
+/// Returns the CRC-32 of data with the CRC `crc` followed by `bytes`, computed by the CPU's own
+/// instructions if it has any.
 pub(super) fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new_with_initial(crc);
     hasher.update(bytes);
     hasher.finalize()
 }
 
-/// What lies around a packet on the wire, as far as the ICRC covers it.
+/// Returns the headers around a packet on the wire, as far as the ICRC covers them.
 pub(super) fn outer(from: SocketAddr, to: SocketAddr, identification: u16) -> Outer {
     let port = from.port();
     let mut outer = match (from.ip(), to.ip()) {

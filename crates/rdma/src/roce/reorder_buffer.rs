@@ -1,10 +1,10 @@
-//! Packets that came before it was known where their payload belongs, until their turn comes
+//! Packets that arrived before it was known where their payload belongs. They wait for their turn
 //! ([`OwnVerdict::Buffer`](fairway_roce::OwnVerdict)).
 
 use fairway_engine::wire::Ecn;
 use fairway_roce::Received;
 
-/// By place. Grows to what was buffered at once; buffers are used again.
+/// Buffered packets by place. Grows to the largest number buffered at once; buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct ReorderBuffer {
     places: Vec<Place>,
@@ -17,7 +17,7 @@ struct Place {
 }
 
 impl ReorderBuffer {
-    /// Keeps a packet. Its congestion mark has been seen.
+    /// Stores a packet. Its congestion mark has been processed.
     pub(super) fn put(&mut self, place: u32, received: &Received, payload: &[u8]) {
         let index = place as usize;
         if self.places.len() <= index {
@@ -29,13 +29,13 @@ impl ReorderBuffer {
         place.payload.extend_from_slice(payload);
     }
 
-    /// Takes it out.
+    /// Takes a packet out.
     pub(super) fn take(&mut self, place: u32) -> Option<(Received, Vec<u8>)> {
         let place = self.places.get_mut(place as usize)?;
         Some((place.received.take()?, std::mem::take(&mut place.payload)))
     }
 
-    /// Gives its buffer back, unless there is another one by now.
+    /// Returns a packet's buffer for reuse, unless the place has another one by now.
     pub(super) fn restore(&mut self, place: u32, payload: Vec<u8>) {
         if let Some(place) = self.places.get_mut(place as usize)
             && place.received.is_none()

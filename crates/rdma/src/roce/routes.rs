@@ -1,4 +1,4 @@
-//! Addresses: their numbers, and how to get there.
+//! Network addresses: their numbers, and the ways to them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
@@ -21,13 +21,13 @@ pub(super) struct Routes {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Local {
     pub(super) address: SocketAddr,
-    /// The one that is this slot's alone.
+    /// Index of the socket that only this slot uses.
     pub(super) private: usize,
-    /// That of [`ROCE_PORT`](crate::ROCE_PORT), if it could be had.
+    /// Index of the socket on [`ROCE_PORT`](crate::ROCE_PORT), if it could be opened.
     pub(super) public: Option<usize>,
 }
 
-/// How to get to an address.
+/// The way to an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) to: SocketAddr,
@@ -35,14 +35,14 @@ pub(super) struct Way {
     pub(super) socket: usize,
     /// The address to send from.
     pub(super) from: SocketAddr,
-    /// It is an address of this host.
+    /// True if it is an address of this host.
     pub(super) here: bool,
-    /// Answers from other hosts can come.
+    /// True if answers from other hosts can arrive.
     pub(super) answers: bool,
 }
 
 impl Way {
-    /// Fails if answers of another host would go to another process here.
+    /// Fails if answers of another host would go to another process of this host.
     pub(super) fn reachable(&self, ip: IpAddr) -> Result<(), ProviderError> {
         if self.here || self.answers {
             return Ok(());
@@ -64,32 +64,32 @@ impl Routes {
         Routes { locals, addresses, ways: HashMap::new(), last: None }
     }
 
-    /// The slot's own socket of an address of the device.
+    /// Returns the slot's own socket for an address of the device.
     pub(super) fn private_of(&self, ip: IpAddr) -> Option<usize> {
         self.locals.iter().find(|local| local.address.ip() == ip).map(|local| local.private)
     }
 
-    /// Is it an address of the device?
+    /// True if it is an address of the device.
     pub(super) fn is_own(&self, ip: IpAddr) -> bool {
         self.private_of(ip).is_some()
     }
 
-    /// The number of an address; `None` if too many are known.
+    /// Returns the number of an address; `None` if the table is full.
     pub(super) fn number(&mut self, ip: IpAddr) -> Option<u64> {
         self.addresses.number(ip)
     }
 
-    /// The number of an address that something came from; likewise.
+    /// Returns the number of an address that sent a packet; `None` if the part for senders is full.
     pub(super) fn number_of_sender(&mut self, ip: IpAddr) -> Option<u64> {
         self.addresses.number_of_sender(ip)
     }
 
-    /// The address of a number.
+    /// Returns the address of a number.
     pub(super) fn address(&self, number: u64) -> Option<IpAddr> {
         self.addresses.address(number)
     }
 
-    /// The way to an address. It is found once.
+    /// Returns the way to an address, and caches the last one.
     pub(super) fn way(&mut self, number: u64) -> Result<Way, ProviderError> {
         if let Some((known, way)) = self.last
             && known == number
@@ -122,14 +122,14 @@ impl Routes {
             None => SocketAddr::new(ip, 0),
         };
         let to = match (to, first.address) {
-            // A link-local address means something only with its link.
+            // A link-local address has a meaning only together with its link.
             (SocketAddr::V6(to), SocketAddr::V6(from)) if to.ip().is_unicast_link_local() => {
                 SocketAddrV6::new(*to.ip(), 0, 0, self.scope().unwrap_or(from.scope_id())).into()
             }
             _ => to,
         };
         let here = own.is_some() || is_of_this_host(to);
-        // Where packets to it would leave from, if that is one of ours.
+        // The address from which packets to it would be sent, if that is a local one.
         let usual = source_towards(to);
         let local = own
             .or_else(|| self.locals.iter().find(|local| Some(local.address.ip()) == usual))
@@ -138,7 +138,7 @@ impl Routes {
         Ok(Way { to, socket, from, here, answers: local.public.is_some() })
     }
 
-    /// The link of the link-local address among ours.
+    /// Returns the link of the local link-local address.
     fn scope(&self) -> Option<u32> {
         self.locals.iter().find_map(|local| match local.address {
             SocketAddr::V6(address) => Some(address.scope_id()).filter(|scope| *scope != 0),

@@ -1,8 +1,8 @@
-//! The sockets of a provider: for each address one that is its slot's alone, and one on RoCE's
-//! port, which all processes of the host share.
+//! The sockets of a provider: for each address one that only its slot uses, and one on RoCE's port,
+//! which all processes of the host share.
 //!
-//! Everything is sent from the slot's own socket: one source port, so one path through networks
-//! that choose paths by it.
+//! All packets are sent from the slot's own socket: one source port, and so one path through
+//! networks that choose paths by it.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::routes::Local;
 use crate::slot::Slot;
 use crate::{ProviderError, ProviderOptions, ROCE_PORT, roce_port};
 
-/// Bytes of send and receive buffer to ask for.
+/// Size of the send and receive buffers to request, in bytes.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Sockets that were opened for a process, and its slot.
@@ -21,22 +21,22 @@ pub(super) struct Opened {
     pub(super) slot: Slot,
     pub(super) datapath: Box<dyn Datapath>,
     pub(super) locals: Vec<Local>,
-    /// The kernel cuts trains.
+    /// True if the kernel segments trains.
     pub(super) segmentation: bool,
 }
 
-/// On a slot that is claimed with them.
+/// Opens the sockets, on a slot that is claimed with them.
 pub(super) fn open(options: &ProviderOptions) -> Result<Opened, ProviderError> {
     let (slot, opened) = Slot::claim(|number| match private(options, number) {
         Ok(opened) => Ok(Some(opened)),
-        // A stranger has a port of this slot.
+        // Another program uses a port of this slot.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
         Err(error) => Err(ProviderError::Io("open the UDP sockets", error)),
     })?;
     Ok(complete(options, slot, opened))
 }
 
-/// On this slot.
+/// Opens the sockets on this slot.
 pub(super) fn open_on(options: &ProviderOptions, slot: Slot) -> Result<Opened, ProviderError> {
     let opened = private(options, slot.number());
     let opened = opened.map_err(|error| ProviderError::Io("open the UDP sockets", error))?;
@@ -49,10 +49,10 @@ fn complete(
     (mut port, mut locals): (UdpPort, Vec<Local>),
 ) -> Opened {
     for local in &mut locals {
-        // Without it there is still everything on this host.
+        // Without this socket, communication within this host still works.
         local.public = port.add_common_socket(with_scope(local.address.ip(), ROCE_PORT)).ok();
     }
-    // An emulated network packs trains anew, so that the kernel would number packets otherwise than
+    // An emulated network rebuilds trains, so the kernel would number packets differently from what
     // their ICRCs were computed for.
     if !options.segmentation || options.emulate.is_some() {
         port.disable_segmentation();
@@ -65,7 +65,7 @@ fn complete(
     Opened { slot, datapath, locals, segmentation }
 }
 
-/// The sockets of a slot.
+/// Opens the sockets of a slot.
 fn private(options: &ProviderOptions, slot: u8) -> io::Result<(UdpPort, Vec<Local>)> {
     let mut locals = Vec::new();
     let first = with_scope(options.addresses[0], roce_port(slot));
@@ -76,8 +76,8 @@ fn private(options: &ProviderOptions, slot: u8) -> io::Result<(UdpPort, Vec<Loca
         let private = port.add_socket(address)?;
         locals.push(Local { address, private, public: None });
     }
-    // Other hosts send to RoCE's port alone. What comes to these is believed to be of a process of
-    // this host.
+    // Other hosts send to RoCE's port only. Packets that arrive at these sockets are assumed to
+    // come from a process of this host.
     for local in &locals {
         port.keep_to_this_host(local.private)?;
     }

@@ -1,5 +1,5 @@
-//! Packets of the protocol out: each goes to the process of its queue pair, with its payload behind
-//! its headers.
+//! Sends packets of the protocol: each goes to the process of its queue pair, with its payload
+//! behind its headers.
 
 use fairway_engine::wire::Instant;
 use fairway_engine::wire::roce;
@@ -14,8 +14,8 @@ use super::routes::Way;
 mod tests;
 
 impl RoceCore {
-    /// Adds a packet to the run. False if it does not belong to it: it is pending then. `carried`:
-    /// its payload, if that is not where it says any more.
+    /// Adds a packet to the run. Returns false if it does not belong to the run; then it is
+    /// pending. `carried` is its payload, if that is no longer at the address in `transmit`.
     pub(super) fn put(
         &mut self,
         io: &mut RoceIo,
@@ -58,7 +58,7 @@ impl RoceCore {
         }
     }
 
-    /// Adds the acknowledgement that is held, if it goes where the run goes, and fits.
+    /// Adds the delayed acknowledgement, if it has the run's destination, and fits.
     pub(super) fn put_held(&mut self, io: &mut RoceIo) {
         let Some(held) = io.outbox.held.take() else { return };
         let Ok((way, bound)) = self.network.bound(held.to, held.packet.bth.destination) else {
@@ -71,8 +71,8 @@ impl RoceCore {
         }
     }
 
-    /// Makes the answers that read what a packet which has arrived is about to change, as far as
-    /// there is room. If there is not, the protocol has the packet sent again.
+    /// Builds the answers that read memory which an arriving packet is about to change, as far as
+    /// there is room. If there is not, the protocol has that packet retransmitted.
     pub(super) fn answer_before(&mut self, io: &mut RoceIo, now: Instant, received: &Received) {
         while !io.outbox.is_blocked()
             && io.outbox.pending.is_none()
@@ -82,13 +82,13 @@ impl RoceCore {
                 continue;
             }
             self.put_held(io);
-            // If it can't be sent, a socket is full.
+            // If the run cannot be sent, a socket is full.
             io.send_run(now);
             self.settle_pending(io);
         }
     }
 
-    /// Adds the packet that had to wait for a new run; false if there is no room yet.
+    /// Adds the packet that had to wait for a new run. Returns false if there is no room yet.
     pub(super) fn put_waiting(&mut self, io: &mut RoceIo, waiting: Waiting) -> bool {
         let put = self.put(io, &waiting.transmit, waiting.carried.as_deref());
         if !put {
@@ -97,8 +97,8 @@ impl RoceCore {
         put
     }
 
-    /// Payload must not stay with the application for a packet that the protocol has handed out: a
-    /// packet that waits for a new run begins it, or takes along what it carries.
+    /// Payload must not stay in the application's memory for a packet that the protocol has handed
+    /// out: a packet that waits for a new run begins it, or takes a copy of its payload along.
     pub(super) fn settle_pending(&mut self, io: &mut RoceIo) {
         if !io.outbox.has_run()
             && let Some(waiting) = io.outbox.pending.take()
@@ -119,7 +119,7 @@ impl RoceCore {
         }
     }
 
-    /// A packet is not sent, because what it is to carry is not there.
+    /// Reports that a packet is not sent, because its payload's memory is gone.
     fn ungathered(&mut self, transmit: &Transmit) {
         self.network.counters.send_errors += 1;
         self.memories.counters.gone += 1;

@@ -1,8 +1,8 @@
-//! Forwarded datagrams that an addressee's full queue did not take.
+//! Forwarded datagrams that the receiver's full queue did not accept.
 //!
-//! Linux keeps ten datagrams for a Unix socket (`net.unix.max_dgram_qlen`), fewer than a program
-//! that opens twenty connections sends at once. Peers repeat what is lost, but all of it together,
-//! and in the same order: so the last of a burst would be lost each time.
+//! Linux queues ten datagrams for a Unix socket (`net.unix.max_dgram_qlen`), fewer than a program
+//! that opens twenty connections sends at once. Peers repeat lost datagrams, but all of them
+//! together and in the same order, so the last of a burst would be lost each time.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,15 @@ use fairway_engine::wire::{Duration, Instant};
 
 use super::{Destination, ForwardResult};
 
-/// The first retry comes so much later. Each further one waits a quarter of the oldest forwarded
-/// datagram's age.
+/// Delay of the first retry. Each further one waits a quarter of the oldest forwarded datagram's
+/// age.
 const RETRY_INTERVAL_MIN: Duration = Duration::from_us(250);
 
-/// A forwarded datagram that was not taken for so long is dropped: its sender repeats it.
+/// Age at which a forwarded datagram that was not accepted is dropped: its sender repeats it.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Most forwarded datagrams that wait for one addressee, and for all.
+/// Maximum number of forwarded datagrams that wait for one receiver; `OF_ALL_MAX` limits those for
+/// all.
 const OF_ONE_MAX: usize = 512;
 const OF_ALL_MAX: usize = 4096;
 
@@ -31,14 +32,14 @@ struct Unsent {
 #[derive(Default)]
 pub(super) struct Queue {
     forwarded: VecDeque<Unsent>,
-    /// When they are tried again.
+    /// Time at which they are sent again.
     pub(super) retry_at: Option<Instant>,
-    /// Those that were dropped after they had waited.
+    /// Number of datagrams that were dropped after they had waited.
     pub(super) dropped: u64,
 }
 
 impl Queue {
-    /// A later forwarded datagram to this addressee has to wait behind an earlier one.
+    /// True if a new datagram to this receiver has to wait behind an earlier one.
     pub(super) fn waits_for(&self, to: Destination) -> bool {
         self.forwarded.iter().any(|forwarded| forwarded.to == to)
     }
@@ -47,7 +48,7 @@ impl Queue {
         self.forwarded.len()
     }
 
-    /// Keeps a forwarded datagram, if there is room.
+    /// Stores a forwarded datagram, if there is room.
     pub(super) fn push(&mut self, now: Instant, to: Destination, bytes: &[u8]) -> ForwardResult {
         let of_one = self.forwarded.iter().filter(|forwarded| forwarded.to == to).count();
         if of_one >= OF_ONE_MAX || self.forwarded.len() >= OF_ALL_MAX {
@@ -58,7 +59,7 @@ impl Queue {
         ForwardResult::Later
     }
 
-    /// Tries all of them again. What one addressee does not take holds up no other's.
+    /// Sends all of them again. A receiver with a full queue does not delay those of others.
     pub(super) fn retry(
         &mut self,
         now: Instant,
@@ -102,7 +103,7 @@ mod tests {
     const ONE: Destination = Destination::Slot(1);
     const OTHER: Destination = Destination::Slot(2);
 
-    /// What `send` was called with, by a queue that has room for so many.
+    /// Returns the calls of `send`, with a queue that accepts `room` datagrams per receiver.
     fn retry(queue: &mut Queue, now: Instant, room: usize) -> Vec<(Destination, u8)> {
         let mut taken = Vec::new();
         queue.retry(now, |to, bytes| {

@@ -1,5 +1,5 @@
 //! Registered memory that the program unmaps, or whose file is truncated: a completion with an
-//! error at both ends, no signal, and other connections and regions go on.
+//! error at both ends, no signal, and other connections and regions continue.
 
 use crate::node::{BASE, DOMAIN, Node, Pair};
 use crate::pages::{Pages, in_child};
@@ -12,7 +12,7 @@ use fairway_roce::{
 };
 
 const LENGTH: usize = 1 << 20;
-/// A word, less than a packet, and many packets.
+/// Lengths of a word, of less than a packet, and of many packets.
 const LENGTHS: [u32; 3] = [8, 100, 200_000];
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
@@ -28,7 +28,7 @@ fn local(region: &MemoryRegion, offset: u64, length: u32) -> ScatterList {
     LocalRange { segment: region.segment, offset, length }.into()
 }
 
-/// Another connection between the same nodes goes on, with other regions.
+/// Checks that another connection between the same nodes still works, with other regions.
 fn demand_others_go_on(pair: &Pair) {
     let [here, there] = &pair.nodes;
     let pairs = [here.queue_pair(Transport::Rc), there.queue_pair(Transport::Rc)];
@@ -49,8 +49,8 @@ fn demand_others_go_on(pair: &Pair) {
     assert_eq!(here.memory.read(500_000, 100_000), crate::node::content(5, 100_000));
 }
 
-/// The work of a fresh connection between a node and one whose memory, from offset 8192 on, is
-/// gone.
+/// Checks that a request is refused by a node whose memory is gone from offset 8192 on, over a new
+/// connection.
 fn demand_refused(kind: fn(usize) -> Pages, work: fn(RemoteAddress) -> Work, length: u32) {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
@@ -87,7 +87,7 @@ fn operations_on_missing_memory_of_a_peer_end_with_remote_access() {
     });
 }
 
-/// The work of a fresh connection whose own memory is gone.
+/// Checks that a request fails if its own memory is gone, over a new connection.
 fn demand_failed(kind: fn(usize) -> Pages, work: fn(&Node) -> Work, length: u32) {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
@@ -131,8 +131,8 @@ fn operations_with_missing_memory_of_their_own_end_with_local_protection() {
     );
 }
 
-/// The memory of a receive, which has `ranges` ranges, is gone; what the first one of two lies in
-/// is not.
+/// Checks a receive of `ranges` ranges whose memory is gone; with two ranges, that of the first is
+/// still there.
 fn demand_no_receive(ranges: usize, length: u32) {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
@@ -167,7 +167,7 @@ fn a_receive_without_memory_fails_at_both_ends() {
     });
 }
 
-/// An operation of a queue pair without reliability, whose own memory is gone.
+/// Checks an operation of an unreliable queue pair whose own memory is gone.
 fn demand_failed_unreliable(transport: Transport, length: u32) {
     let pair = Pair::local(transport);
     let [here, there] = &pair.nodes;

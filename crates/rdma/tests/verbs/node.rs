@@ -18,15 +18,15 @@ use fairway_roce::{
     ReceiveRequest, Reliability, RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
 
-/// A test that takes so long is stuck. None depends on how long it takes otherwise.
+/// Time after which a test counts as stuck. No test depends on its duration otherwise.
 const STUCK: Duration = Duration::from_secs(100);
 
 pub const DOMAIN: u32 = 3;
 pub const Q_KEY: u32 = 0x1111_1111;
-/// What peers call the first byte of the memory.
+/// The address of the memory's first byte in the peers' address space.
 pub const BASE: u64 = 0x7000_0000;
 
-/// Memory that a provider uses while a test looks at it: only ever touched byte by byte as atomics.
+/// Memory that a provider uses while a test reads it: only ever accessed byte by byte as atomics.
 pub struct Memory {
     bytes: Box<[AtomicU64]>,
 }
@@ -64,12 +64,12 @@ impl Memory {
     }
 }
 
-/// What the listener heard.
+/// The calls that the listener received.
 #[derive(Default)]
 pub struct Heard {
     pub completions: Vec<CompletionQueueId>,
     pub events: Vec<Event>,
-    /// Sender, first byte, deliverable.
+    /// Sender, first byte, and the flag `deliverable` of each datagram.
     pub management: Vec<(IpAddr, u8, bool)>,
 }
 
@@ -90,7 +90,7 @@ impl Ear {
         self.news.notify_all();
     }
 
-    /// Sleeps until what was heard satisfies.
+    /// Sleeps until the calls received fulfil a condition.
     pub fn until<R>(&self, mut satisfied: impl FnMut(&mut Heard) -> Option<R>) -> R {
         let start = Instant::now();
         let mut heard = self.heard.lock().unwrap();
@@ -124,7 +124,7 @@ impl Listener for Ear {
     }
 }
 
-/// A provider, a megabyte or more of memory, a queue for sends and one for receives.
+/// A provider, a megabyte or more of memory, a completion queue for sends and one for receives.
 pub struct Node {
     pub provider: Arc<dyn Provider>,
     pub ear: Arc<Ear>,
@@ -134,7 +134,8 @@ pub struct Node {
     pub memory: Memory,
 }
 
-/// An address of this host that no other test has: tests do not hear each other's packets.
+/// Options with an address of this host that no other test uses, so that tests do not receive each
+/// other's packets.
 pub fn own_options() -> ProviderOptions {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let number = TAKEN.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +143,7 @@ pub fn own_options() -> ProviderOptions {
     options(&format!("127.{high}.{low}.{}", number + 1))
 }
 
-/// Where nothing is lost, nothing has to come again; and a busy machine may let us wait.
+/// A long time-out: the network loses nothing, and a busy machine may delay this process.
 pub fn patient() -> Reliability {
     Reliability {
         timeout: fairway_engine::wire::Duration::from_us(500_000),
@@ -195,12 +196,12 @@ impl Node {
         Peer { address: self.provider.resolve(gid).unwrap(), queue_pair }
     }
 
-    /// Takes a queue pair through its life up to sending.
+    /// Moves a queue pair through its states until it can send.
     pub fn connect(&self, number: Qpn, peer: Peer, reliability: Reliability) {
         self.connect_granting(number, peer, reliability, Rights::ALL);
     }
 
-    /// The same; peers may do no more than `rights`.
+    /// As [`Node::connect`], but grants peers only `rights`.
     pub fn connect_granting(
         &self,
         number: Qpn,
@@ -226,7 +227,7 @@ impl Node {
         LocalRange { segment: self.region.segment, offset, length }.into()
     }
 
-    /// Its memory, as peers name it.
+    /// The address of the memory as peers name it.
     pub fn remote(&self, offset: u64) -> RemoteAddress {
         RemoteAddress { address: BASE + offset, r_key: self.region.r_key }
     }
@@ -248,7 +249,7 @@ impl Node {
         assert_eq!(self.provider.post_shared_receive(queue, &[request]), (1, None));
     }
 
-    /// The next completion of a queue, by polling.
+    /// Polls until a queue has a completion, and returns it.
     pub fn next(&self, queue: CompletionQueueId) -> Completion {
         let start = Instant::now();
         let mut out = [Completion::EMPTY; 1];
@@ -259,7 +260,7 @@ impl Node {
         out[0]
     }
 
-    /// The next completion of a send, which is to be this one.
+    /// Returns the next completion of a send, which must be number `id`.
     pub fn sent(&self, id: u64) -> Completion {
         let completion = self.next(self.sends);
         let expected = (id, Status::Success);
@@ -268,7 +269,7 @@ impl Node {
         completion
     }
 
-    /// Waits until the network's counters satisfy.
+    /// Waits until the network's counters fulfil a condition.
     #[allow(dead_code)] // One provider's tests need it.
     pub fn until_counted(&self, satisfied: impl Fn(&NetworkCounters) -> bool) {
         let start = Instant::now();
@@ -296,7 +297,7 @@ impl Pair {
         Pair::with(transport, options, 1 << 20, patient())
     }
 
-    /// On one address of this host.
+    /// Creates a pair on one address of this host.
     pub fn local(transport: Transport) -> Pair {
         let options = own_options();
         Pair::new(transport, [options.clone(), options])
@@ -322,7 +323,7 @@ impl Pair {
     }
 }
 
-/// Bytes that differ from place to place and from seed to seed.
+/// Bytes that differ between places and between seeds.
 pub fn content(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {

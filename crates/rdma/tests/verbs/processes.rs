@@ -1,4 +1,4 @@
-//! Another process of this host, and one that is killed.
+//! Another process of this host, including one that is killed.
 
 use crate::node::{Node, content, options, own_options, patient};
 use fairway_engine::wire::{Duration, Qpn};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 
-/// Where a child is to be, by address. Without it there is no child.
+/// Environment variable with the address of the child. Without it the process is not a child.
 const CHILD: &str = "FAIRWAY_TEST_CHILD";
 
 /// Another process with a provider, whose application does nothing.
@@ -35,7 +35,7 @@ impl Other {
         other
     }
 
-    /// The next line of the child's that begins with a colon: its numbers.
+    /// Reads the numbers in the child's next line with a colon.
     fn line(&mut self) -> Vec<u32> {
         loop {
             let mut line = String::new();
@@ -93,7 +93,7 @@ pub fn write_and_read_back(here: &Node, pair: Qpn, other: &Other, seed: u64) {
     assert!(here.memory.read(400_000, 200_000) == bytes);
 }
 
-/// A queue pair of `here` that is connected to the other process.
+/// Returns a queue pair of `here` that is connected to the other process.
 fn joined(here: &Node, other: &mut Other) -> Qpn {
     let pair = here.queue_pair(Transport::Rc);
     let gid = here.provider.gids()[0];
@@ -112,7 +112,7 @@ fn killed_peer_fails_operations_and_its_restart_is_a_new_peer() {
     let here = Node::new(&own);
     let pair = joined(&here, &mut other);
     write_and_read_back(&here, pair, &other, 1);
-    // It is killed while much is under way.
+    // The other process is killed while many operations are under way.
     let remote = other.remote(0);
     for id in 0..POSTED {
         let write = Work::Write { remote, immediate: None };
@@ -122,7 +122,8 @@ fn killed_peer_fails_operations_and_its_restart_is_a_new_peer() {
     here.sent(0);
     other.process.kill().unwrap();
     other.process.wait().unwrap();
-    // The process that has its slot now is not asked in its place, and is there at once.
+    // The process that has its slot now receives no requests in its place, and is connected at
+    // once.
     let mut again = Other::start(&address);
     assert_eq!(again.queue_pair.value() >> 16, other.queue_pair.value() >> 16);
     let mut failed = None;

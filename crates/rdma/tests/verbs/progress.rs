@@ -1,4 +1,4 @@
-//! What drives a provider: applications that poll, and otherwise its background thread.
+//! The threads that drive a provider: applications that poll, and otherwise its background thread.
 
 use crate::node::{Pair, content};
 use fairway_engine::wire::roce::Tail;
@@ -66,7 +66,8 @@ fn queue_armed_for_solicited_completions_notifies_for_those_only() {
     assert!(there.received(1).solicited);
 }
 
-/// As latency benchmarks do: they post, poll for that, and then look at memory and nothing else.
+/// Latency benchmarks work like this: they post, poll for the completion, and then only read
+/// memory.
 #[test]
 fn memory_changes_between_polls() {
     let pair = Pair::local(Transport::Rc);

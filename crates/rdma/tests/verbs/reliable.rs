@@ -1,4 +1,4 @@
-//! Reliable connections: every operation, and its bytes.
+//! Reliable connections: every operation, with its bytes.
 
 use crate::node::{DOMAIN, Memory, Node, Pair, content, options, own_options, patient};
 use fairway_engine::wire::roce::Tail;
@@ -59,7 +59,7 @@ fn scattered_bytes_are_gathered_and_scattered() {
         let ranges = parts.map(|(offset, length)| LocalRange { segment, offset, length });
         ScatterList::new(&ranges).unwrap()
     };
-    // The same bytes in another order, cut where no packet ends.
+    // The same bytes in another order, divided at places that are not packet boundaries.
     let from = list(here.region.segment, [(1000, 777), (0, 1000), (1777, 2223)]);
     let to = list(there.region.segment, [(50_000, 3), (9, 2000), (60_000, 1997)]);
     let request = ReceiveRequest { id: 1, local: to };
@@ -194,8 +194,8 @@ fn receives_are_shared() {
     let (_, queue_pair) = pairs[0];
     there.provider.modify(queue_pair, &Change::Error).unwrap();
     there.ear.event(Event::LastReceive { queue_pair });
-    // Going to that state again is allowed, and is no second last receive: UCX ends if there is
-    // one.
+    // Moving to that state again is allowed, and reports no second last receive: UCX ends if there
+    // is one.
     there.provider.modify(queue_pair, &Change::Error).unwrap();
     let (_, queue_pair) = pairs[1];
     there.provider.modify(queue_pair, &Change::Error).unwrap();
@@ -241,7 +241,7 @@ fn one_device_is_reached_at_addresses_of_both_families() {
         there.connect(other, there.peer(here.provider.gids()[gid], pair), patient());
         pair
     };
-    // Both at once, and to and fro.
+    // Both connections are used at the same time, in both directions.
     let pairs = [connected(0), connected(1)];
     for id in 0..6_u64 {
         let bytes = content(id, 5000);
@@ -253,8 +253,8 @@ fn one_device_is_reached_at_addresses_of_both_families() {
     }
 }
 
-/// A program that does not wait for its WRITE to itself, and takes the target's memory back: an
-/// adapter has executed the WRITE by then.
+/// A program does not wait for its WRITE to itself, and takes the target's memory back: an adapter
+/// has executed the WRITE by then.
 #[test]
 fn memory_that_is_taken_back_has_what_was_sent_to_it_before() {
     let node = Node::new(&own_options());
@@ -288,7 +288,7 @@ fn received_operations_succeed_although_the_peers_queue_pair_ends() {
         (0..8).for_each(|id| there.receive(ends[1], id, 8 * id, 8));
         (0..8).for_each(|id| here.post(ends[0], id, SEND, here.local(8 * id, 8)));
         (0..8).for_each(|id| _ = there.received(id));
-        // One end hears of the end of the other, and ends, too.
+        // One end is notified of the end of the other, and ends, too.
         match round % 2 {
             0 => there.provider.modify(ends[1], &Change::Error).unwrap(),
             _ => there.provider.destroy_queue_pair(ends[1]).unwrap(),

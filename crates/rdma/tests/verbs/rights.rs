@@ -1,5 +1,5 @@
-//! What a queue pair of the target grants beside a region, regions that change, and what is
-//! forgotten when a queue pair begins anew.
+//! Rights that a queue pair of the target grants in addition to a region's, regions that change,
+//! and state that a reset queue pair drops.
 
 use crate::node::{DOMAIN, Node, Pair, own_options, patient};
 use fairway_engine::Rights;
@@ -9,7 +9,7 @@ use fairway_roce::{
     Change, Completion, QueuePairConfig, Reliability, RemoteAddress, Status, Transport, Work,
 };
 
-/// Two nodes with a connection; the second's queue pair has this domain and grants this.
+/// Two nodes with a connection; the second's queue pair has this domain and grants these rights.
 fn granting(domain: u32, rights: Rights) -> Pair {
     let own = own_options();
     let nodes = [Node::new(&own), Node::new(&own)];
@@ -133,7 +133,7 @@ fn accesses_to_no_bytes_fail_where_the_queue_pair_is_gone() {
             pair.post(0, 1, work, here.local(0, 0));
             let done = here.next(here.sends);
             assert_eq!((done.id, done.status), (1, Status::RetryExceeded), "{is_destroyed}");
-            // The queue pair that asked is in error itself.
+            // The queue pair that sent the request is in the error state itself.
             pair.post(0, 2, work, here.local(0, 0));
             assert_eq!(here.next(here.sends).status, Status::Flushed);
         }
@@ -150,7 +150,7 @@ fn a_region_may_change_and_keep_its_key() {
         here.memory.write(0, &[1; 8]);
         pair.post(0, 1, write, here.local(0, 8));
         here.sent(1);
-        // As it was: nothing has changed.
+        // The previous rights are restored: nothing has changed.
         there.provider.change_memory(segment, Rights::ALL, DOMAIN).unwrap();
         pair.post(0, 2, write, here.local(0, 8));
         here.sent(2);
@@ -194,7 +194,7 @@ fn unpolled_completions_are_dropped_when_their_queue_pair_is_reset() {
         there.receive(pair.pairs[1], id, 0, 8);
         pair.post(0, id, send, here.local(0, 8));
     }
-    // The last receive: all are in the queues.
+    // After the last receive all completions are in the queues.
     (0..4).for_each(|id| _ = here.sent(id));
     there.received(0);
     there.provider.modify(pair.pairs[1], &Change::Reset).unwrap();

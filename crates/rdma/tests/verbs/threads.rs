@@ -6,7 +6,7 @@ use fairway_roce::{
     MemoryRequest, QueuePairConfig, Reliability, RemoteAddress, Status, Transport, Work,
 };
 
-/// They make, use and remove everything, and none hears of the others.
+/// The threads create, use and remove everything, without effect on each other.
 #[test]
 fn threads_make_and_remove_what_they_use_beside_each_other() {
     let pair = Pair::local(Transport::Rc);
@@ -49,7 +49,7 @@ fn threads_make_and_remove_what_they_use_beside_each_other() {
                         assert_eq!((done.id, done.status), (id, Status::Success));
                     }
                     assert_eq!(target.read(0, 4096), bytes);
-                    // And once more, in the middle of which everything goes.
+                    // Repeats the operations, and removes everything while they are under way.
                     for id in 0..4 {
                         here.post(mine, id, write, local.into());
                     }

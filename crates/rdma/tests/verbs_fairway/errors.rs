@@ -1,4 +1,4 @@
-//! What fails, how, and what becomes of the rest.
+//! Failing operations, their status, and the effect on others.
 
 use crate::node::{Pair, content, options};
 use fairway_engine::LocalRange;
@@ -9,7 +9,7 @@ use fairway_roce::{
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
-/// Posts `work` between two WRITEs, and demands how it ends.
+/// Posts `work` between two WRITEs, and checks the status of its completion.
 fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
@@ -27,11 +27,11 @@ fn demand_refused(work: impl Fn(&Pair) -> Work, length: u32, status: Status) {
     }
     assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
     here.ear.event(Event::Fault { queue_pair: pair.pairs[0], status });
-    // What is posted now ends at once.
+    // Operations posted now complete at once.
     pair.post(0, 5, SEND, here.local(0, 8));
     let done = here.next(here.sends);
     assert_eq!((done.id, done.status), (5, Status::Flushed));
-    // It can be used again from the start.
+    // The queue pair can be used again after a reset.
     here.provider.modify(pair.pairs[0], &Change::Reset).unwrap();
     assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Reset));
 }
@@ -52,7 +52,7 @@ fn accesses_without_rights_are_refused() {
     let misaligned = |pair: &Pair| pair.nodes[1].remote(4);
     let invalid = Status::RemoteInvalidRequest;
     demand_refused(|pair| Work::FetchAdd { remote: misaligned(pair), add: 1 }, 8, invalid);
-    // Longer than the receive.
+    // The message is longer than the receive.
     demand_refused(|_| SEND, 24, invalid);
 }
 
@@ -77,7 +77,7 @@ fn a_receiver_that_is_not_ready_is_asked_again_as_often_as_agreed() {
     let patient = Pair::local(Transport::Rc);
     let [here, there] = &patient.nodes;
     patient.post(0, 1, SEND, here.local(0, 8));
-    // The refusal is under way; once it has come, a receive is posted.
+    // The refusal is under way; once it has arrived, a receive is posted.
     while there.provider.counters().rnr_naks_sent < 20 {
         std::thread::yield_now();
     }
@@ -104,7 +104,8 @@ fn a_peer_that_is_gone_is_noticed() {
     here.post(pairs[0], 1, write, here.local(0, 100));
     here.sent(1);
     here.receive(pairs[0], 9, 0, 8);
-    // It sends a farewell; a peer that dies without one is declared dead later, with the same end.
+    // The peer sends a close; a peer that dies without one is declared dead later, with the same
+    // status.
     drop(there);
     let begun = std::time::Instant::now();
     here.post(pairs[0], 2, SEND, here.local(0, 8));
@@ -113,7 +114,8 @@ fn a_peer_that_is_gone_is_noticed() {
         let done = here.next(here.sends);
         assert_eq!((done.id, done.status), (id, status));
     }
-    // Not before an adapter would have given up: programs end connections in that time.
+    // The error comes no earlier than an adapter would have given up, because programs end
+    // connections in that time.
     let Reliability { timeout, retries, .. } = Reliability::default();
     let given = timeout.as_ns() * (u64::from(retries) + 1);
     assert!(begun.elapsed().as_nanos() >= u128::from(given), "{:?}", begun.elapsed());
@@ -138,7 +140,7 @@ fn the_error_state_flushes_in_order_and_the_reset_state_forgets() {
     }
     there.receive(pair.pairs[1], 1, 0, 8);
     there.provider.modify(pair.pairs[1], &Change::Reset).unwrap();
-    // Both start over, and nothing of before is heard of.
+    // Both are reset, and no completion from before is reported.
     here.provider.modify(pair.pairs[0], &Change::Reset).unwrap();
     let both = pair.pairs;
     for (n, node) in pair.nodes.iter().enumerate() {
@@ -175,7 +177,7 @@ fn memory_may_be_deregistered_while_it_is_in_use() {
         }
         let node = [here, there][round % 2];
         node.provider.deregister(node.region.segment).unwrap();
-        // All that was under way may have come to its end before that was noticed.
+        // All operations under way may have completed before the end was noticed.
         let done = loop {
             pair.post(0, 10, work, here.local(0, 900_000));
             let done = here.next(here.sends);
@@ -214,7 +216,7 @@ fn a_queue_pair_may_be_destroyed_in_the_middle() {
         other.provider.destroy_queue_pair(both[1 - round as usize % 2]).unwrap();
         assert_eq!(destroyed.memory.read(0, bytes.len()), bytes);
     }
-    // The others never noticed.
+    // The other connections are not affected.
     there.receive(pair.pairs[1], 1, 0, 8);
     pair.post(0, 2, SEND, here.local(0, 8));
     assert_eq!(there.next(there.receives).status, Status::Success);

@@ -24,5 +24,5 @@ mod shared;
 mod threads;
 mod troubles;
 
-/// What the tests that all providers pass (`tests/verbs`) run over.
+/// The provider that the tests for all providers (`tests/verbs`) use.
 const KIND: ProviderKind = ProviderKind::Fairway;

@@ -1,4 +1,4 @@
-//! What a program may rely on, over a network that loses, doubles and reorders.
+//! Order guarantees for programs, over a network that loses, duplicates and reorders.
 
 use std::os::unix::fs::FileExt;
 
@@ -27,7 +27,8 @@ fn rough_pair(seed: u64) -> Pair {
 fn sends_go_into_receives_in_the_order_of_both() {
     let pair = rough_pair(11);
     let [here, there] = &pair.nodes;
-    // Lengths differ, from none to several packets, and each has a receive that just takes it.
+    // Lengths differ, from none to several packets, and each receive has exactly the message's
+    // length.
     let length = |id: u64| (id * 7919 % 10_007) as u32;
     let bytes = content(1, 20_000);
     here.memory.write(0, &bytes);
@@ -71,7 +72,7 @@ fn writes_before_a_send_are_placed_before_it_is_received() {
         write(30_000, 9_992, None);
         match round % 3 {
             0 => pair.post(0, 7, SEND, here.local(0, 8)),
-            // No bytes, no key.
+            // A WRITE of no bytes needs no key.
             1 => {
                 let work = Work::Write { remote: Default::default(), immediate: Some(9) };
                 pair.post(0, 7, work, here.local(0, 0));
@@ -112,9 +113,9 @@ fn a_read_sees_what_was_written_before_it_and_atomics_follow_one_another() {
     }
 }
 
-/// Messages of a word each into a file's pages, of which the second half is unmapped while messages
-/// are under way: every eighth one goes there. They are WRITEs, or SENDs into receives of one range
-/// or of two.
+/// Sends messages of a word each into a file's pages, of which the second half is unmapped while
+/// messages are under way: every eighth message goes there. They are WRITEs, or SENDs into receives
+/// of one range or of two.
 fn unmapped_under_messages(seed: u64, ranges: Option<u32>) {
     const WORDS: u64 = 8192;
     let pair = Pair::new(Transport::Rc, [rough(seed), options("127.0.0.1")]);
@@ -136,7 +137,7 @@ fn unmapped_under_messages(seed: u64, ranges: Option<u32>) {
         let local = ScatterList::new(&parts).unwrap();
         let request = ReceiveRequest { id, local };
         let (posted, error) = there.provider.post_receive(pair.pairs[1], &[request]);
-        // None is taken any more once the peer's queue pair has failed.
+        // No receive is accepted any more once the peer's queue pair has failed.
         assert!(posted == 1 || there.provider.state(pair.pairs[1]) == Some(QueuePairState::Error));
         assert!(posted == 1 || error.is_some());
     };
@@ -170,7 +171,7 @@ fn unmapped_under_messages(seed: u64, ranges: Option<u32>) {
         assert_eq!(done.id, succeeded);
         succeeded += 1;
         post(id);
-        // The queue of receives that have ended has to have room.
+        // The queue must have room for the receives that have completed.
         let mut taken = [Completion::EMPTY; 8];
         there.provider.poll(there.receives, &mut taken);
     }

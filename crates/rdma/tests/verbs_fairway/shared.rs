@@ -50,7 +50,7 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
         here.sent(id);
     }
     there.ear.event(Event::ReceiveLimit { queue });
-    // The end of one leaves the receives to the others.
+    // The end of one queue pair leaves the receives to the others.
     let (from, to) = pairs[0];
     there.provider.modify(to, &Change::Error).unwrap();
     there.ear.event(Event::LastReceive { queue_pair: to });
@@ -65,8 +65,8 @@ fn queue_pairs_take_receives_from_a_shared_queue() {
     there.provider.destroy_receive_queue(queue).unwrap();
 }
 
-/// A queue pair of the second node with a shared receive queue, and one of the first that sends to
-/// it.
+/// Returns a shared receive queue of the second node, and a queue pair of the first that sends to a
+/// queue pair with it.
 fn sharing(pair: &Pair) -> (ReceiveQueueId, Qpn) {
     let [here, there] = &pair.nodes;
     let queue = there.provider.create_receive_queue(crate::node::DOMAIN, 64).unwrap();
@@ -84,7 +84,7 @@ fn memory_of_a_receive_is_checked_when_bytes_go_there() {
     let [here, there] = &pair.nodes;
     let (queue, from) = sharing(&pair);
     for id in 0..3 {
-        // Behind the end of the region.
+        // The receive is behind the end of the region.
         there.receive_shared(queue, id, 1 << 20, 256);
     }
     here.post(from, 10, SEND, here.local(0, 0));
@@ -114,7 +114,8 @@ fn a_write_leaves_the_memory_of_the_receive_that_it_takes_alone() {
         let request = ReceiveRequest { id, local };
         assert_eq!(there.provider.post_shared_receive(queue, &[request]), (1, None));
     };
-    // What the first receive leaves in memory of the provider's is not for the second one.
+    // Bytes that the first receive leaves in memory of the provider must not appear in the second
+    // one.
     here.memory.write(0, &old);
     receive(0, 0);
     here.post(from, 10, SEND, here.local(0, 2000));
@@ -140,7 +141,7 @@ fn undeliverable_messages_of_an_unreliable_connection_are_dropped_silently() {
     here.memory.write(0, &bytes);
     let nowhere = RemoteAddress { address: BASE, r_key: there.region.r_key ^ 1 };
     for id in 0..10 {
-        // No receive is posted, and there is no such memory.
+        // No receive is posted, and the memory does not exist.
         pair.post(0, id, SEND, here.local(0, 5000));
         here.sent(id);
         pair.post(0, id, Work::Write { remote: nowhere, immediate: None }, here.local(0, 8));
@@ -195,7 +196,7 @@ fn datagrams_name_their_sender_and_need_the_key() {
         let header = there.memory.read(at + 20, 20);
         assert_eq!((header[0], &header[12..]), (0x45, &[127, 0, 0, 1, 127, 0, 0, 1][..]));
     }
-    // One that is too long, and one to a queue pair that does not exist.
+    // One message is too long, and one is for a queue pair that does not exist.
     let request = |length| fairway_roce::WorkRequest {
         id: 1,
         work: Work::Datagram { to, q_key: Q_KEY, immediate: None },

@@ -1,4 +1,4 @@
-//! Peers that are not there, memory that is gone, strangers that lie: other queue pairs go on.
+//! Missing peers, missing memory and forged packets: other queue pairs continue.
 
 use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
@@ -36,7 +36,7 @@ fn datagrams_to_a_process_that_is_not_there_are_lost_at_once_after_the_first() {
     };
     let requests: Vec<_> = (0..20).map(request).collect();
     assert_eq!(node.provider.post_send(number, &requests), (20, None));
-    // Once it is known that no process is there, all of them end.
+    // Once the provider has found that no process is there, all of them complete.
     node.sent(0);
     let mut rest = [Completion::EMPTY; 20];
     assert_eq!(node.provider.poll(node.sends, &mut rest), 19);
@@ -47,7 +47,7 @@ fn queue_pair_without_operations_gets_no_error_when_its_peer_is_gone() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let [number, _] = pair.pairs;
-    // It waits for a process that is not there, and so does another queue pair.
+    // The queue pair waits for a missing process, and so does another one.
     here.provider.modify(number, &Change::Reset).unwrap();
     let nobody = here.peer(here.provider.gids()[0], NOBODY);
     let other = here.queue_pair(Transport::Rc);
@@ -55,7 +55,8 @@ fn queue_pair_without_operations_gets_no_error_when_its_peer_is_gone() {
         here.connect(waiting, nobody, Reliability::default());
         here.post(waiting, 1000, SEND, here.local(0, 8));
     }
-    // Then it starts over with a peer that is there, and has as much under way as it may.
+    // Then it is reset, connects to an existing peer, and has the maximum number of operations
+    // under way.
     here.provider.modify(number, &Change::Reset).unwrap();
     let peer = here.peer(there.provider.gids()[0], pair.pairs[1]);
     here.connect(number, peer, Reliability::default());
@@ -85,7 +86,7 @@ fn a_datagram_that_does_not_fit_a_shared_receive_leaves_it_to_the_next() {
     there.connect(number, Peer::default(), Reliability::default());
     let to = here.peer(there.provider.gids()[0], number);
     here.memory.write(0, &content(1, 1000));
-    // Room for the header and 100 bytes.
+    // The receive has room for the header and 100 bytes.
     there.receive_shared(queue, 5, 0, 140);
     let work = Work::Datagram { to, q_key: Q_KEY, immediate: None };
     for (id, length) in [(1, 120), (2, 100)] {
@@ -104,7 +105,7 @@ fn operation_on_deregistered_memory_does_not_use_the_region_that_reuses_its_numb
     let memory = Memory::new(64);
     let request = MemoryRequest { domain: DOMAIN, address: 0, length: 64, rights: Rights::NONE };
     let first = here.provider.register(memory.foreign(64), &request).unwrap();
-    // More than may be under way, which waits for a receive: the last two are not begun.
+    // More operations than may be under way, which wait for a receive: the last two are not begun.
     for id in 0..96 {
         pair.post(0, id, SEND, here.local(0, 8));
     }
@@ -141,7 +142,7 @@ fn addresses_that_a_stranger_invents_do_not_push_out_real_ones() {
         liar.send_to_addr(&forwarded, &to).unwrap();
     }
     node.ear.until(|heard| (heard.management.len() == 2000).then_some(()));
-    // Nothing is kept of an address that can be its own number.
+    // No state is stored for an address that can be its own number.
     let address: Ipv4Addr = "10.0.7.7".parse().unwrap();
     let number = node.provider.resolve(Gid::from(std::net::IpAddr::V4(address))).unwrap();
     assert_eq!(number, u64::from(u32::from(address)));
@@ -185,7 +186,7 @@ fn a_queue_pair_in_error_still_takes_what_is_posted_and_flushes_it() {
     let pair = Pair::local(Transport::Rc);
     let [here, there] = &pair.nodes;
     let [number, _] = pair.pairs;
-    // An error of an operation that says nothing when it succeeds.
+    // An error of an unsignaled operation.
     let wrong = RemoteAddress { address: BASE, r_key: there.region.r_key ^ 1 };
     let request = WorkRequest {
         id: 1,
@@ -232,7 +233,7 @@ fn a_shared_queue_is_free_again_although_messages_were_in_the_middle() {
             here.post(from, id, write, here.local(0, 20_000));
             here.post(from, id, SEND, here.local(0, 8));
         }
-        // Some have come, and others that came wait for what was lost.
+        // Some messages have arrived, and others that arrived wait for lost ones.
         for id in 0..=round % 24 {
             there.received(id);
         }

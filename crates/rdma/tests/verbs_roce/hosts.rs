@@ -20,13 +20,13 @@ fn processes_of_one_host_share_the_port_of_roce() {
         let peer = spaces.inside(0, || here.peer(gid, other.queue_pair));
         here.connect(pair, peer, patient());
         other.connect([10, 77, 0, 1].into(), pair);
-        // The kernel gives all our packets to one process, which hands on those of the other.
+        // The kernel gives all packets to one process, which forwards those of the other.
         write_and_read_back(&here, pair, other, seed as u64);
     }
     assert_ne!(others[0].queue_pair.value() >> 16, others[1].queue_pair.value() >> 16);
 }
 
-/// What comes to the sockets of a slot is believed to be of a process of this host.
+/// Packets that arrive at the sockets of a slot are assumed to come from a process of this host.
 #[test]
 fn other_hosts_reach_no_socket_that_is_for_processes_of_this_host() {
     let Some(spaces) = Namespaces::new("slots") else {
@@ -36,11 +36,11 @@ fn other_hosts_reach_no_socket_that_is_for_processes_of_this_host() {
         let node = spaces.inside(1, || Node::new(&options(server)));
         let slot = node.queue_pair(Transport::Rc).value() >> 16;
         let to = SocketAddr::new(server.parse().unwrap(), 24_576 + slot as u16);
-        // As long as a packet, with a wrong ICRC; and too short for one. A socket is first in,
-        // first out: when the second is counted, the first would have been.
+        // One datagram is as long as a packet, with a wrong ICRC; the other is too short. A socket
+        // is a queue: when the second is counted, the first would have been.
         spaces.inside(0, || {
             let socket = UdpSocket::bind((client, 0)).unwrap();
-            // An error would be the answer to an earlier one.
+            // An error would refer to an earlier datagram.
             (0..10).for_each(|_| _ = socket.send_to(&[0; 64], to));
         });
         spaces.inside(1, || {

@@ -1,4 +1,4 @@
-//! Memory and queue pairs that go while packets come.
+//! Memory and queue pairs that are removed while packets arrive.
 
 use crate::node::{DOMAIN, Ear, Memory, Pair, content, own_options, patient};
 use fairway_engine::Rights;
@@ -6,8 +6,8 @@ use fairway_engine::wire::roce::Tail;
 use fairway_rdma::{DEVICE_ADDRESSES, Gid, ProviderError, ProviderKind, ROCE_PORT, open};
 use fairway_roce::{MemoryRequest, Status, Transport, Work};
 
-/// A region of its own is taken from the provider while a peer writes to it. From then on nothing
-/// of it changes, and it may be freed.
+/// A separate region is deregistered while a peer writes to it. From then on its memory does not
+/// change, and may be freed.
 #[test]
 fn deregistered_memory_does_not_change_any_more() {
     let pair = Pair::local(Transport::Rc);
@@ -64,7 +64,7 @@ fn a_destroyed_queue_pairs_memory_is_left_alone() {
     there.received(0);
     there.provider.destroy_queue_pair(pair.pairs[1]).unwrap();
     there.memory.write(0, &[0xaa; 1 << 16]);
-    // All of them may have come by now; this one cannot.
+    // All earlier messages may have arrived by now; this one cannot have.
     send(63);
     // Packets that are on their way find no queue pair.
     while here.next(here.sends).status == Status::Success {}
@@ -139,7 +139,7 @@ fn without_the_port_of_roce_there_is_still_this_host() {
 fn a_device_has_only_so_many_addresses() {
     let own = own_options();
     let std::net::IpAddr::V4(first) = own.addresses[0] else { unreachable!() };
-    // Far from those that other tests have.
+    // The addresses are far from those that other tests use.
     let other = |number: u32| std::net::Ipv4Addr::from(u32::from(first) ^ (number << 16)).into();
     let mut options = own;
     options.addresses = (0..=DEVICE_ADDRESSES as u32).map(other).collect();
@@ -149,7 +149,7 @@ fn a_device_has_only_so_many_addresses() {
     let last = *options.addresses.last().unwrap();
     let provider = open(ProviderKind::Roce, &options, Ear::new()).unwrap();
     assert_eq!(provider.gids().len(), DEVICE_ADDRESSES);
-    // The last of its sockets hears, too.
+    // The last of its sockets receives, too.
     let socket = std::net::UdpSocket::bind((last, 0)).unwrap();
     socket.send_to(&[0; 4], (last, ROCE_PORT)).unwrap();
     let start = std::time::Instant::now();

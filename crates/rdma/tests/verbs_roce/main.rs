@@ -29,5 +29,5 @@ mod troubles;
 mod unreliable;
 mod wire_truth;
 
-/// What the tests that all providers pass (`tests/verbs`) run over.
+/// The provider that the tests for all providers (`tests/verbs`) use.
 const KIND: ProviderKind = ProviderKind::Roce;

@@ -1,4 +1,4 @@
-//! Management datagrams, and whose they are.
+//! Management datagrams, and the processes that they are for.
 
 use crate::node::{Ear, Node, own_options};
 use fairway_engine::CompletionQueueId;
@@ -18,7 +18,7 @@ fn send(from: &Node, to: &Node, first: u8) {
     from.provider.send_management(number, &[first; 256]).unwrap();
 }
 
-/// Datagrams that a node has heard of, and forgets.
+/// Returns the datagrams that a node has received, and clears them.
 fn heard(node: &Node, count: usize) -> Vec<(IpAddr, u8, bool)> {
     node.ear.until(|heard| {
         (heard.management.len() >= count).then(|| std::mem::take(&mut heard.management))
@@ -51,14 +51,14 @@ fn a_service_is_where_it_was_claimed() {
     drop(claim);
     send(&here, &there, 2);
     assert_eq!(heard(&here, 2), [(from, 2, true), (from, 2, false)], "nobody is there");
-    // Any process can claim it anew.
+    // Any process can claim the service again.
     let _claim = here.provider.claim_service(service).unwrap();
 }
 
 #[test]
 fn forwarded_datagram_is_not_forwarded_again() {
     let [here, there] = two();
-    // Each thinks it the other's.
+    // Each process assigns it to the other.
     *here.ear.route.lock().unwrap() = Routed::Slot(there.provider.slot());
     *there.ear.route.lock().unwrap() = Routed::Slot(here.provider.slot());
     for number in 0..5 {
@@ -69,7 +69,7 @@ fn forwarded_datagram_is_not_forwarded_again() {
     assert_eq!(there.provider.network_counters().forwarded, 0);
 }
 
-/// More than the queue of a Unix socket takes, of which Linux says how much that is.
+/// A burst larger than the queue of a Unix socket, whose length Linux sets.
 #[test]
 fn a_burst_to_a_busy_neighbour_arrives() {
     let [here, there] = two();
@@ -112,7 +112,7 @@ fn providers_of_both_kinds_exchange_them() {
     here.ear.until(|heard| (heard.management == [(from, 2, true)]).then_some(()));
 }
 
-/// A listener that is called may hold the last reference to the provider, and drop it.
+/// A listener that is called may have the last reference to the provider, and drop it.
 #[test]
 fn a_provider_may_go_while_it_tells_something() {
     struct Quitter {

@@ -1,16 +1,16 @@
-//! Two network namespaces with a virtual Ethernet between them, and what passes there. Needs the
+//! Two network namespaces with a virtual Ethernet between them, and the packets on it. Requires the
 //! superuser and the `ip` tool.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 
-/// Two namespaces; they go with it.
+/// Two network namespaces, which are removed when this is dropped.
 pub struct Namespaces {
     names: [String; 2],
 }
 
-/// Runs a tool; false if it is not there or fails.
+/// Runs a tool. Returns false if it is missing or fails.
 pub fn run(words: &str) -> bool {
     let mut words = words.split(' ');
     let program = words.next().expect("a program");
@@ -20,7 +20,8 @@ pub fn run(words: &str) -> bool {
 }
 
 impl Namespaces {
-    /// Addresses of side `n`: 10.77.0.`n+1` and fd77::`n+1`. `None` if they cannot be made here.
+    /// Creates the namespaces. Side `n` has the addresses 10.77.0.`n+1` and fd77::`n+1`. Returns
+    /// `None` if that is not possible here.
     pub fn new(label: &str) -> Option<Namespaces> {
         let pid = std::process::id();
         let names = ["a", "b"].map(|side| format!("fairway-{label}-{side}-{pid}"));
@@ -35,7 +36,7 @@ impl Namespaces {
         let linked = run(&format!("ip -n {a} link add wire type veth peer name wire netns {b}"));
         let set_up = made.names.iter().enumerate().all(|(n, name)| {
             let (own, other) = (n + 1, 2 - n);
-            // Neighbours are told of each other: to find out takes as long as our patience.
+            // Neighbour entries are added by hand: resolution takes as long as the tests wait.
             let ip = |what: String| run(&format!("ip -n {name} {what}"));
             ip(format!("link set wire address 02:00:00:00:00:0{own}"))
                 && ip(format!("addr add 10.77.0.{own}/24 dev wire"))
@@ -49,15 +50,15 @@ impl Namespaces {
         (linked && set_up).then_some(made)
     }
 
-    /// Has the virtual interfaces cut trains, as they would be on a wire. False if that cannot be
-    /// had.
+    /// Makes the virtual interfaces segment trains, as they would be on a wire. Returns false if
+    /// that is not possible.
     pub fn cut_trains(&self) -> bool {
         self.names.iter().all(|name| {
             run(&format!("ip netns exec {name} ethtool -K wire tx-udp-segmentation off gro off"))
         })
     }
 
-    /// Does something in namespace `n`; threads that it starts stay there.
+    /// Runs `work` in namespace `n`; threads that it starts stay there.
     pub fn inside<R: Send>(&self, n: usize, work: impl FnOnce() -> R + Send) -> R {
         let file = File::open(format!("/run/netns/{}", self.names[n])).unwrap();
         std::thread::scope(|scope| {
@@ -80,13 +81,13 @@ impl Drop for Namespaces {
     }
 }
 
-/// Hears everything that passes an interface.
+/// Receives every frame that passes an interface.
 pub struct Sniffer {
     socket: OwnedFd,
 }
 
 impl Sniffer {
-    /// Of the namespace it is made in.
+    /// Opens a sniffer in the current namespace.
     pub fn new() -> Sniffer {
         let all = (libc::ETH_P_ALL as u16).to_be();
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -105,7 +106,7 @@ impl Sniffer {
         Sniffer { socket }
     }
 
-    /// The frames that passed since.
+    /// Returns the frames since the last call.
     pub fn frames(&self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         loop {

@@ -13,7 +13,7 @@ fn ip(node: &Node) -> IpAddr {
     node.provider.gids()[0].ip()
 }
 
-/// A datagram of `payload` to a queue pair, as a stranger at `source` would send it.
+/// Returns a datagram of `payload` to a queue pair, as a stranger at `source` would send it.
 fn datagram(source: SocketAddr, to: SocketAddr, queue_pair: Qpn, payload: &[u8]) -> Vec<u8> {
     let (IpAddr::V4(from), IpAddr::V4(at)) = (source.ip(), to.ip()) else { unreachable!() };
     let outer = Outer {
@@ -50,8 +50,9 @@ fn damaged_packets_are_counted_and_ignored() {
     for port in [ROCE_PORT, roce_port(slot_of(pair))] {
         let to = SocketAddr::new(ip(&node), port);
         let good = datagram(from, to, pair, &content(1, 64));
-        // Not the queue pair's number: that would be a packet for another queue pair. Nor the bits
-        // that switches may change, nor where the identification's place in the CRC lies.
+        // The changed byte is not in the queue pair's number, because that would make it a packet
+        // for another queue pair, nor in bits that switches may change, nor where the
+        // identification has its place in the CRC.
         for at in [0, 1, 2, 8, 9, 12, 20, 40, good.len() - 1] {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
@@ -75,7 +76,8 @@ fn garbage_does_no_harm() {
     for seed in 0..300 {
         let mut garbage = content(seed, (seed as usize * 7) % 1500);
         if seed % 3 == 0 && garbage.len() > 8 {
-            // As if it were for a queue pair that is there; forwarded datagrams, too.
+            // The garbage appears to be for an existing queue pair; some of it is a forwarded
+            // datagram.
             garbage[0] = [0x64, 0xf7, 0xf8, 0x0a][seed as usize / 3 % 4];
             garbage[4..8].copy_from_slice(&pair.pairs[seed as usize % 2].value().to_be_bytes());
         }
@@ -99,13 +101,13 @@ fn a_packet_that_came_to_the_wrong_provider_is_forwarded() {
     let to = SocketAddr::new(ip(&nodes[0]), ROCE_PORT);
     let socket = UdpSocket::bind((ip(&nodes[0]), 0)).unwrap();
     let from = socket.local_addr().unwrap();
-    // The kernel gives packets of one socket to one of the two.
+    // The kernel gives packets of one socket to one of the two processes.
     for (n, node) in nodes.iter().enumerate() {
         socket.send_to(&datagram(from, to, pairs[n], &[n as u8; 100]), to).unwrap();
         let completion = node.received(1);
         assert_eq!(node.provider.gid_of(completion.from.address), Some(from.ip().into()));
         assert_eq!(node.memory.read(40, 100), [n as u8; 100]);
-        // The header is that of the packet as it first came.
+        // The header is that of the packet as it was first received.
         let IpAddr::V4(source) = from.ip() else { unreachable!() };
         assert_eq!(node.memory.read(32, 4), source.octets());
     }
@@ -128,7 +130,8 @@ fn only_providers_of_this_host_hand_packets_over() {
     let ends = [end("10.9.8.7", 1), end(&to.ip().to_string(), ROCE_PORT)].concat();
     let forwarded = [&[0xf7, 0][..], &ends, &inner].concat();
     liar.send_to(&forwarded, (ip(&node), roce_port(slot_of(pair)))).unwrap();
-    // Nor by the way that management datagrams take, which is open to every user.
+    // The packet is also refused over the socket for management datagrams, to which every user may
+    // write.
     let name = format!("fairway-verbs-{}", node.provider.slot());
     let slot = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
     UnixDatagram::unbound().unwrap().send_to_addr(&forwarded, &slot).unwrap();

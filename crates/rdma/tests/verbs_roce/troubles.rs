@@ -1,4 +1,4 @@
-//! Networks that lose, double and reorder; peers that refuse, are not ready, or are gone.
+//! Networks that lose, duplicate and reorder; peers that refuse, are not ready, or are gone.
 
 use crate::node::{BASE, Pair, content, own_options, patient};
 use fairway_engine::wire::Duration;
@@ -10,12 +10,12 @@ use fairway_roce::{
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
-/// Soon tired of waiting.
+/// A short time-out.
 fn quick() -> Reliability {
     Reliability { timeout: Duration::from_us(4000), ..Reliability::default() }
 }
 
-/// Everything arrives once and in order over a network that is like this.
+/// Checks that everything arrives once and in order over a network of `spec`.
 fn survives(spec: &str, out_of_order: bool) {
     let spec: fairway::Spec = spec.parse().unwrap();
     let own = own_options();
@@ -81,7 +81,7 @@ fn a_wrong_key_is_refused_and_nothing_is_touched() {
         here.memory.write(0, &[1; 64]);
         let mut remote = RemoteAddress { address: BASE, r_key: there.region.r_key ^ 1 };
         if transport_wide == 1 {
-            // The right key, and a byte too many.
+            // The key is right, and the range has one byte too many.
             remote = there.remote((1 << 20) - 63);
         }
         pair.post(0, 1, Work::Write { remote, immediate: None }, here.local(0, 64));
@@ -92,7 +92,7 @@ fn a_wrong_key_is_refused_and_nothing_is_touched() {
         let fault = Event::Fault { queue_pair: pair.pairs[0], status: Status::RemoteAccess };
         here.ear.event(fault);
         assert_eq!(here.provider.state(pair.pairs[0]), Some(QueuePairState::Error));
-        // What is posted then is flushed.
+        // Operations posted after that are flushed.
         pair.post(0, 2, SEND, here.local(0, 64));
         assert_eq!(here.next(here.sends).status, Status::Flushed);
     }
@@ -144,7 +144,7 @@ fn a_queue_that_is_not_polled_runs_over() {
         solicited: false,
         fence: false,
     };
-    // Silent ones need no room.
+    // Unsignaled operations need no room.
     assert_eq!(here.provider.post_send(pair.pairs[0], &[request; 100]), (100, None));
     let loud = WorkRequest { signaled: true, ..request };
     assert_eq!(here.provider.post_send(pair.pairs[0], &[loud; 4]), (4, None));

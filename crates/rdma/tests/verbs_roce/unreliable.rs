@@ -25,7 +25,7 @@ fn sends_and_writes_go_over_unreliable_connections() {
     here.sent(2);
 }
 
-/// A queue pair for datagrams, ready.
+/// Creates a queue pair for datagrams that is ready to send.
 fn datagrams(node: &Node) -> Qpn {
     let pair = node.queue_pair(Transport::Ud);
     node.connect(pair, Peer::default(), patient());
@@ -51,7 +51,7 @@ fn one_queue_pair_sends_datagrams_to_several_addresses() {
         let completion = other.received(1);
         assert_eq!((completion.bytes, completion.tail), (740, Tail::Immediate(9)));
         assert_eq!(other.memory.read(40, 700), bytes);
-        // Its receiver can answer.
+        // The receiver of the datagram can answer.
         assert_eq!(completion.from.queue_pair, pair);
         assert_eq!(other.provider.gid_of(completion.from.address), Some(here.provider.gids()[0]));
         here.receive(pair, 2, 5000, 1040);
@@ -74,7 +74,7 @@ fn a_datagram_that_waits_when_its_queue_pair_is_destroyed_is_not_written() {
         let number = datagrams(&there);
         there.memory.write(0, &[0xee; 104]);
         there.receive(number, 1, 0, 104);
-        // The background thread leaves the sockets alone for a moment, but perhaps not for long
+        // The background thread does not poll the sockets for a moment, but perhaps not for long
         // enough.
         there.provider.poll(there.receives, &mut [Completion::EMPTY; 1]);
         datagram(&here, pair, here.peer(there.provider.gids()[0], number), here.local(0, 64));
@@ -109,7 +109,7 @@ fn a_datagram_begins_with_the_header_of_its_ip_packet() {
                     header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
                 let sum: u32 = words.sum();
                 assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the checksum");
-                // An IPv6 header begins with a 6, and programs look there first.
+                // An IPv6 header begins with a 6, and programs check that first.
                 assert_ne!(there.memory.read(0, 1)[0] >> 4, 6);
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {

@@ -1,5 +1,5 @@
-//! What is on the wire is what others expect there: every ICRC is right, with the IP headers as
-//! they really are, and another program's dissector understands every packet.
+//! Packets on the wire conform to what others expect: every ICRC is right for the real IP headers,
+//! and another program's dissector decodes every packet.
 
 use crate::namespaces::{Namespaces, Sniffer, capture_file};
 use crate::node::{Node, Pair, Q_KEY, content, options, patient};
@@ -11,7 +11,7 @@ use std::process::Command;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 
-/// What was seen of one capture.
+/// Statistics of one capture.
 #[derive(Default)]
 struct Seen {
     frames: Vec<Vec<u8>>,
@@ -20,7 +20,7 @@ struct Seen {
     kinds: BTreeMap<&'static str, usize>,
 }
 
-/// Nodes in two namespaces, and a connection between them.
+/// Creates nodes in two namespaces, and a connection between them.
 fn pair(
     spaces: &Namespaces,
     transport: Transport,
@@ -78,7 +78,7 @@ fn traffic(spaces: &Namespaces, make: impl Fn(usize) -> ProviderOptions + Sync) 
     there.ear.until(|heard| heard.management.pop());
 }
 
-/// Looks at every frame.
+/// Checks every frame.
 fn inspect(frames: Vec<Vec<u8>>) -> Seen {
     let mut seen = Seen::default();
     for frame in frames {
@@ -115,7 +115,8 @@ fn kind(operation: &Operation) -> &'static str {
     }
 }
 
-/// Another program's opinion: it finds an opcode in every packet, and nothing malformed.
+/// Checks a capture with another program, which must find an opcode in every packet, and nothing
+/// malformed.
 fn dissect(label: &str, seen: &Seen) -> bool {
     let path = std::env::temp_dir().join(format!("fairway-{label}-{}.pcap", std::process::id()));
     std::fs::write(&path, capture_file(&seen.frames)).unwrap();

@@ -2,7 +2,7 @@ use super::*;
 use fairway_device::ScatterList;
 use fairway_wire::AtomicOperator;
 
-/// A table with one segment of `length` zeros, and its memory.
+/// Returns a table with one segment of `length` zeros, and its memory.
 fn table(unregistered: Unregistered, length: usize) -> (Memories, Arc<Memory>) {
     let mut memories = Memories::new(unregistered);
     let memory = Arc::new(Memory::zeroed(length).unwrap());

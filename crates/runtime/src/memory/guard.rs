@@ -2,17 +2,17 @@
 //!
 //! A program may unmap memory, or truncate the file behind it, while it is registered. The kernel
 //! then raises SIGSEGV or SIGBUS for the next access. Every access of this library to such memory
-//! is therefore one of the few functions in assembly of `guard/x86_64.rs` and `guard/aarch64.rs`.
-//! They lie between two labels, use no stack, and change no register that their caller keeps. If
-//! the signal handler finds the program counter between the labels, it moves it to the code that
-//! returns "failed". It needs no record of what is under way, so it allocates nothing and takes no
-//! lock. On other architectures, and where Miri interprets a test, the accesses are plain, and such
-//! a fault ends the process.
+//! is therefore made by one of the few assembly functions of `guard/x86_64.rs` and
+//! `guard/aarch64.rs`. They are between two labels, use no stack, and change no register that their
+//! caller keeps. If the signal handler finds the program counter between the labels, it moves it to
+//! the code that returns "failed". It needs no record of the accesses under way, so it allocates
+//! nothing and takes no lock. On other architectures, and when Miri interprets a test, the accesses
+//! are plain, and such a fault ends the process.
 //!
-//! The handler is installed once, with the first memory. Every other signal goes to the action that
-//! the program had before. A program that installs a handler of its own later, and does not pass
-//! signals on to the earlier one, ends up with what it would have without this module. So does a
-//! thread that blocks SIGSEGV or SIGBUS: the kernel ends the process.
+//! The handler is installed once, with the first memory. Every other signal is passed to the action
+//! that the program had before. If a program later installs a handler that does not pass signals on
+//! to the earlier one, it behaves as it would without this module. The same holds for a thread that
+//! blocks SIGSEGV or SIGBUS: the kernel ends the process.
 
 use std::ptr;
 use std::sync::Once;
@@ -32,7 +32,7 @@ mod arch;
 #[path = "guard/x86_64.rs"]
 mod arch;
 
-/// What an access to a word gives: whether it failed (1), and the value.
+/// Result of an access to a word: whether it failed (1), and the value.
 #[repr(C)]
 struct Outcome {
     failed: usize,
@@ -45,9 +45,9 @@ impl Outcome {
     }
 }
 
-/// Copies `length` bytes of the application's memory to memory of ours: the first `head` byte by
-/// byte, then words of 8 bytes or more, then byte by byte. After a failure any of the bytes may
-/// have been copied.
+/// Copies `length` bytes of the application's memory to this library's memory: the first `head`
+/// byte by byte, then words of 8 bytes or more, then byte by byte. After a failure any of the bytes
+/// may have been copied.
 ///
 /// # Safety
 /// `from` is the application's, `to` is ours; they do not overlap. `head` is at most `length`, and
@@ -65,7 +65,8 @@ pub(super) unsafe fn copy_in(
     }
 }
 
-/// Copies `length` bytes of our memory to the application's, in the same pieces as [`copy_in`].
+/// Copies `length` bytes of this library's memory to the application's, in the same pieces as
+/// [`copy_in`].
 ///
 /// # Safety
 /// As for [`copy_in`], but `to` is the application's and `from` is ours. Whatever else may use the
@@ -83,7 +84,7 @@ pub(super) unsafe fn copy_out(
     }
 }
 
-/// Loads a word of 1, 2, 4 or 8 bytes whole.
+/// Loads a word of 1, 2, 4 or 8 bytes in one access.
 ///
 /// # Safety
 /// The address is aligned for the word, which is the application's.
@@ -92,7 +93,7 @@ pub(super) unsafe fn load(word: *const u8, width: usize) -> Result<u64, Gone> {
     unsafe { arch::fairway_guarded_load(word, width) }.value()
 }
 
-/// Stores a word of 1, 2, 4 or 8 bytes whole.
+/// Stores a word of 1, 2, 4 or 8 bytes in one access.
 ///
 /// # Safety
 /// The address is aligned for the word, which is the application's.
@@ -104,8 +105,8 @@ pub(super) unsafe fn store(word: *mut u8, value: u64, width: usize) -> Result<()
     }
 }
 
-/// Changes a word of 4 or 8 bytes from `expected` to `new`, if it is that, in one atomic operation
-/// of the CPU (sequentially consistent). Returns what it was.
+/// Sets a word of 4 or 8 bytes to `new` if it equals `expected`, in one atomic operation of the CPU
+/// (sequentially consistent). Returns its previous value.
 ///
 /// # Safety
 /// The address is aligned for the word, which is the application's.
@@ -119,12 +120,12 @@ pub(super) unsafe fn exchange(
     unsafe { arch::fairway_guarded_exchange(word, expected, new, width) }.value()
 }
 
-/// What the program did about SIGSEGV and SIGBUS before. Set once, and never freed.
+/// The program's earlier actions for SIGSEGV and SIGBUS. Set once, and never freed.
 static BEFORE: [AtomicPtr<sigaction>; 2] =
     [AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut())];
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// Installs the handler, if that has not been done.
+/// Installs the handler, if it has not been installed.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     if arch::IS_GUARDED {
@@ -146,7 +147,7 @@ fn install_for(signal: c_int, before: &AtomicPtr<sigaction>) {
         own.sa_sigaction = handle as *const () as usize;
         own.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         if !matches!(earlier.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
-            // What it would find if it were called by the kernel.
+            // The handler runs with the flags and the mask that the earlier one would have.
             own.sa_flags |= earlier.sa_flags & (libc::SA_NODEFER | libc::SA_RESTART);
             own.sa_mask = earlier.sa_mask;
         }
@@ -166,7 +167,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     }
 }
 
-/// Does what the program did about this signal before.
+/// Takes the program's earlier action for this signal.
 ///
 /// # Safety
 /// The arguments are those of a signal handler.
@@ -185,7 +186,8 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         unsafe { libc::sigaction(signal, &std::mem::zeroed(), ptr::null_mut()) };
     }
     if is_default {
-        // A fault happens again as soon as the handler returns. What was sent has to be sent again.
+        // A fault happens again as soon as the handler returns; a signal that was sent must be
+        // raised again.
         if !is_fault {
             // SAFETY: has no conditions. The signal is blocked until the handler returns.
             unsafe { libc::raise(signal) };

@@ -1,13 +1,14 @@
-//! Tells AddressSanitizer, if the program runs under it, what is about to be written: it watches
-//! libc's functions and instrumented code, and this library's copies are neither.
+//! Reports writes to AddressSanitizer before they happen, if the program runs under it:
+//! AddressSanitizer checks libc's functions and instrumented code, and this library's copies are
+//! neither.
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;
 
-/// Gives the first poisoned byte of a range, or null.
+/// Returns the first poisoned byte of a range, or null.
 type IsPoisoned = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
-/// Reports that so many bytes at an address are written, and by default ends the process.
+/// Reports a write of a number of bytes at an address, and by default ends the process.
 type ReportWrite = unsafe extern "C" fn(*mut c_void, usize);
 
 /// AddressSanitizer's functions (`sanitizer/asan_interface.h` and the instrumentation's own).
@@ -23,7 +24,7 @@ fn symbol(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// AddressSanitizer, if it is in this process.
+/// Returns AddressSanitizer's functions, if they are in this process.
 fn sanitizer() -> Option<Sanitizer> {
     static FOUND: OnceLock<Option<Sanitizer>> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -39,8 +40,8 @@ fn sanitizer() -> Option<Sanitizer> {
     })
 }
 
-/// `length` bytes at `start` will be written. Under AddressSanitizer the program ends with its
-/// report if they are not the program's any more.
+/// Announces a write of `length` bytes at `start`. Under AddressSanitizer the program ends with its
+/// report if they do not belong to the program any more.
 pub(crate) fn will_write(start: *mut u8, length: usize) {
     let Some(sanitizer) = sanitizer() else { return };
     // SAFETY: it reads AddressSanitizer's own records, and no byte of the range.

@@ -1,12 +1,13 @@
-//! Bytes that other threads may read, write or unmap at any time, and how to copy them anyway.
+//! Copies of bytes that other threads may read, write or unmap at any time.
 //!
-//! The NIC places payload into an application's memory while the application looks at it. Plain
-//! Rust accesses would be data races; here every access is made by assembly ([`guard`]), 8 bytes or
-//! more at a time where the shared side is aligned, so the outcome is at worst a mixture of old and
-//! new bytes. Where the memory is not there any more, the access fails and nothing else happens.
+//! The NIC places payload into an application's memory while the application reads it. Plain Rust
+//! accesses would be data races; here every access is made by assembly ([`guard`]), 8 bytes or more
+//! at a time if the shared side is aligned, so the result is at worst a mixture of old and new
+//! bytes. If the memory is missing, the access fails without further effect.
 //!
-//! An aligned word of 1, 2, 4 or 8 bytes is read and written whole. A thread that sees what was
-//! written sees what was written before it: a flag that follows its data can be trusted.
+//! An aligned word of 1, 2, 4 or 8 bytes is read and written in one access. A thread that sees a
+//! written word also sees everything written before it, so a flag that follows its data is
+//! reliable.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -18,16 +19,16 @@ use fairway_wire::AtomicOperator;
 use super::guard;
 use super::sanitizer::will_write;
 
-/// Memory is not there any more: its owner has unmapped it, or has truncated its file.
+/// Error for memory that is missing: its owner has unmapped it, or has truncated its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
-/// Bytes per shared word.
+/// Bytes of a shared word.
 const WORD: usize = size_of::<u64>();
-/// Bytes that are compared at a time.
+/// Number of bytes that are compared at a time.
 const CHUNK: usize = 256;
 
-/// A range of shared bytes. The holder vouches that they have not become anything else.
+/// A range of shared bytes. Its creator vouches that the memory has not become anything else.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedBytes<'a> {
     start: NonNull<u8>,
@@ -47,7 +48,7 @@ impl<'a> SharedBytes<'a> {
         SharedBytes { start, length, memory: PhantomData }
     }
 
-    /// The same bytes without a borrow of their memory.
+    /// Returns the same bytes without a borrow of their memory.
     ///
     /// # Safety
     /// The memory stays the application's until the value is used for the last time.
@@ -55,7 +56,8 @@ impl<'a> SharedBytes<'a> {
         SharedBytes { start: self.start, length: self.length, memory: PhantomData }
     }
 
-    /// Copies all of it to `out`, which is as long. If that fails, any of `out` may have changed.
+    /// Copies the range to `out`, which must have the same length. If that fails, any of `out` may
+    /// have changed.
     pub fn read(self, out: &mut [u8]) -> Result<(), Gone> {
         assert_eq!(self.length, out.len(), "a copy between ranges of different lengths");
         if self.is_word() {
@@ -75,14 +77,16 @@ impl<'a> SharedBytes<'a> {
         Ok(())
     }
 
-    /// Copies `data`, which is as long, over all of it. If that fails, any of it may have changed.
+    /// Copies `data`, which must have the same length, to the range. If that fails, any of it may
+    /// have changed.
     pub fn write(self, data: &[u8]) -> Result<(), Gone> {
         assert_eq!(self.length, data.len(), "a copy between ranges of different lengths");
         will_write(self.start.as_ptr(), self.length);
         if self.is_word() {
             return self.write_word(data);
         }
-        // Up to the last word, and then that: a thread that sees the last byte sees them all.
+        // Everything up to the last word is copied first, and then that word: a thread that sees
+        // the last byte sees them all.
         let end = self.start.as_ptr() as usize + self.length;
         let tail = if end.is_multiple_of(WORD) { WORD } else { end % WORD }.min(self.length);
         let head = self.length - tail;
@@ -94,7 +98,7 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
-    /// `length` of its bytes from `offset` on, which there are.
+    /// Returns `length` bytes from `offset` on, which must be within the range.
     fn part(&self, offset: usize, length: usize) -> SharedBytes<'a> {
         debug_assert!(offset + length <= self.length);
         // SAFETY: a part of what the maker vouched for.
@@ -107,7 +111,7 @@ impl<'a> SharedBytes<'a> {
         unsafe { guard::copy_out(self.start.as_ptr(), data.as_ptr(), self.length, self.head()) }
     }
 
-    /// Writes all of it, which is a word, in one store.
+    /// Writes the range, which must be a word, in one store.
     fn write_word(self, data: &[u8]) -> Result<(), Gone> {
         let bytes = <[u8; WORD]>::try_from(data).unwrap_or_else(|_| {
             let mut bytes = [0; WORD];
@@ -119,7 +123,7 @@ impl<'a> SharedBytes<'a> {
         unsafe { guard::store(self.start.as_ptr(), u64::from_ne_bytes(bytes), self.length) }
     }
 
-    /// Changes the word that it is, atomically, and returns what it was.
+    /// Changes the range, which must be a word, atomically, and returns its previous value.
     ///
     /// # Panics
     /// It is no aligned word of 4 or 8 bytes.
@@ -132,7 +136,7 @@ impl<'a> SharedBytes<'a> {
         let mut old = unsafe { guard::load(word, width)? };
         loop {
             let new = operator.apply(old, operand, compare) & mask;
-            // One that stays is exchanged for itself, which orders it like the others.
+            // A word that does not change is exchanged for itself, which orders it like the others.
             // SAFETY: as above.
             let was = unsafe { guard::exchange(word, old, new, width)? };
             if was == old {
@@ -142,23 +146,23 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
-    /// Can it be changed by one operation of the CPU?
+    /// True if the range can be changed by one operation of the CPU.
     pub(crate) fn is_aligned_word(self) -> bool {
         matches!(self.length, 4 | 8) && self.is_word()
     }
 
-    /// Is it an aligned word?
+    /// True if the range is an aligned word.
     fn is_word(self) -> bool {
         matches!(self.length, 1 | 2 | 4 | 8)
             && (self.start.as_ptr() as usize).is_multiple_of(self.length)
     }
 
-    /// Its bytes up to the first whole word.
+    /// Number of bytes before the first whole word.
     fn head(self) -> usize {
         self.start.as_ptr().align_offset(WORD).min(self.length)
     }
 
-    /// True if it holds `data` (which is as long) now.
+    /// True if the range equals `data`, which must have the same length, now.
     pub fn equals(self, data: &[u8]) -> Result<bool, Gone> {
         assert_eq!(self.length, data.len(), "a comparison of ranges of different lengths");
         let mut scratch = [0; CHUNK];
@@ -173,7 +177,7 @@ impl<'a> SharedBytes<'a> {
     }
 }
 
-/// Where the lowest `length` bytes of a word are.
+/// Returns the position of the lowest `length` bytes of a word.
 fn low(length: usize) -> Range<usize> {
     if cfg!(target_endian = "big") { WORD - length..WORD } else { 0..length }
 }

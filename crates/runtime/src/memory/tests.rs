@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[test]
 fn copies_are_exact_at_every_alignment_and_length() {
     let memory = Memory::zeroed(256).unwrap();
-    // Miri takes minutes for all of them.
+    // Miri takes minutes for all combinations.
     let (offsets, lengths) = if cfg!(miri) { (5, 7) } else { (1, 1) };
     for offset in (0..17).step_by(offsets) {
         for length in (0..70).step_by(lengths) {
@@ -102,10 +102,10 @@ fn words_change_by_the_operator() {
     }
 }
 
-/// A writer flips all bits of a word; a reader must never see some of them old and some new.
+/// A writer flips all bits of a word; a reader must never see a mixture of old and new bits.
 #[test]
 fn aligned_words_do_not_tear() {
-    // Miri takes more than two minutes for all of them.
+    // Miri takes more than two minutes for all rounds.
     let rounds: u32 = if cfg!(miri) { 200 } else { 200_000 };
     let memory = Memory::zeroed(64).unwrap();
     let done = AtomicBool::new(false);

@@ -1,6 +1,6 @@
-//! Forged packets of an attacker that knows everything of a channel but its key: addresses, ports,
-//! node addresses and channel numbers. They leave from the client's own sockets, so that nothing
-//! else tells them from the client's.
+//! Forged packets of an attacker that has everything of a channel except its key: addresses, ports,
+//! node addresses and channel numbers. They are sent from the client's own sockets, so that nothing
+//! else distinguishes them from the client's.
 
 use std::io;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 use super::{TIMEOUT, pattern};
 use crate::{Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};
 
-/// The Jetty that forged messages go to.
+/// The Jetty to which forged messages are sent.
 const JETTY: u32 = 1001;
-/// What forged messages, WRITEs and stores carry.
+/// Payload of forged messages, WRITEs and stores.
 const PAYLOAD: [u8; 8] = *b"forged!!";
 
 /// A port that sends forged packets behind every train.
 struct Forger {
     port: UdpPort,
-    /// What forged WRITEs and stores name: everything about it is known, too.
+    /// The key that forged WRITEs and stores name; the attacker has all of it.
     victim: Arc<std::sync::Mutex<Option<SegmentKey>>>,
     sent: Arc<AtomicU64>,
     turn: u32,
 }
 
-/// The route of a packet of a channel, as its bytes tell it.
+/// The route of a packet of a channel, decoded from its bytes.
 fn route_of(header: &[u8]) -> Option<Route> {
     let word = |at: usize| {
         let bytes = header.get(4 * at..4 * at + 4)?;
         Some(u32::from_be_bytes(bytes.try_into().ok()?))
     };
-    // Only what has RTPH names both channels.
+    // Only packets with an RTPH name both channels.
     (word(3)? >> 9 & 0b111 == 0b010).then_some(Route {
         source: Cna::new(word(1)?),
         destination: Cna::new(word(2)? >> 8),
@@ -153,8 +153,8 @@ impl Datapath for Forger {
     }
 }
 
-/// The reviewers forged unreliable messages, CLOSE, VOID and acknowledgements from numbers that
-/// could be guessed, and reached Jetties, ended connections and stalled them.
+/// Reviewers forged unreliable messages, CLOSE, VOID and acknowledgements with guessed numbers, and
+/// reached Jetties, ended connections and stalled them.
 #[test]
 fn packets_that_are_forged_without_the_key_change_nothing() {
     let (victim, sent) = (Arc::default(), Arc::new(AtomicU64::new(0)));
@@ -188,6 +188,6 @@ fn packets_that_are_forged_without_the_key_change_nothing() {
     assert!(inbox.compare(0, &[0; 64]).unwrap(), "a forged message has arrived");
     assert_eq!(server.peers().len(), 1, "a forged CLOSE was taken");
     let counters = server.counters();
-    // What a full socket drops never arrives.
+    // Packets that a full socket drops never arrive.
     assert!(counters.nic.undecodable > 100, "{counters:?}");
 }

@@ -1,4 +1,5 @@
-//! Over the loopback interface. Time is an argument to a port, so nothing here waits for a delay.
+//! Tests over the loopback interface. The time is an argument to a port, so nothing here waits for
+//! a delay.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ fn spec(text: &str) -> Spec {
     text.parse().expect("specification")
 }
 
-/// A packet that says its number, with bytes that follow from it.
+/// Returns a packet with a number and bytes that follow from it.
 fn packet(number: u32) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..LEN).map(|i| (i as u32 * 13 + number * 7) as u8).collect();
     bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -39,7 +40,7 @@ fn load(train: &mut Train, packets: &[Vec<u8>]) {
     }
 }
 
-/// Receives, and checks every byte.
+/// Receives packets, and checks every byte.
 struct Receiver {
     port: UdpPort,
     waiter: Waiter,
@@ -60,7 +61,7 @@ impl Receiver {
         self.port.local_addrs()[0].into()
     }
 
-    /// Takes what is there.
+    /// Receives everything that has arrived.
     fn drain(&mut self) {
         while let Some(arrival) = self.port.receive(0, &mut self.buffer).expect("receive") {
             self.from = Some(*arrival.from());
@@ -76,7 +77,7 @@ impl Receiver {
         }
     }
 
-    /// Waits until `count` packets came.
+    /// Waits until `count` packets have arrived.
     fn await_count(&mut self, count: usize) {
         let deadline = Instant::now() + Duration::from_secs(10);
         let mut ready = Vec::new();
@@ -105,7 +106,7 @@ impl Bench {
         Bench { sender, receiver, to, train }
     }
 
-    /// Receives all that the port sent so far.
+    /// Receives everything that the port has sent so far.
     fn catch_up(&mut self) {
         let sent = self.sender.port().counters().packets_sent;
         self.receiver.await_count(sent as usize);
@@ -142,7 +143,7 @@ fn reordering_keeps_its_bound_and_every_packet_and_few_calls() {
         bench.send(u64::from(round), round * 40, 40);
         bench.catch_up();
     }
-    // No packet overtakes the last ones, so they are let go by time.
+    // No packet overtakes the last ones, so they are released by time.
     let due = bench.sender.next_release_ns().expect("some are held");
     assert!(due >= REORDER_HOLD_NS);
     bench.sender.release_due(due + 1000).expect("release");
@@ -242,7 +243,7 @@ fn a_clean_path_beside_a_bad_one_stays_clean() {
     assert_eq!(bench.sender.counters().model.lost, 20);
 }
 
-/// A relay in a thread of its own, stopped and joined at the end.
+/// A relay on a separate thread, stopped and joined at the end.
 struct Running {
     stop: Arc<AtomicBool>,
     bell: crate::Doorbell,
@@ -293,7 +294,7 @@ fn a_relay_carries_trains_and_congestion_bits_both_ways() {
         train.set_ecn(ecn);
         client.port.send(0, &addresses[0].into(), &train).expect("send");
         server.await_count(40 * (round + 1));
-        // And back, to its sender.
+        // Sends the packets back to their sender.
         let back = server.from.expect("a sender");
         server.port.send(0, &back, &train).expect("answer");
         client.await_count(40 * (round + 1));
@@ -310,7 +311,7 @@ fn a_relay_carries_trains_and_congestion_bits_both_ways() {
 
 #[test]
 fn relay_distinguishes_routes_and_clients() {
-    // Paths: route + 2 x client. Client 0 loses route 1, client 1 loses route 0.
+    // Path numbers are route + 2 x client. Client 0 loses route 1, client 1 loses route 0.
     let mut servers = [Receiver::new(bind(1)), Receiver::new(bind(1))];
     let targets = [servers[0].port.local_addrs()[0], servers[1].port.local_addrs()[0]];
     let (relay, addresses) = start(&targets, "1:loss=100%;2:loss=100%", 3);
@@ -322,8 +323,8 @@ fn relay_distinguishes_routes_and_clients() {
         clients[client].send(0, &addresses[route].into(), &train).expect("send");
         servers[route].await_count(1);
     }
-    // Lost ones first, then ones that pass: when those are there the lost ones were decided. The
-    // fourth pair of client and route finds the table full.
+    // Packets of lost paths are sent first, then ones that pass: when those have arrived, the lost
+    // ones have been decided. The fourth pair of client and route finds the table full.
     for (client, route) in [(0, 1), (0, 0), (1, 0), (1, 1)] {
         let packets = [packet(1000 + client as u32 * 100 + route as u32)];
         load(&mut train, &packets);

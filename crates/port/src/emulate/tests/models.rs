@@ -10,7 +10,8 @@ fn the_lost_fraction_is_the_one_asked_for() {
     let decisions: Vec<Decision> = (0..100_000).map(|i| path.offer(i, 1500)).collect();
     let lost = decisions.iter().filter(|d| d.copies == 0).count();
     let twice = decisions.iter().filter(|d| d.copies == 2).count();
-    // Five standard deviations; the seed is fixed, so this either always holds or never.
+    // The bounds are five standard deviations; the seed is fixed, so this either always holds or
+    // never.
     assert!((850..1150).contains(&lost), "{lost} lost");
     assert!((1750..2250).contains(&twice), "{twice} twice");
     assert_eq!(path.counters().lost as usize, lost);
@@ -50,7 +51,7 @@ fn the_queue_drops_its_tail_and_marks_from_the_threshold_on() {
     let marked: Vec<bool> = decisions.iter().map(|d| d.marked).collect();
     let (unmarked, rest) = marked.split_at(4);
     assert!(unmarked.iter().all(|m| !m) && rest[..6].iter().all(|m| *m));
-    // A byte a nanosecond: a microsecond later there is room for one more.
+    // At one byte per nanosecond, there is room for one more packet a microsecond later.
     assert_eq!(path.offer(1000, 1000).copies, 1);
     assert_eq!(path.offer(1000, 1000).copies, 0);
     assert_eq!(path.counters().overflowed, 3);
@@ -80,7 +81,7 @@ fn jitter_stays_in_its_span_and_keeps_the_order() {
         extremes = (extremes.0.min(taken), extremes.1.max(taken));
     }
     assert!(extremes.0 < 50_100 && extremes.1 > 59_900, "{extremes:?}");
-    // Close together, a packet that would overtake waits for the one before it.
+    // If packets are close together, one that would overtake waits for the one before it.
     let mut latest = 0;
     for i in 0..10_000 {
         let at = path.offer(1_000_000_000 + i, 64).deliver_at_ns;

@@ -1,4 +1,4 @@
-//! What leaves when the socket was full.
+//! Packets that are sent after the socket was full.
 
 use std::io;
 use std::ptr::NonNull;
@@ -20,7 +20,7 @@ use super::super::sockets;
 use super::super::{Parts, assemble};
 use crate::ProviderOptions;
 
-/// Sockets that are full when a test says so, and keep what they are given otherwise.
+/// Sockets that are full when a test requests that, and record the packets they send otherwise.
 struct Sluice {
     port: Box<dyn Datapath>,
     closed: Arc<AtomicBool>,
@@ -66,8 +66,8 @@ impl Datapath for Sluice {
     }
 }
 
-/// A datagram is done when it is handed to the network. If that has no room, its bytes are the
-/// application's again all the same.
+/// A datagram completes when it is passed to the network. Its memory belongs to the application
+/// again even if the network had no room for it.
 #[test]
 fn waiting_packet_keeps_the_payload_of_its_completed_operation() {
     let [.., high, low] = std::process::id().to_be_bytes();
@@ -109,7 +109,7 @@ fn waiting_packet_keeps_the_payload_of_its_completed_operation() {
         core.host.modify(number, &change).unwrap();
     }
     let now = clock::now();
-    // The second is longer, so that it begins a run of its own, for which there is no room.
+    // The second datagram is longer, so it begins a new run, for which there is no room.
     for length in [8, 64] {
         let request = WorkRequest {
             id: u64::from(length),
@@ -130,7 +130,7 @@ fn waiting_packet_keeps_the_payload_of_its_completed_operation() {
     closed.store(false, Ordering::Relaxed);
     transmit(&mut core, &mut io, now + Duration::from_ms(1));
     let packets = packets.lock().unwrap();
-    // BTH and DETH are 20 bytes.
+    // BTH and DETH together have 20 bytes.
     let payloads: Vec<&[u8]> = packets.iter().map(|packet| &packet[20..packet.len() - 4]).collect();
     assert_eq!(payloads, [&[0x11; 8][..], &[0x11; 64]]);
 }

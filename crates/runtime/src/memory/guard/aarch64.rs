@@ -5,10 +5,10 @@ use std::arch::global_asm;
 
 use super::Outcome;
 
-/// Does a fault within an access come back as a failure?
+/// True because a fault within an access is returned as a failure.
 pub(super) const IS_GUARDED: bool = true;
 
-// In assembly it does not matter which of the ranges is the application's.
+// In assembly it makes no difference which of the ranges is the application's.
 pub(super) use {fairway_guarded_copy as copy_in, fairway_guarded_copy as copy_out};
 
 unsafe extern "C" {
@@ -31,7 +31,8 @@ unsafe extern "C" {
     static fairway_guarded_failed: u8;
 }
 
-/// If the interrupted code is one of the accesses, it goes on where that returns a failure.
+/// If the interrupted code is one of the accesses, makes it continue at the code that returns a
+/// failure.
 ///
 /// # Safety
 /// The context is one that a signal handler was given.
@@ -130,7 +131,7 @@ global_asm!(
     "5:",
     "mov x0, #0",
     "ret",
-    // x0: word; x1: expected; x2: new; x3: width; what it was goes to x1
+    // x0: word; x1: expected; x2: new; x3: width; the previous value goes to x1
     "fairway_guarded_exchange:",
     "cmp x3, #8",
     "b.ne 3f",

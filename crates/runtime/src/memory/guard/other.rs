@@ -1,10 +1,10 @@
-//! The accesses where no assembly has been written: as atomics of Rust. A fault ends the process.
+//! The accesses for architectures without assembly: Rust atomics. A fault ends the process.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::Outcome;
 
-/// Does a fault within an access come back as a failure?
+/// False because a fault within an access ends the process.
 pub(super) const IS_GUARDED: bool = false;
 
 const ORDER: Ordering = Ordering::Relaxed;
@@ -41,7 +41,7 @@ pub(super) unsafe fn copy_out(to: *mut u8, from: *const u8, length: usize, head:
     0
 }
 
-/// The offsets and lengths of what is copied at a time: words of 8 bytes behind `head`.
+/// Offsets and lengths of the pieces of a copy: words of 8 bytes behind `head`, otherwise bytes.
 fn pieces(length: usize, head: usize) -> impl Iterator<Item = (usize, usize)> {
     let width = move |at: usize| if at >= head && length - at >= 8 { 8 } else { 1 };
     let first = (length > 0).then(|| (0, width(0)));

@@ -7,7 +7,7 @@ use fairway_wire::AtomicOperator;
 
 const PAGE: usize = 4096;
 
-/// Two pages of a file that ends after the first.
+/// Returns two pages of a file that ends after the first.
 fn half_there() -> Memory {
     // SAFETY: the name is a C string, and the file that is made is the test's alone.
     let file = unsafe { std::fs::File::from_raw_fd(libc::memfd_create(c"half".as_ptr(), 0)) };
@@ -51,12 +51,12 @@ fn memory_that_can_only_be_read_cannot_be_written() {
     assert_eq!(memory.bytes(8, 8).change(AtomicOperator::Add, 1, 0), Err(Gone));
 }
 
-/// Runs itself again, to do something that ends the process.
+/// Runs this test again in a child process, which `body` is expected to end.
 fn ending(name: &str, body: impl FnOnce()) -> Option<std::process::ExitStatus> {
     const CHILD: &str = "FAIRWAY_TEST_GUARD";
     if std::env::var(CHILD).is_ok_and(|child| child == name) {
         body();
-        // The handler of a test lets it go on only by mistake.
+        // The handler of a test returns only if there is a bug.
         std::process::exit(1);
     }
     let name_of_test = format!("memory::guard::tests::{name}");
@@ -65,7 +65,7 @@ fn ending(name: &str, body: impl FnOnce()) -> Option<std::process::ExitStatus> {
     Some(child.output().unwrap().status)
 }
 
-/// Reads from where nothing is.
+/// Reads from an unmapped address.
 fn fault() {
     // SAFETY: none. That is the purpose: the process ends, or its handler does something about it.
     unsafe { std::ptr::null::<u8>().wrapping_add(16).read_volatile() };

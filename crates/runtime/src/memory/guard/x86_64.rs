@@ -5,10 +5,10 @@ use std::arch::global_asm;
 
 use super::Outcome;
 
-/// Does a fault within an access come back as a failure?
+/// True because a fault within an access is returned as a failure.
 pub(super) const IS_GUARDED: bool = true;
 
-// In assembly it does not matter which of the ranges is the application's.
+// In assembly it makes no difference which of the ranges is the application's.
 pub(super) use {fairway_guarded_copy as copy_in, fairway_guarded_copy as copy_out};
 
 unsafe extern "C" {
@@ -31,7 +31,8 @@ unsafe extern "C" {
     static fairway_guarded_failed: u8;
 }
 
-/// If the interrupted code is one of the accesses, it goes on where that returns a failure.
+/// If the interrupted code is one of the accesses, makes it continue at the code that returns a
+/// failure.
 ///
 /// # Safety
 /// The context is one that a signal handler was given.
@@ -158,7 +159,7 @@ global_asm!(
     "mov byte ptr [rdi], sil",
     "xor eax, eax",
     "ret",
-    // rdi: word; rsi: expected; rdx: new; rcx: width; what it was goes to rdx
+    // rdi: word; rsi: expected; rdx: new; rcx: width; the previous value goes to rdx
     "fairway_guarded_exchange:",
     "mov rax, rsi",
     "cmp ecx, 8",
