@@ -48,7 +48,7 @@ soak:      ## The storm over a range of seeds: make soak SEEDS=200000..201000
 	$(XTASK) storm --seeds $(SEEDS)
 
 order-check: ## Schedules of small programs against the rules of order, for about ten minutes.
-	$(CARGO) run --release --package fairway-fabric --example order_check -- deep
+	$(CARGO) run --release --package fairway-storm --example order_check -- deep
 
 injected-bugs:  ## Inject each known bug and demand that the storm, or the test of memory order, finds it.
 	$(CARGO) run --quiet --release --package xtask --features injected-bugs -- injected-bugs
@@ -69,7 +69,7 @@ miri:      ## Undefined behaviour in lock-free code, registered memory, pools an
 	MIRIFLAGS="-Zmiri-disable-weak-memory-emulation $(MIRIFLAGS)" $(CARGO) +nightly miri test \
 		--package fairway-runtime --lib -- memory::tests
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-device --lib
-	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-engine --lib -- $(THREADS)
+	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-ub --lib -- $(THREADS)
 	MIRIFLAGS="$(MIRIFLAGS)" $(CARGO) +nightly miri test --package fairway-verbs --lib -- \
 		pointer::tests post::tests
 

@@ -27,7 +27,7 @@ text { font: 14px sans-serif; fill: #1b1f24; }
 <path d="M0,0 L8,4 L0,8 z" fill="#6e7781"/></marker></defs>"""
 
 # Rooms that use nothing but the standard core and alloc.
-CORE = {"wire", "policy", "device", "engine", "ub", "roce"}
+CORE = {"wire", "policy", "device", "ub", "roce"}
 
 
 def svg(width, height, title, parts):

@@ -8,9 +8,9 @@
 //! injected-bugs                               inject every bug there is; each has to be caught
 //! ```
 
-use fairway_fabric::engine::{DropReason, InjectedBug};
-use fairway_fabric::storm::{self, Options, Report};
-use fairway_fabric::{Fault, bug_seeds, sweep, threads};
+use fairway_storm::engine::{DropReason, InjectedBug};
+use fairway_storm::storm::{self, Options, Report};
+use fairway_storm::{Fault, bug_seeds, sweep, threads};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::time::Instant;

@@ -7,7 +7,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fairway-wire", &[]),
     ("fairway-policy", &["fairway-wire"]),
     ("fairway-device", &["fairway-wire"]),
-    ("fairway-engine", &["fairway-wire", "fairway-policy", "fairway-device"]),
+    ("fairway-ub", &["fairway-wire", "fairway-policy", "fairway-device"]),
     ("fairway-roce", &["fairway-wire", "fairway-policy", "fairway-device"]),
     ("fairway-sandbox", &["fairway-wire", "fairway-policy"]),
     ("fairway-ring", &[]),
@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fairway-wire",
             "fairway-policy",
             "fairway-observe",
-            "fairway-engine",
+            "fairway-ub",
             "fairway-roce",
             "fairway-device",
             "fairway-port",
@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "fairway-rdma",
         &[
-            "fairway-engine",
+            "fairway-ub",
             "fairway-roce",
             "fairway-device",
             "fairway-port",
@@ -40,15 +40,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fairway",
         ],
     ),
-    ("fairway-fabric", &["fairway-engine", "fairway-device"]),
-    ("fairway-sim", &["fairway-engine", "fairway-roce", "fairway-device", "fairway-sandbox"]),
-    ("fairway-nicmodel", &["fairway-engine", "fairway-roce", "fairway-device"]),
+    ("fairway-storm", &["fairway-ub", "fairway-device"]),
+    ("fairway-sim", &["fairway-ub", "fairway-roce", "fairway-device", "fairway-sandbox"]),
+    ("fairway-nicmodel", &["fairway-ub", "fairway-roce", "fairway-device"]),
     (
         "fairway-cli",
         &[
             "fairway-wire",
             "fairway-policy",
-            "fairway-engine",
+            "fairway-ub",
             "fairway-port",
             "fairway",
             "fairway-rdma",
@@ -60,14 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Bodies of fuzz targets: no room either, but it may look no deeper than this.
     (
         "fairway-fuzz",
-        &[
-            "fairway-device",
-            "fairway-engine",
-            "fairway-roce",
-            "fairway",
-            "fairway-rdma",
-            "fairway-cli",
-        ],
+        &["fairway-device", "fairway-ub", "fairway-roce", "fairway", "fairway-rdma", "fairway-cli"],
     ),
     (
         "fairway-verbs",
@@ -82,7 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Rooms whose code may use nothing but the standard `core` and `alloc`.
 const WITHOUT_DEPENDENCIES: &[&str] =
-    &["fairway-wire", "fairway-policy", "fairway-device", "fairway-engine", "fairway-roce"];
+    &["fairway-wire", "fairway-policy", "fairway-device", "fairway-ub", "fairway-roce"];
 
 fn packages() -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
@@ -141,7 +134,7 @@ fn only_the_arrows_of_the_design_are_drawn() {
 
 #[test]
 fn the_core_rooms_are_no_std_and_without_unsafe() {
-    for room in ["wire", "policy", "device", "engine", "roce"] {
+    for room in ["wire", "policy", "device", "ub", "roce"] {
         let path = format!("{}/../crates/{room}/src/lib.rs", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).expect("the room has a lib.rs");
         for attribute in ["#![no_std]", "#![forbid(unsafe_code)]"] {

@@ -15,7 +15,7 @@
 //! no `unsafe`. Records are allocated when a device is created, and an exhausted pool reports that
 //! instead of growing.
 //!
-//! **How to test:** `cargo test -p fairway-device`; the storm in `fairway-fabric` runs both
+//! **How to test:** `cargo test -p fairway-device`; the storm in `fairway-storm` runs both
 //! protocols over it.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use fairway_engine::WorkRequest;
+use fairway_ub::WorkRequest;
 
 use crate::error::Error;
 use crate::post::{Operation, Post};

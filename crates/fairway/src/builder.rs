@@ -5,23 +5,23 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::setup::MTU_MAX;
-use fairway_engine::{Limits, Profile};
 use fairway_port::{Datapath, Impaired, Spec, UdpConfig, UdpPort};
 use fairway_sandbox::Policies;
+use fairway_ub::setup::MTU_MAX;
+use fairway_ub::{Limits, Profile};
 
 use crate::context::Context;
 use crate::core::{Core, CoreConfig};
 use crate::error::Error;
 use crate::protocol::{Io, open_io};
 use crate::setup::Identity;
-use fairway_engine::wire::{
-    self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
-    SLOTS_MAX, UNRELIABLE,
-};
 use fairway_observe::HostPressure;
 use fairway_observe::{Meter, Probe};
 use fairway_runtime::{addresses::with_scope, clock};
+use fairway_ub::wire::{
+    self, BYPASS, Cna, GROUP_MAX, PADDED_QUESTIONS, PATHS_MAX, PORTS_MAX, Parameters, Ports,
+    SLOTS_MAX, UNRELIABLE,
+};
 
 /// Default payload bytes of a packet, if the link allows them.
 const MTU_DEFAULT: usize = 4096;

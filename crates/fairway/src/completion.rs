@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use fairway_engine::wire::JettyId;
-use fairway_engine::{ChannelId, CompletionKind, Status};
+use fairway_ub::wire::JettyId;
+use fairway_ub::{ChannelId, CompletionKind, Status};
 
 use crate::error::Error;
 
@@ -103,8 +103,8 @@ impl Completion {
     }
 }
 
-impl From<fairway_engine::Completion> for Completion {
-    fn from(done: fairway_engine::Completion) -> Completion {
+impl From<fairway_ub::Completion> for Completion {
+    fn from(done: fairway_ub::Completion) -> Completion {
         Completion {
             id: WrId(done.id),
             jetty: done.jetty,

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::time::Duration;
 
-use fairway_engine::setup::{
-    Attempt, Established, Listener, Members, Outcome, Question, Reaction, payload_mtu,
-};
-use fairway_engine::wire::{
-    self, CheckKey, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
-};
-use fairway_engine::{ChannelConfig, ChannelId, Nic, SetupError};
 use fairway_port::Address;
 use fairway_runtime::{Destination, addresses::source_towards, clock};
+use fairway_ub::setup::{
+    Attempt, Established, Listener, Members, Outcome, Question, Reaction, payload_mtu,
+};
+use fairway_ub::wire::{
+    self, CheckKey, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
+};
+use fairway_ub::{ChannelConfig, ChannelId, Nic, SetupError};
 
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};

@@ -6,13 +6,13 @@ use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fairway_engine::control::{ProcessorStats, TraceRecord};
-use fairway_engine::{FlowView, Rights, Usage};
 use fairway_observe::ControlLatency;
 use fairway_observe::{HostPressure, HostSignals};
 use fairway_port::QueueWatch;
 use fairway_runtime::{Memory, clock};
 use fairway_sandbox::Policies;
+use fairway_ub::control::{ProcessorStats, TraceRecord};
+use fairway_ub::{FlowView, Rights, Usage};
 
 use crate::builder::Builder;
 use crate::core::{Core, Notice};

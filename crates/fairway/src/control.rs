@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fairway_engine::control::{
+use fairway_observe::Probe;
+use fairway_runtime::clock;
+use fairway_ub::control::{
     CongestionController, CongestionKind, CongestionProcessor, EventQueue, Processor,
     ProcessorStats, ReadyQueue,
 };
-use fairway_observe::Probe;
-use fairway_runtime::clock;
 
 use crate::error::Error;
 

@@ -13,17 +13,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway_engine::control::ProcessorStats;
-use fairway_engine::wire::{self, Instant, JettyId, TokenId};
-use fairway_engine::{
-    ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
-    SetupError, Status, Usage, WorkRequest,
-};
 use fairway_observe::HostSignals;
 use fairway_observe::Probe;
 use fairway_port::PortCounters;
 use fairway_runtime::{DelayedAck, Destination, Memories, Memory, Unregistered, clock};
 use fairway_sandbox::Policies;
+use fairway_ub::control::ProcessorStats;
+use fairway_ub::wire::{self, Instant, JettyId, TokenId};
+use fairway_ub::{
+    ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
+    SetupError, Status, Usage, WorkRequest,
+};
 
 use crate::connect::Connecting;
 use crate::control::ControlThread;

@@ -6,7 +6,7 @@ use fairway_port::PortCounters;
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Counters of the protocol.
-    pub engine: fairway_engine::Counters,
+    pub engine: fairway_ub::Counters,
     /// Counters of the sockets.
     pub port: PortCounters,
     /// Counters of the live NIC.

@@ -15,11 +15,11 @@
 
 use std::sync::atomic::Ordering;
 
-use fairway_engine::wire::Duration;
 use fairway_port::Arrival;
 use fairway_runtime::{
     Asleep, Companion, Protocol, clock, earlier, fill, fire_timers, handle_arrival, span_until,
 };
+use fairway_ub::wire::Duration;
 
 use crate::core::Core;
 use crate::protocol::Io;

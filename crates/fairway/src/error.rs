@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use fairway_engine::{JettyState, PostError, SetupError, Status};
 use fairway_runtime::SystemError;
+use fairway_ub::{JettyState, PostError, SetupError, Status};
 
 /// The reason why a call failed. The call had no effect unless the variant says otherwise.
 #[derive(Debug)]

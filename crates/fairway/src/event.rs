@@ -1,6 +1,6 @@
 //! Events that a context reports without a request.
 
-use fairway_engine::{JettyState, Status};
+use fairway_ub::{JettyState, Status};
 
 use crate::peer::Peer;
 
@@ -15,7 +15,7 @@ pub enum Event {
     /// A peer has closed the connection. Its operations have completed in error.
     PeerClosed(Peer),
     /// A peer has used too many wrong keys for segments, Jetties or mailboxes
-    /// ([`Profile::refused_keys`](fairway_engine::Profile::refused_keys)): it may be guessing. The
+    /// ([`Profile::refused_keys`](fairway_ub::Profile::refused_keys)): it may be guessing. The
     /// connection was closed, and operations to the peer have completed as flushed.
     KeysRefused(Peer),
     /// An operation of a peer, set aside because it arrived before others, could not be executed

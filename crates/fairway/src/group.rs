@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fairway_engine::wire::JettyId;
+use fairway_ub::wire::JettyId;
 
 use crate::error::Error;
 use crate::jetty::Jetty;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fairway_engine::policy::Share;
-use fairway_engine::wire::JettyId;
-use fairway_engine::{JettyState, ReceiveRequest, WorkRequest};
+use fairway_ub::policy::Share;
+use fairway_ub::wire::JettyId;
+use fairway_ub::{JettyState, ReceiveRequest, WorkRequest};
 
 use crate::batch::Batch;
 use crate::blocking::Lanes;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use fairway_engine::RemoteRange;
-use fairway_engine::wire::TokenId;
+use fairway_ub::RemoteRange;
+use fairway_ub::wire::TokenId;
 
 /// The key to a segment: a peer that has it may access the segment as its rights allow. Send it to
 /// peers by any means, as 24 bytes or as text (48 hexadecimal digits).

@@ -46,7 +46,7 @@
 //!
 //! The module [`guide`] is a tutorial, from the first WRITE to the packets on the wire.
 //!
-//! **May import:** `fairway-engine` (and through it `wire` and `policy`), `fairway-device`,
+//! **May import:** `fairway-ub` (and through it `wire` and `policy`), `fairway-device`,
 //! `fairway-observe`, `fairway-port`, `fairway-ring`, `fairway-runtime`, `fairway-sandbox`, `libc`;
 //! `tokio` behind the feature of that name.
 //!
@@ -117,13 +117,6 @@ pub use counters::{Counters, NicCounters};
 pub use epoch::{Epoch, EpochNote};
 pub use error::{Error, Refusal};
 pub use event::Event;
-pub use fairway_engine::control::{ProcessorStats, TraceEntry, TraceRecord};
-pub use fairway_engine::policy::{PolicySpec, Share};
-pub use fairway_engine::wire::{Duration as ProtocolDuration, JettyId, ServiceMode, Tag};
-pub use fairway_engine::{
-    ChannelId, CompletionKind, Counters as EngineCounters, Dispatch, DropReason, ExceptionMode,
-    FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
-};
 pub use fairway_observe::{
     ControlLatency, HostPressure, HostPressureError, HostReading, HostResource, HostSignals,
     LatencySample,
@@ -133,6 +126,13 @@ pub use fairway_runtime::{Memory, SystemError, without_signals};
 pub use fairway_sandbox::{
     News as PolicyNews, Policies, PoliciesError, Report as PolicyReport, Role as PolicyRole,
     SwapError,
+};
+pub use fairway_ub::control::{ProcessorStats, TraceEntry, TraceRecord};
+pub use fairway_ub::policy::{PolicySpec, Share};
+pub use fairway_ub::wire::{Duration as ProtocolDuration, JettyId, ServiceMode, Tag};
+pub use fairway_ub::{
+    ChannelId, CompletionKind, Counters as EngineCounters, Dispatch, DropReason, ExceptionMode,
+    FlowView, JettyState, Limits, Profile, Rights, Status, Steering, Threshold, Usage, WhenEmpty,
 };
 pub use group::JettyGroup;
 pub use jetty::Jetty;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::{MailboxId, RemoteMailbox};
+use fairway_ub::{MailboxId, RemoteMailbox};
 
 use crate::completion::WrId;
 use crate::core::WaitCondition;

@@ -1,6 +1,6 @@
 //! Options of Jetties, groups and mailboxes.
 
-use fairway_engine::{Dispatch, ExceptionMode, MailboxConfig, Steering, Threshold, WhenEmpty};
+use fairway_ub::{Dispatch, ExceptionMode, MailboxConfig, Steering, Threshold, WhenEmpty};
 
 /// Options of a Jetty.
 #[derive(Clone, Copy, Debug)]

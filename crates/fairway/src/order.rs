@@ -1,7 +1,7 @@
 //! Order that operations may request.
 
-use fairway_engine::wire::{ServiceMode, Tag};
-use fairway_engine::{OrderRequest, Work};
+use fairway_ub::wire::{ServiceMode, Tag};
+use fairway_ub::{OrderRequest, Work};
 
 use crate::error::Error;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairway_engine::ChannelId;
+use fairway_ub::ChannelId;
 
 use crate::core::Core;
 use crate::error::Error;

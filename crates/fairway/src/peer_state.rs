@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use fairway_engine::ChannelId;
+use fairway_ub::ChannelId;
 
 /// State of a connection that its handles and the core share.
 #[derive(Debug)]

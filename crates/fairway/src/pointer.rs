@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fairway_engine::Status;
 use fairway_runtime::Memory;
+use fairway_ub::Status;
 
 use crate::context::Context;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub use pod::{Pod, Word};
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
 /// Length of the longest value, in bytes.
-const VALUE_MAX: usize = fairway_engine::wire::BYPASS_BYTES as usize;
+const VALUE_MAX: usize = fairway_ub::wire::BYPASS_BYTES as usize;
 
 /// A peer's segment, for access by [`RemotePtr`]s; see [`Peer::memory`].
 ///
@@ -59,7 +59,7 @@ impl Lane {
         let context = Context::of(peer.handle.clone());
         let jetty = context.create_jetty(JettyOptions::default().depth(2))?;
         let memory = Memory::from_vec(vec![0; VALUE_MAX]);
-        let scratch = context.register(memory, fairway_engine::Rights::NONE)?;
+        let scratch = context.register(memory, fairway_ub::Rights::NONE)?;
         Ok(Lane { jetty, scratch })
     }
 }

@@ -1,7 +1,7 @@
 //! The operations, defined once for all the ways to post them.
 
-use fairway_engine::wire::BYPASS_BYTES;
-use fairway_engine::{LocalRange, Work, WorkRequest};
+use fairway_ub::wire::BYPASS_BYTES;
+use fairway_ub::{LocalRange, Work, WorkRequest};
 use std::sync::Arc;
 
 use crate::completion::WrId;

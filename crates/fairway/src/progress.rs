@@ -25,9 +25,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairway_engine::wire::{self, Instant};
 use fairway_ring::Doorbell;
 use fairway_runtime::{Asleep, clock, earlier, span_until};
+use fairway_ub::wire::{self, Instant};
 
 use crate::core::{Core, WaitCondition, WakeTarget};
 use crate::error::Error;

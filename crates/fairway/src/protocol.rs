@@ -6,14 +6,14 @@ mod transmit;
 use std::sync::atomic::Ordering;
 
 use fairway_device::Placement;
-use fairway_engine::wire::{Duration, Instant};
-use fairway_engine::{AtomicExecution, Event, Nic, PlacementToken, Received, Transmit};
 use fairway_observe::Meter;
 use fairway_port::{Address, Arrival, Datapath};
 use fairway_runtime::{
     self as runtime, Companion, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol,
     Sockets, clock, is_due, report,
 };
+use fairway_ub::wire::{Duration, Instant};
+use fairway_ub::{AtomicExecution, Event, Nic, PlacementToken, Received, Transmit};
 
 use crate::core::{Core, DUE_MAX, Notice, WaitCondition, WakeTarget};
 use crate::outside::Outside;
@@ -219,7 +219,7 @@ impl Protocol for Core {
     fn placing(
         &mut self,
         io: &mut Io,
-        placement: &Placement<fairway_engine::LocalRange, PlacementToken>,
+        placement: &Placement<fairway_ub::LocalRange, PlacementToken>,
         parsed: &Parsed<'_, Self>,
     ) -> Placing {
         self.place_late(&mut io.own.deferred_copies, placement, &parsed.context)
@@ -422,7 +422,7 @@ impl Core {
 
     fn end_peer(
         &mut self,
-        channel: fairway_engine::ChannelId,
+        channel: fairway_ub::ChannelId,
         notice: fn(std::sync::Arc<crate::peer_state::PeerState>) -> Notice,
     ) {
         let Some(channel) = self.channels.get_mut(channel) else { return };

@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use fairway_engine::Rights;
 use fairway_runtime::Memory;
+use fairway_ub::Rights;
 
 use crate::error::Error;
 use crate::key::SegmentKey;

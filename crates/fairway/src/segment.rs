@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use fairway_engine::{LocalRange, SegmentId};
 use fairway_runtime::Memory;
+use fairway_ub::{LocalRange, SegmentId};
 
 use crate::error::Error;
 use crate::key::SegmentKey;

@@ -1,4 +1,4 @@
-//! The live node's part of connection set-up, whose state machines are in `fairway_engine::setup`:
+//! The live node's part of connection set-up, whose state machines are in `fairway_ub::setup`:
 //! secret [`keys`], secret channel [`numbers`], sockets that send requests by other ways
 //! ([`listening`]) and with long packets ([`sizes`]), and [`quota`]s of sources.
 
@@ -10,4 +10,4 @@ pub(crate) mod quota;
 pub(crate) mod shortened;
 pub(crate) mod sizes;
 
-pub(crate) use fairway_engine::setup::{Identity, Padded};
+pub(crate) use fairway_ub::setup::{Identity, Padded};

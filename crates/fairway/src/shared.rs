@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use fairway_engine::Rights;
 use fairway_observe::{HostPressure, PressureWatch};
 use fairway_port::QueueWatch;
 use fairway_runtime::{self as runtime, Locked, Memory, run_background};
 use fairway_sandbox::{News, Policies, Watcher};
+use fairway_ub::Rights;
 
 use crate::core::Core;
 use crate::counters::Counters;

@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fairway_engine::control::ProcessorStats;
-use fairway_engine::{ChannelId, FlowView};
 use fairway_observe::HostSignals;
+use fairway_ub::control::ProcessorStats;
+use fairway_ub::{ChannelId, FlowView};
 
 use crate::core::Core;
 use crate::counters::Counters;

@@ -1,6 +1,6 @@
 //! The Jetty or group to which a message is sent.
 
-use fairway_engine::wire::{JettyId, Target};
+use fairway_ub::wire::{JettyId, Target};
 
 use crate::error::Error;
 

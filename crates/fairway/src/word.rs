@@ -1,7 +1,7 @@
 //! Words of remote memory, and the atomics that change them.
 
-use fairway_engine::Work;
-use fairway_engine::wire::AtomicOperator;
+use fairway_ub::Work;
+use fairway_ub::wire::AtomicOperator;
 
 use crate::error::Error;
 use crate::key::RemoteSlice;

@@ -6,8 +6,8 @@ use fairway_device::{
     AtomicExecution, CompletionQueueId, Device, Execution, LocalRange, Ranges, ScatterList,
     SegmentRequest, Verdict,
 };
-use fairway_engine::{self as engine, Nic, policy::PolicySpec};
 use fairway_roce::{self as roce, OwnVerdict, RoceDevice};
+use fairway_ub::{self as engine, Nic, policy::PolicySpec};
 use fairway_wire::roce::RnrTimer;
 use fairway_wire::{AtomicOperator, Cna, Duration, Ecn, Instant, Msn, Psn, Qpn};
 

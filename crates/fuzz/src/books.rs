@@ -1,7 +1,7 @@
 //! One side's records of its memory, of the operations that may write to it, and of those in
 //! flight.
 
-use fairway_engine::{LocalRange, SegmentId};
+use fairway_ub::{LocalRange, SegmentId};
 
 /// Kind of memory, by the access that peers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

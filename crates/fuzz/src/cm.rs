@@ -1,15 +1,15 @@
 //! The connection manager: a peer sends arbitrary management datagrams, mostly with valid
 //! identifiers.
 
-use fairway_engine::wire::roce::cm::{
-    self, CommunicationId, IpHeader, MAD_LEN, Path, Reason, Reject, Reply, Request, Service,
-    ServiceReply, ServiceRequest, ServiceStatus,
-};
-use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
 use fairway_roce::cm::{
     CommandError, ConnectionId, Event, Limits, Manager, Profile, Refuser, Sender, State,
     destination, route, source,
 };
+use fairway_ub::wire::roce::cm::{
+    self, CommunicationId, IpHeader, MAD_LEN, Path, Reason, Reject, Reply, Request, Service,
+    ServiceReply, ServiceRequest, ServiceStatus,
+};
+use fairway_ub::wire::{Duration, Instant, Psn, Qpn};
 
 use crate::script::Script;
 

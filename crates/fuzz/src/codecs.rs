@@ -1,8 +1,8 @@
 //! Public parsers: packets of both protocols, and names of policies.
 
-use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::roce::{self, ICRC_LEN, Icrc, Outer, cm};
-use fairway_engine::wire::{
+use fairway_ub::policy::PolicySpec;
+use fairway_ub::wire::roce::{self, ICRC_LEN, Icrc, Outer, cm};
+use fairway_ub::wire::{
     self, Decoded, PROTOCOL_VERSION, SETUP_LEN, encode, encode_setup, header_check,
 };
 

@@ -6,7 +6,7 @@
 //! Functions that need private items are in modules `fuzzing` of their crates, behind the feature
 //! of that name. The programs that libFuzzer drives are in `fuzz/`, outside this workspace.
 //!
-//! **May import:** `fairway-engine`, and `fairway` and `fairway-cli` with their feature
+//! **May import:** `fairway-ub`, and `fairway` and `fairway-cli` with their feature
 //! `fuzzing`.
 //!
 //! **Invariants.** A function gives the same result for the same bytes, and takes a bounded time.

@@ -13,8 +13,8 @@ mod tests;
 use std::collections::VecDeque;
 
 use fairway_device::drive::{Access, AccessOf, Outcome};
-use fairway_engine::wire::{Duration, Ecn, Instant, Packet, Psn};
-use fairway_engine::{Event, Nic, Received, Transmit, Verdict};
+use fairway_ub::wire::{Duration, Ecn, Instant, Packet, Psn};
+use fairway_ub::{Event, Nic, Received, Transmit, Verdict};
 
 use crate::script::Script;
 use side::{ENGINES, FIRST_PSN, Side};

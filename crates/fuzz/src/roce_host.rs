@@ -12,8 +12,8 @@ mod tests;
 use std::collections::VecDeque;
 
 use fairway_device::drive::{Access, AccessOf, Outcome};
-use fairway_engine::wire::{Duration, Ecn, Instant, Psn};
 use fairway_roce::{Received, RoceDevice, Transmit};
+use fairway_ub::wire::{Duration, Ecn, Instant, Psn};
 
 use crate::script::Script;
 use side::{FIRST_PSN, Side};

@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 
-use fairway_engine::setup::{
+use fairway_ub::setup::{
     Attempt, Identity, Listener, Opening, Outcome, Padded, Question, Reaction,
 };
-use fairway_engine::wire::{
+use fairway_ub::wire::{
     Cna, Decoded, Duration, Hello, Instant, Joins, Parameters, Ports, Psn, RejectReason, SETUP_LEN,
     Setup, SetupMessage, Tpn, Welcome, decode, encode_setup, header_check,
 };

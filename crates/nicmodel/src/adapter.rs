@@ -14,9 +14,9 @@ use crate::config::{Config, Ordering, Verb};
 use crate::error::ModelError;
 use fairway_device::Ranges;
 use fairway_device::drive::Access;
-use fairway_engine::wire::{self, AtomicOperator, Ecn, Route};
-use fairway_engine::{LocalRange, PlacementToken, Status};
 use fairway_roce as rocev2;
+use fairway_ub::wire::{self, AtomicOperator, Ecn, Route};
+use fairway_ub::{LocalRange, PlacementToken, Status};
 
 /// Segment of the memory that peers access.
 pub(crate) const EXPOSED: usize = 0;

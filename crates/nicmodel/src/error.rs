@@ -2,10 +2,10 @@
 //! do.
 
 use crate::config::Verb;
-use fairway_engine::policy::PolicyError;
-use fairway_engine::setup::Outcome;
-use fairway_engine::{PostError, SetupError, Status};
 use fairway_roce::{self as roce, ChangeError, cm};
+use fairway_ub::policy::PolicyError;
+use fairway_ub::setup::Outcome;
+use fairway_ub::{PostError, SetupError, Status};
 use thiserror::Error;
 
 /// Why a configuration cannot be run.

@@ -1,7 +1,7 @@
 //! A record of placed ranges. Every byte that an operation promises has to be among them, and no
 //! placement may leave its memory (the engines' segments ensure that; the ledger checks it).
 
-use fairway_engine::LocalRange;
+use fairway_ub::LocalRange;
 use std::collections::BTreeMap;
 
 /// Placed ranges, by host and segment: start and end, merged.
@@ -69,7 +69,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::Ledger;
-    use fairway_engine::{LocalRange, SegmentId};
+    use fairway_ub::{LocalRange, SegmentId};
 
     #[test]
     fn ledger_tracks_placed_bytes_one_by_one() {

@@ -8,7 +8,7 @@ use crate::path::{CostModel, Resource, Step};
 use crate::post_list::List;
 use crate::server::{Server, Tally};
 use crate::stages::{LDST_TX, ROCE_TX, UB_RX, UB_TX};
-use fairway_engine::LocalRange;
+use fairway_ub::LocalRange;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One host of the model.

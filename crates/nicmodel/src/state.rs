@@ -6,8 +6,8 @@
 //! and hosts; with whole channels and Jetties on UB's side it is about 630.
 
 use crate::config::Config;
-use fairway_engine::{Limits, StateSize};
 use fairway_roce as roce;
+use fairway_ub::{Limits, StateSize};
 
 /// Operations that an application may have in flight, and receives that it keeps posted to each of
 /// its endpoints.

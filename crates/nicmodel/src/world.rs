@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::path::{CostModel, Phase, Resource, Size, Step, Steps};
 use crate::post_list::Parked;
 use crate::random::Random;
-use fairway_engine::wire::{self, Ecn};
+use fairway_ub::wire::{self, Ecn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Continuation after the last step of a traversal.

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use fairway_engine::wire::Ecn;
+use fairway_ub::wire::Ecn;
 
 /// Length of the longest forwarded datagram: a packet of the largest MTU with all headers, and the
 /// forwarding header.

@@ -14,7 +14,7 @@
 //! one. A Fairway provider listens at [`fairway_port()`]. Slots are claimed by an abstract Unix
 //! socket, so they belong to the network namespace and are free again when a process dies.
 //!
-//! **May import:** `fairway-runtime`, `fairway-roce`, `fairway-engine` (and through it `wire` and
+//! **May import:** `fairway-runtime`, `fairway-roce`, `fairway-ub` (and through it `wire` and
 //! `policy`), `fairway-device`, `fairway-port`, `fairway` (by its module `embed`),
 //! `crc32fast`, `libc`.
 //!
@@ -40,12 +40,12 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use fairway_engine::wire::Qpn;
-use fairway_engine::{CompletionQueueId, Rights, SegmentId};
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, Event, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, WorkRequest,
 };
+use fairway_ub::wire::Qpn;
+use fairway_ub::{CompletionQueueId, Rights, SegmentId};
 
 pub mod devices;
 

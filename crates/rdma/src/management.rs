@@ -4,8 +4,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use fairway_engine::CompletionQueueId;
 use fairway_roce::Event;
+use fairway_ub::CompletionQueueId;
 
 use super::roce::Endpoint;
 use super::slot::Slot;

@@ -26,8 +26,6 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use fairway_engine::wire::Qpn;
-use fairway_engine::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
 use fairway_port::Waiter;
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, Limits, MemoryRegion, MemoryRequest, OutOfOrder,
@@ -38,6 +36,8 @@ use fairway_runtime::{
     self as runtime, BACKGROUND, Eagerness, Io, Memory, OTHERS, Shared, Sockets, clock,
     run_background,
 };
+use fairway_ub::wire::Qpn;
+use fairway_ub::{CompletionQueueId, Rights, SegmentId, SetupError, policy};
 
 use self::core::RoceCore;
 use self::network::Network;

@@ -14,7 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fairway_engine::wire::Instant;
+use fairway_ub::wire::Instant;
 
 use self::unsent::Queue;
 use super::forwarded::FORWARDED_BYTES_MAX;

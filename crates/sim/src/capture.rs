@@ -2,7 +2,7 @@
 
 use super::packets::PacketHeaders;
 use crate::endpoint::host_of;
-use fairway_engine::wire::{Ecn, MAX_HEADER, encode, roce};
+use fairway_ub::wire::{Ecn, MAX_HEADER, encode, roce};
 
 /// File header: nanosecond timestamps, little-endian, Ethernet, packets truncated to their headers.
 const FILE_HEADER: [u32; 6] = [0xA1B2_3C4D, 4 << 16 | 2, 0, 0, 256, 1];
@@ -116,7 +116,7 @@ fn address(host: u32) -> [u8; 4] {
 mod tests {
     use super::*;
     use crate::{Clos, Flow, Scenario, Simulation, Stack};
-    use fairway_engine::wire::{Decoded, decode};
+    use fairway_ub::wire::{Decoded, decode};
 
     /// Captures the wire of host 3, which sends to another host. Returns the number of packets and
     /// the file.

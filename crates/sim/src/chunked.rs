@@ -1,7 +1,7 @@
 //! A congestion control with chunks of a given size.
 
-use fairway_engine::policy::{AckSample, CongestionControl, CreditRequest, LossSample};
-use fairway_engine::wire::Instant;
+use fairway_ub::policy::{AckSample, CongestionControl, CreditRequest, LossSample};
+use fairway_ub::wire::Instant;
 
 /// Wraps a congestion control and replaces its chunk size by `bytes`.
 pub(crate) struct Chunked {

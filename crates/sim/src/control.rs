@@ -5,9 +5,9 @@
 //! as a processor that handles that many events in the same time, but no more threads than the host
 //! has streams are used, because one thread handles all events of a stream.
 
-use fairway_engine::control::{Processor, ProcessorStats};
-use fairway_engine::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
-use fairway_engine::wire::Instant;
+use fairway_ub::control::{Processor, ProcessorStats};
+use fairway_ub::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
+use fairway_ub::wire::Instant;
 
 /// The processor that a host's scheduler runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use super::partition::Partition;
 use super::plan::Plan;
 use super::scenario::{Overflow, Scenario};
 use crate::error::SimulationError;
-use fairway_engine::Received;
-use fairway_engine::wire::{Close, Cna, Ecn, Packet, Psn, Route, Tpn};
+use fairway_ub::Received;
+use fairway_ub::wire::{Close, Cna, Ecn, Packet, Psn, Route, Tpn};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Addresses, keys and mailboxes that all simulated hosts share by convention.
 
-use fairway_engine::wire::Cna;
-use fairway_engine::{MailboxConfig, MailboxId, Nic, Steering, Threshold, WhenEmpty};
+use fairway_ub::wire::Cna;
+use fairway_ub::{MailboxConfig, MailboxId, Nic, Steering, Threshold, WhenEmpty};
 
 /// Messages of one host that may be in flight at once; further ones wait at the host.
 pub(crate) const MESSAGES: u32 = 512;

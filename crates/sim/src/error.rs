@@ -3,9 +3,9 @@
 use crate::settings::SETTINGS;
 use crate::topology::TopologyError;
 use crate::traffic::{MatrixError, MoeError, TraceError};
-use fairway_engine::SetupError;
 use fairway_roce::ChangeError;
 use fairway_sandbox::PoliciesError;
+use fairway_ub::SetupError;
 use thiserror::Error;
 
 /// Returns the names of all settings.

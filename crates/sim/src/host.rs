@@ -9,12 +9,12 @@ use crate::endpoint::{MESSAGES, Posted, TOKEN, address};
 use crate::stream::Verb;
 use fairway_device::drive::Driver;
 use fairway_device::random::Random;
-use fairway_engine::wire::{Instant, JettyId};
-use fairway_engine::{
+use fairway_sandbox::Policies;
+use fairway_ub::wire::{Instant, JettyId};
+use fairway_ub::{
     ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError,
     Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError, Work, WorkRequest,
 };
-use fairway_sandbox::Policies;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

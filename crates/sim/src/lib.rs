@@ -1,6 +1,6 @@
 //! The fabric simulator: thousands of NICs on a network of links and switches.
 //!
-//! **What it is.** Every host is a [`fairway_engine::Nic`] or a [`fairway_roce::RoceDevice`], the
+//! **What it is.** Every host is a [`fairway_ub::Nic`] or a [`fairway_roce::RoceDevice`], the
 //! very protocol code that runs live ([`Stack`]). The packets are values; payload is only named,
 //! never copied. Between hosts are output-queued switches. A [`Scenario`] describes a run
 //! completely, [`Simulation`] runs it, and [`Report`] holds the results. `docs/simulator.md`
@@ -60,7 +60,7 @@ pub use capture::{Captured, pcap};
 pub use control::{ControlResult, ControlSpec};
 pub use emulation::{Emulation, EmulationCounters, Frame};
 pub use error::{SettingsError, SimulationError};
-pub use fairway_engine::control::TraceRecord;
+pub use fairway_ub::control::TraceRecord;
 pub use program::{Program, Protocol};
 pub use quantiles::Quantiles;
 pub use report::{FlowResult, OperationResult, PortResult, Report, StreamResult};

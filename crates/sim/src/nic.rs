@@ -5,8 +5,8 @@ use super::roce::RoceNic;
 use super::scenario::Scenario;
 use fairway_device::Ranges;
 use fairway_device::drive::{Access, AccessOf, Driven, Driver};
-use fairway_engine::wire::{Ecn, Instant, header_len};
-use fairway_engine::{CompletionQueueId, LocalRange, Nic, Received, Status, Transmit};
+use fairway_ub::wire::{Ecn, Instant, header_len};
+use fairway_ub::{CompletionQueueId, LocalRange, Nic, Received, Status, Transmit};
 
 /// Reports at once that an access was carried out, because payload has no bytes in the simulator.
 /// Returns the first range of the payload: a WRITE goes to one region.

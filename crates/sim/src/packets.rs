@@ -1,7 +1,7 @@
 //! Packets in flight, with the fields that switches read apart from those that only NICs read.
 
-use fairway_engine::Received;
 use fairway_roce as roce;
+use fairway_ub::Received;
 
 /// Packet index that stands for "no packet".
 pub(crate) const NONE: u32 = u32::MAX;

@@ -11,8 +11,8 @@ use super::plan::SLOT_BITS;
 use super::program::Operation;
 use crate::endpoint::TOKEN;
 use crate::program::{Program, Protocol};
-use fairway_engine::wire::{Instant, JettyId, ServiceMode, Tag, Target};
-use fairway_engine::{
+use fairway_ub::wire::{Instant, JettyId, ServiceMode, Tag, Target};
+use fairway_ub::{
     ChannelId, Completion, CompletionKind, EpochDone, LocalRange, MailboxId, Nic, OrderRequest,
     PostError, ReceiveRequest, RemoteMailbox, RemoteRange, SegmentId, Status, Work, WorkRequest,
 };

@@ -6,7 +6,7 @@ use super::traffic::Span;
 use crate::calendar::NEVER;
 use crate::quantiles::Quantiles;
 use crate::stream::Verb;
-use fairway_engine::Nic;
+use fairway_ub::Nic;
 
 /// Result of one flow. Times are in picoseconds; `None` if the event did not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ pub struct Report {
     /// Messages refused because no receive or buffer was posted, and retried later.
     pub not_ready: u64,
     /// Flows, or operations of ranks, that failed because a link was down for longer than NICs wait
-    /// for a peer ([`fairway_engine::Profile::peer_dead`]).
+    /// for a peer ([`fairway_ub::Profile::peer_dead`]).
     pub failed: u64,
     /// Messages that the ranks of a program have received.
     pub messages: u64,

@@ -11,15 +11,15 @@ use crate::endpoint::{MESSAGES, Posted};
 use crate::error::SimulationError;
 use fairway_device::drive::Driver;
 use fairway_device::random::Random;
-use fairway_engine::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
-use fairway_engine::wire::roce::{RnrTimer, datagram_len};
-use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
-use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
     Change, Limits, MemoryRegion, MemoryRequest, OutOfOrder, Peer, PostError, Profile,
     QueuePairConfig, QueuePairState, Received, Reliability, RemoteAddress, RoceDevice, Status,
     Transport, Work, WorkRequest,
 };
+use fairway_ub::policy::{CongestionSpec, DcqcnParameters, DcqcnRateParameters};
+use fairway_ub::wire::roce::{RnrTimer, datagram_len};
+use fairway_ub::wire::{Duration, Ecn, Instant, Psn, Qpn};
+use fairway_ub::{CompletionQueueId, LocalRange, Rights};
 
 /// Protection domain of all queue pairs and memory.
 const DOMAIN: u32 = 1;

@@ -19,9 +19,9 @@ use super::workers::Workers;
 use crate::calendar::NEVER;
 use crate::error::SimulationError;
 use crate::stream::Verb;
-use fairway_engine::control::TraceRecord;
-use fairway_engine::policy::Share;
-use fairway_engine::wire::Instant;
+use fairway_ub::control::TraceRecord;
+use fairway_ub::policy::Share;
+use fairway_ub::wire::Instant;
 use std::sync::Arc;
 
 /// Progress of a run.

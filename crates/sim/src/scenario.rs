@@ -5,10 +5,10 @@ use super::topology::Network;
 use super::traffic::{Flow, Span};
 use crate::program::Program;
 use crate::stream::Stream;
-use fairway_engine::Profile;
-use fairway_engine::policy::{CongestionSpec, PolicySpec, SwiftParameters};
-use fairway_engine::wire::{Duration, Route};
 use fairway_sandbox::Policies;
+use fairway_ub::Profile;
+use fairway_ub::policy::{CongestionSpec, PolicySpec, SwiftParameters};
+use fairway_ub::wire::{Duration, Route};
 
 /// How a switch chooses among ports that lead to the destination equally well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use super::scenario::{Marking, Overflow, Pfc, QueueSpec, Routing, Scenario, SharedBuffer, Stack};
 use super::topology::{Clos, Direct, Network, Planes, Shape, TopologyError, Wiring};
 use super::traffic::{self, Collective, Flow, Sizes, SizesError, Trace, TraceError};
-use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{Duration, Instant};
 use fairway_sandbox::Policies;
+use fairway_ub::policy::PolicySpec;
+use fairway_ub::wire::{Duration, Instant};
 
 mod links;
 mod names;

@@ -17,10 +17,10 @@ use super::workers::each;
 use crate::endpoint::address;
 use crate::error::SimulationError;
 use fairway_device::random::Random;
-use fairway_engine::policy::PolicySet;
-use fairway_engine::wire::{Instant, Msn, Psn};
-use fairway_engine::{ChannelConfig, ChannelId, Limits, Profile};
 use fairway_sandbox::Policies;
+use fairway_ub::policy::PolicySet;
+use fairway_ub::wire::{Instant, Msn, Psn};
+use fairway_ub::{ChannelConfig, ChannelId, Limits, Profile};
 use std::sync::Arc;
 
 /// One end of a pair of hosts with traffic.

@@ -1,7 +1,7 @@
 //! Continuous traffic of tenants, as described in a scenario.
 
-use fairway_engine::policy::Share;
 use fairway_sandbox::Policies;
+use fairway_ub::policy::Share;
 
 /// Operation by which the bytes of a stream move to their destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

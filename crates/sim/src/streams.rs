@@ -7,8 +7,8 @@ use super::control::Control;
 use super::plan::{Plan, SLOT_BITS};
 use crate::endpoint::TOKEN;
 use crate::stream::Verb;
-use fairway_engine::wire::{Instant, JettyId};
-use fairway_engine::{
+use fairway_ub::wire::{Instant, JettyId};
+use fairway_ub::{
     ChannelId, Completion, LocalRange, Nic, OrderRequest, PostError, RemoteRange, SegmentId,
     Status, Work, WorkRequest,
 };

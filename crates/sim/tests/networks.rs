@@ -5,9 +5,9 @@
 //! matrix; `POLICIES="cc=eqds:line=RATE"` selects other policies than `cc=cubic`, and `SEED=2`
 //! other losses.
 
-use fairway_engine::policy::{CongestionSpec, CubicParameters, PolicySpec, Share};
-use fairway_engine::{Limits, Profile};
 use fairway_sim::{Clos, Marking, QueueSpec, Report, Scenario, Simulation, Stream, Verb};
+use fairway_ub::policy::{CongestionSpec, CubicParameters, PolicySpec, Share};
+use fairway_ub::{Limits, Profile};
 
 const RATES_MBPS: [u64; 3] = [50, 200, 1000];
 const ROUND_TRIPS_US: [u64; 3] = [200, 4000, 40_000];

@@ -1,11 +1,11 @@
 //! Compares the simulator with results computed by hand, and with itself.
 
-use fairway_engine::wire::{
-    Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, Psn, Sack, header_len,
-};
 use fairway_sim::topology::Network;
 use fairway_sim::traffic::{self, Flow};
 use fairway_sim::{Clos, FRAME_BYTES, Marking, Overflow, Report, Routing, Scenario, Simulation};
+use fairway_ub::wire::{
+    Access, Ack, AckFlags, Data, JettyId, Msn, Operation, Order, Packet, Psn, Sack, header_len,
+};
 
 const US: u64 = 1_000_000;
 /// Time of a byte at 400 Gb/s.

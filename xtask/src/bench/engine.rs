@@ -19,7 +19,7 @@ pub struct Row {
 pub fn packet_cost() -> io::Result<Vec<Row>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--release", "--package", "fairway-engine"]);
+    command.args(["run", "--quiet", "--release", "--package", "fairway-ub"]);
     command.args(["--example", "packet_cost"]);
     let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output()?;
     if !output.status.success() {

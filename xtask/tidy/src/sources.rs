@@ -98,10 +98,10 @@ mod tests {
         let source =
             |file: &str| Source { file: file.into(), room: room(file), text: String::new() };
         let cases = [
-            ("crates/engine/src/lib.rs", "engine", Some(vec![])),
-            ("crates/engine/src/nic/tests.rs", "engine", Some(vec!["nic", "tests"])),
+            ("crates/ub/src/lib.rs", "ub", Some(vec![])),
+            ("crates/ub/src/nic/tests.rs", "ub", Some(vec!["nic", "tests"])),
             ("front/verbs/src/abi/mod.rs", "front/verbs", Some(vec!["abi"])),
-            ("crates/engine/tests/a.rs", "engine", None),
+            ("crates/ub/tests/a.rs", "ub", None),
             ("docs/wire.md", "docs", None),
             ("xtask/src/bench.rs", "xtask", Some(vec!["bench"])),
         ];

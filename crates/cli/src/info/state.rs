@@ -1,7 +1,7 @@
 //! `fairway info --state`: what all state takes, from the live types.
 
 use fairway::Limits;
-use fairway_engine::StateSize;
+use fairway_ub::StateSize;
 use serde_json::{Value, json};
 
 use super::BUFFER_BYTES;

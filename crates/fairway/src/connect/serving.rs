@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-use fairway_engine::ChannelId;
-use fairway_engine::setup::Opening;
-use fairway_engine::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
 use fairway_runtime::clock;
+use fairway_ub::ChannelId;
+use fairway_ub::setup::Opening;
+use fairway_ub::wire::{Instant, Joins, KEY_LEN, Psn, RejectReason, Role, Tpn};
 
 use super::ways::first_port;
 use super::{Place, Remote, first_numbers};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fairway_engine::wire::Instant;
+use fairway_ub::wire::Instant;
 
 use crate::core::{Core, Notice};
 use crate::peer_state::PeerState;

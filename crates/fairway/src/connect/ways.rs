@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use fairway_port::Address;
 
-use fairway_engine::setup::LengthProbe;
-use fairway_engine::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
 use fairway_runtime::{Destination, clock};
+use fairway_ub::setup::LengthProbe;
+use fairway_ub::wire::{Hello, Instant, Parameters, Setup, SetupMessage};
 
 use super::{Connecting, Pending, SPEAKER};
 use crate::core::Core;

@@ -7,13 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway_engine::ChannelId;
-use fairway_engine::setup::Members;
-use fairway_engine::wire::{
+use fairway_port::Address;
+use fairway_ub::ChannelId;
+use fairway_ub::setup::Members;
+use fairway_ub::wire::{
     CheckKey, Cna, DecodeError, Decoded, Packet, Ports, Role, Route, Tpn, decode_keyed,
     encode_keyed, path_sockets,
 };
-use fairway_port::Address;
 
 use crate::setup::numbers::Numbers;
 use crate::setup::shortened::Watch;

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use fairway_engine::Nic;
-use fairway_engine::wire::JettyId;
 use fairway_runtime::Memory;
+use fairway_ub::Nic;
+use fairway_ub::wire::JettyId;
 
 /// The words from which hints are read, by Jetty.
 #[derive(Default)]

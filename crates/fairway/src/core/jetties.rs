@@ -1,10 +1,8 @@
 //! Jetties and groups of Jetties behind the lock.
 
 use crate::options::{GroupOptions, JettyOptions};
-use fairway_engine::wire::JettyId;
-use fairway_engine::{
-    Completion, CompletionQueueId, GroupConfig, JettyConfig, JettyState, SetupError,
-};
+use fairway_ub::wire::JettyId;
+use fairway_ub::{Completion, CompletionQueueId, GroupConfig, JettyConfig, JettyState, SetupError};
 
 use super::{Core, Notice};
 use crate::error::Error;

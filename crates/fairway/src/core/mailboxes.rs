@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use fairway_engine::{EpochDone, LocalRange, MailboxId};
+use fairway_ub::{EpochDone, LocalRange, MailboxId};
 
 use super::Core;
 use crate::error::Error;

@@ -4,8 +4,8 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use fairway_engine::ChannelId;
-use fairway_engine::wire::Instant;
+use fairway_ub::ChannelId;
+use fairway_ub::wire::Instant;
 
 use super::{Core, Notice};
 use crate::peer_state::PeerState;

@@ -1,10 +1,10 @@
 //! Decodes datagrams of Unified Bus, and copies payloads without the lock.
 
-use fairway_engine::wire::{Decoded, Instant, Packet};
-use fairway_engine::{LocalRange, Placement, PlacementToken, Received};
 use fairway_observe::Meter;
 use fairway_port::{Address, Arrival};
 use fairway_runtime::{Gone, Parsed, Placing, SharedBytes, execute_due, report};
+use fairway_ub::wire::{Decoded, Instant, Packet};
+use fairway_ub::{LocalRange, Placement, PlacementToken, Received};
 
 use super::{Header, Io};
 use crate::core::{Channels, Core};

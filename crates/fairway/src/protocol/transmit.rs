@@ -1,12 +1,12 @@
 //! Builds packets of Unified Bus: their headers, and the payload that the kernel gathers.
 
-use fairway_engine::wire::{
+use fairway_port::RawSlice;
+use fairway_runtime::{Appended, Destination, Gone, Outbox};
+use fairway_ub::wire::{
     Ack, AckFlags, BYPASS_BYTES, Duration, ECHO_DELAY_UNIT_NS, Instant, MAX_HEADER, Packet, Route,
     SETUP_LEN, encode_setup,
 };
-use fairway_engine::{ChannelId, LocalRange, Transmit};
-use fairway_port::RawSlice;
-use fairway_runtime::{Appended, Destination, Gone, Outbox};
+use fairway_ub::{ChannelId, LocalRange, Transmit};
 
 use super::{Extras, Io};
 use crate::core::{Channels, Core};

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use fairway_engine::Rights;
-use fairway_engine::wire::AtomicOperator;
 use fairway_runtime::Memory;
+use fairway_ub::Rights;
+use fairway_ub::wire::AtomicOperator;
 
 use super::passing::{self, Question};
 use super::{GATE_BYTES, Gate};

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
-use fairway_engine::Rights;
+use fairway_ub::Rights;
 
 /// Length of a request in bytes: magic number, version, and the segment's number and secret.
 pub(super) const QUESTION_BYTES: usize = 16;

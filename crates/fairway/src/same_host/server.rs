@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fairway_engine::Rights;
 use fairway_runtime::Memory;
+use fairway_ub::Rights;
 
 use super::passing::{self, Question};
 use super::{Gate, Share};

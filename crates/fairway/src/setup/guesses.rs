@@ -11,8 +11,8 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
-use fairway_engine::Profile;
-use fairway_engine::wire::{Duration, Instant};
+use fairway_ub::Profile;
+use fairway_ub::wire::{Duration, Instant};
 
 use super::quota::Source;
 

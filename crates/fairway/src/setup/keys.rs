@@ -5,8 +5,8 @@
 //! compute from these, and of the contents of the messages. Hosts that only observe the set-up do
 //! not learn the key; a host that can change its messages may act as a man in the middle.
 
-use fairway_engine::setup::Terms;
-use fairway_engine::wire::{CheckKey, KEY_LEN};
+use fairway_ub::setup::Terms;
+use fairway_ub::wire::{CheckKey, KEY_LEN};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
@@ -57,8 +57,8 @@ impl std::fmt::Debug for KeyPair {
 
 #[cfg(test)]
 mod tests {
-    use fairway_engine::setup::End;
-    use fairway_engine::wire::{Cna, Tpn};
+    use fairway_ub::setup::End;
+    use fairway_ub::wire::{Cna, Tpn};
 
     use super::*;
 

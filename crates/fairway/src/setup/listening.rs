@@ -11,8 +11,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use fairway_engine::wire::{Decoded, Duration, Instant, SETUP_LEN, Setup, decode, encode_setup};
 use fairway_port::Knock;
+use fairway_ub::wire::{Decoded, Duration, Instant, SETUP_LEN, Setup, decode, encode_setup};
 
 use super::Padded;
 

@@ -5,7 +5,7 @@
 //! network of four rounds, with keys drawn at every start: the result is any 24-bit number, and no
 //! two are equal.
 
-use fairway_engine::wire::Tpn;
+use fairway_ub::wire::Tpn;
 
 /// A permutation of all channel numbers.
 #[derive(Clone, Copy)]

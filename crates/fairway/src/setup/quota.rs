@@ -15,7 +15,7 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 
 pub(crate) use fairway_device::quota::{Held, Network, Source};
-use fairway_engine::wire::{Duration, Instant};
+use fairway_ub::wire::{Duration, Instant};
 
 /// Number of buckets in the table. Sources that share a bucket share its tokens.
 const BUCKETS: usize = 1024;

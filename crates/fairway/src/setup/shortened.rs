@@ -6,7 +6,7 @@
 //! with short requests beside the long ones ([`super::sizes`]). If the peer answers only the short
 //! ones, the connection is closed; the next one finds the length that fits.
 
-use fairway_engine::wire::{Duration, Instant, Parameters, Psn};
+use fairway_ub::wire::{Duration, Instant, Parameters, Psn};
 
 /// Interval at which channels are checked, while their context is active.
 pub(crate) const CHECK_PERIOD: Duration = Duration::from_ms(250);

@@ -1,6 +1,6 @@
 //! Probes whether packets of full size reach a peer, from separate sockets.
 //!
-//! `fairway_engine::setup::LengthProbe` decides what is sent, and when. On a connection that has
+//! `fairway_ub::setup::LengthProbe` decides what is sent, and when. On a connection that has
 //! stalled, each long probe is sent with a short one beside it.
 
 use crate::peer_state::{LongPackets, PeerState};
@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fairway_engine::setup::{LengthProbe, Padded, ProbeOutcome};
-use fairway_engine::wire::{
+use fairway_port::Knock;
+use fairway_ub::setup::{LengthProbe, Padded, ProbeOutcome};
+use fairway_ub::wire::{
     Decoded, Duration, Hello, Instant, SETUP_LEN, Setup, SetupMessage, decode, encode_setup,
 };
-use fairway_port::Knock;
 
 /// Interval at which the sockets are checked for answers.
 const CHECK_PERIOD: Duration = Duration::from_ms(10);

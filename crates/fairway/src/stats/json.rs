@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use fairway_engine::control::ProcessorStats;
 use fairway_observe::HostSignals;
+use fairway_ub::control::ProcessorStats;
 
 use super::{FlowEntry, PeerEntry, Stats};
 use crate::peer::PathStats;

@@ -1,7 +1,7 @@
 //! Packets of the peer that no `Nic` has sent. All are legal: the decoder accepts each of them.
 
-use fairway_engine::Received;
-use fairway_engine::wire::{
+use fairway_ub::Received;
+use fairway_ub::wire::{
     self, Access, Ack, AckFlags, AtomicOperator, CREDIT_MAX, Credit, CreditRequest, Data, Decoded,
     Ecn, Get, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, PROTOCOL_VERSION, Packet, Probe,
     Psn, Put, Refusal, Route, Sack, ServiceMode, Tag, Target, TokenId, Void, header_check,

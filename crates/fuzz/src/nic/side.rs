@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 
 use fairway_device::drive::Driver;
-use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{
+use fairway_ub::policy::PolicySpec;
+use fairway_ub::wire::{
     AtomicOperator, Cna, Duration, Instant, JettyId, Msn, Psn, ServiceMode, Tag, Target, TokenId,
 };
-use fairway_engine::{
+use fairway_ub::{
     ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, ExceptionMode,
     GroupConfig, JettyConfig, JettyState, Limits, LocalRange, MailboxConfig, MailboxId, Nic,
     OrderRequest, Profile, ReceiveRequest, RemoteMailbox, RemoteRange, Rights, SegmentRequest,
@@ -444,7 +444,7 @@ impl Side {
         }
         // A segment deregistered before the channel ended is released by an event.
         while let Some(event) = self.driver.device_mut().poll_event() {
-            if let fairway_engine::Event::SegmentReleased { segment } = event {
+            if let fairway_ub::Event::SegmentReleased { segment } = event {
                 self.books.released(segment);
             }
         }

@@ -1,5 +1,5 @@
 use super::*;
-use fairway_engine::LocalRange;
+use fairway_ub::LocalRange;
 
 /// Runs a script: settings, then steps.
 fn run(script: &[u8]) -> Pair<'_> {

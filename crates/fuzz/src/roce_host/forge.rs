@@ -1,13 +1,13 @@
 //! Packets of the peer that no `RoceDevice` has sent. All are legal: the decoder accepts each of
 //! them.
 
-use fairway_engine::wire::roce::{
+use fairway_roce::{Received, Transport};
+use fairway_ub::wire::roce::{
     Aeth, AtomicEth, Bth, Credits, Deth, MAX_HEADER, NakCode, Operation, Packet, ReadFragment,
     Reth, RnrTimer, SendFragment, Service, Syndrome, Tail, WriteFragment, datagram_len, decode,
     encode,
 };
-use fairway_engine::wire::{Ecn, Msn, Psn, Qpn};
-use fairway_roce::{Received, Transport};
+use fairway_ub::wire::{Ecn, Msn, Psn, Qpn};
 
 use super::side::{BASE, MTU, Q_KEY};
 use super::{HERE, PEER, Pair};

@@ -2,15 +2,15 @@
 //! application.
 
 use fairway_device::drive::Driver;
-use fairway_engine::policy::DcqcnRateParameters;
-use fairway_engine::wire::roce::{MAX_HEADER, Packet, RnrTimer, Tail, encode};
-use fairway_engine::wire::{Duration, Instant, Psn, Qpn};
-use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_roce::{
     Change, CompletionKind, Event, Limits, MemoryRequest, OutOfOrder, Peer, Profile,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Reliability, RemoteAddress,
     RoceDevice, Status, Transport, Work, WorkRequest,
 };
+use fairway_ub::policy::DcqcnRateParameters;
+use fairway_ub::wire::roce::{MAX_HEADER, Packet, RnrTimer, Tail, encode};
+use fairway_ub::wire::{Duration, Instant, Psn, Qpn};
+use fairway_ub::{CompletionQueueId, LocalRange, Rights};
 
 use crate::books::{Books, Loan, Memory, Piece};
 use crate::script::Script;

@@ -7,8 +7,8 @@ use super::{
 use crate::coherent::{Agent, Home, Kind, Message, Pending};
 use crate::config::{Config, Verb};
 use crate::error::ModelError;
-use fairway_engine::wire::Ecn;
-use fairway_engine::{LocalRange, SegmentId};
+use fairway_ub::wire::Ecn;
+use fairway_ub::{LocalRange, SegmentId};
 
 /// Host 1 is the home; it is the target in the other stacks.
 pub(crate) const HOME: usize = 1;

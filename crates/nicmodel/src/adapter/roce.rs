@@ -7,15 +7,15 @@ use super::{
 use crate::config::{Config, Stack, Verb};
 use crate::error::{ConfigError, ModelError};
 use fairway_device::drive::Driver;
-use fairway_engine::policy::{CongestionSpec, DcqcnRateParameters, PolicySpec};
-use fairway_engine::wire::roce::{self, Operation, RnrTimer, Tail};
-use fairway_engine::wire::{Duration, Ecn, Instant, Psn, Qpn};
-use fairway_engine::{CompletionQueueId, LocalRange, Rights, SegmentId};
 use fairway_roce::{
     Change, CompletionKind, Limits, MemoryRequest, OutOfOrder, Peer, Profile, QueuePairConfig,
     ReceiveQueueId, ReceiveRequest, Received, Reliability, RemoteAddress, RoceDevice, Status,
     Transport, Work, WorkRequest,
 };
+use fairway_ub::policy::{CongestionSpec, DcqcnRateParameters, PolicySpec};
+use fairway_ub::wire::roce::{self, Operation, RnrTimer, Tail};
+use fairway_ub::wire::{Duration, Ecn, Instant, Psn, Qpn};
+use fairway_ub::{CompletionQueueId, LocalRange, Rights, SegmentId};
 
 const OUTER_BYTES: u32 = 42;
 const DOMAIN: u32 = 1;

@@ -8,12 +8,12 @@ use crate::config::{Config, Dispatching, Ordering, Verb};
 use crate::error::{ConfigError, ModelError};
 use crate::fanout::Fanout;
 use fairway_device::drive::Driver;
-use fairway_engine::policy::PolicySpec;
-use fairway_engine::wire::{
+use fairway_ub::policy::PolicySpec;
+use fairway_ub::wire::{
     self, AtomicOperator, BypassOperation, Cna, Duration, Ecn, Instant, JettyId, Msn, Operation,
     Psn, ServiceMode, Tag, Target,
 };
-use fairway_engine::{
+use fairway_ub::{
     ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, DropReason, GroupConfig,
     JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError, Profile, ReceiveRequest,
     Received, RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit, Work, WorkRequest,
@@ -108,7 +108,7 @@ impl UbSide {
         host: usize,
         jetties: u32,
         per_peer: u32,
-    ) -> Result<UbSide, fairway_engine::SetupError> {
+    ) -> Result<UbSide, fairway_ub::SetupError> {
         let number = jetties.max(config.remote_jetties);
         let limits = limits(config, number, per_peer * config.peers_of(host) + 1);
         let seed = config.seed << 8 | host as u64;
@@ -159,7 +159,7 @@ impl UbSide {
 
     /// Sets up the members of a service as senders address them: as a group, as one Jetty, or
     /// individually.
-    fn serve(&mut self, fanout: Fanout) -> Result<(), fairway_engine::SetupError> {
+    fn serve(&mut self, fanout: Fanout) -> Result<(), fairway_ub::SetupError> {
         let members: Vec<JettyId> = self.jetties[..fanout.members as usize].to_vec();
         if fanout.shared {
             for &member in &members[1..] {
@@ -225,7 +225,7 @@ fn connect(
     ends: [usize; 2],
     config: &Config,
     spec: &PolicySpec,
-) -> Result<(), fairway_engine::SetupError> {
+) -> Result<(), fairway_ub::SetupError> {
     let [a, b] = ends;
     let ids = [adapters[a].nic().reserve_channel()?, adapters[b].nic().reserve_channel()?];
     for (own, end) in ends.into_iter().enumerate() {

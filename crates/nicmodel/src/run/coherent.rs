@@ -8,7 +8,7 @@ use crate::constants::ps;
 use crate::error::{ModelError, Violation};
 use crate::path::{Phase, Resource};
 use crate::world::{Operation, World};
-use fairway_engine::wire::AtomicOperator;
+use fairway_ub::wire::AtomicOperator;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// An access and its actor.

@@ -6,17 +6,17 @@ use crate::config::Config;
 use crate::error::{ConfigError, ConnectError, ModelError};
 use std::net::Ipv4Addr;
 
-use fairway_engine::wire::roce::cm::{
-    CommunicationId, Names, Path, ReadyToUse, Reply, Request, Service,
-};
-use fairway_engine::wire::roce::{self, RnrTimer};
-use fairway_engine::wire::{Instant, Psn, Qpn};
-use fairway_engine::{CompletionQueueId, Rights};
 use fairway_roce::cm::{self, ConnectionId, Event, Manager, Sender};
 use fairway_roce::{
     Change, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability, RoceDevice,
     Transport,
 };
+use fairway_ub::wire::roce::cm::{
+    CommunicationId, Names, Path, ReadyToUse, Reply, Request, Service,
+};
+use fairway_ub::wire::roce::{self, RnrTimer};
+use fairway_ub::wire::{Instant, Psn, Qpn};
+use fairway_ub::{CompletionQueueId, Rights};
 
 const DOMAIN: u32 = 1;
 const SERVICE: u64 = 0x0106_12B7;

@@ -5,17 +5,15 @@ use crate::config::Config;
 use crate::constants::ps;
 use crate::error::{ConfigError, ConnectError, ModelError};
 use crate::random::mix;
-use fairway_engine::policy::PolicySpec;
-use fairway_engine::setup::{
+use fairway_ub::policy::PolicySpec;
+use fairway_ub::setup::{
     Attempt, Established, Identity, Listener, Opening, Outcome, Padded, Question, Reaction, Terms,
 };
-use fairway_engine::wire::{
+use fairway_ub::wire::{
     BYPASS, Cna, Decoded, Duration, Instant, JettyId, KEY_LEN, PADDED_QUESTIONS, Parameters, Ports,
     Psn, RejectReason, SETUP_LEN, Setup, UNRELIABLE, decode, encode_setup,
 };
-use fairway_engine::{
-    ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest,
-};
+use fairway_ub::{ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -167,7 +165,7 @@ impl UbPlane {
         match stage {
             1 => drop(register(&mut self.local, app as u32 + 1)?),
             2 => {
-                let queue = fairway_engine::CompletionQueueId::new(0);
+                let queue = fairway_ub::CompletionQueueId::new(0);
                 let number = Some(app as u32 + 1);
                 let config = JettyConfig { number, ..JettyConfig::new(queue, queue) };
                 self.jetties[app] = Some(self.local.create_jetty(&config)?);

@@ -1,9 +1,9 @@
 //! Errors of SENDs to missing queue pairs, reported after the delay that an adapter would take.
 
 use fairway::embed::Core;
-use fairway_engine::wire::JettyId;
 use fairway_roce::Transport;
 use fairway_runtime::clock;
+use fairway_ub::wire::JettyId;
 
 use super::tables::{DelayedError, Verbs};
 
@@ -14,13 +14,8 @@ impl Verbs {
     /// configured. Programs rely on that time to end a connection in good order although the peer
     /// was faster. The engine detects a missing queue pair at once, so the error is delayed by that
     /// time.
-    pub(super) fn sent(
-        &mut self,
-        core: &mut Core,
-        jetty: JettyId,
-        ended: &fairway_engine::Completion,
-    ) {
-        use fairway_engine::Status::{PeerClosed, RemoteNoJetty};
+    pub(super) fn sent(&mut self, core: &mut Core, jetty: JettyId, ended: &fairway_ub::Completion) {
+        use fairway_ub::Status::{PeerClosed, RemoteNoJetty};
         let pair = self.pairs.get(jetty.value() as usize).and_then(Option::as_deref);
         match pair.filter(|_| matches!(ended.status, PeerClosed | RemoteNoJetty)) {
             Some(pair) if pair.config.transport == Transport::Rc => {

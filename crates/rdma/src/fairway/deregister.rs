@@ -1,7 +1,7 @@
 //! Deregistration of memory: finds the operations that still use it, and removes it from them.
 
 use fairway::embed::Core;
-use fairway_engine::SegmentId;
+use fairway_ub::SegmentId;
 
 use super::tables::Verbs;
 use crate::ProviderError;

@@ -3,8 +3,8 @@
 //! Bits 0 to 31 are the program's immediate data or a key, bits 32 to 34 the kind of message, and
 //! bit 35 is set if the receiver is to be woken (a solicited event).
 
-use fairway_engine::wire::roce::Tail;
 use fairway_roce::CompletionKind;
+use fairway_ub::wire::roce::Tail;
 
 /// The kind of a message, with its immediate data or key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

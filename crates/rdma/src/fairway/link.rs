@@ -7,18 +7,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fairway::embed::PeerState;
-use fairway_engine::wire::Instant;
+use fairway_ub::wire::Instant;
 
 /// Time limit of an attempt to make a link, on behalf of a connection and of datagrams.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 pub(super) const DATAGRAM_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time after a failed attempt during which datagrams start no other attempt; they are lost
 /// meanwhile.
-const BACKOFF: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_ms(500);
+const BACKOFF: fairway_ub::wire::Duration = fairway_ub::wire::Duration::from_ms(500);
 
 /// Time after the end of an attempt within which a request of the peer may be one from before it.
 /// The peer repeats its request every 20 ms or less often until it is connected.
-const LATE: fairway_engine::wire::Duration = fairway_engine::wire::Duration::from_secs(1);
+const LATE: fairway_ub::wire::Duration = fairway_ub::wire::Duration::from_secs(1);
 
 /// The link to one peer process.
 pub(super) struct Link {
@@ -140,8 +140,8 @@ impl Link {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8};
 
-    use fairway_engine::wire::Cna;
-    use fairway_engine::{Limits, Nic, Profile};
+    use fairway_ub::wire::Cna;
+    use fairway_ub::{Limits, Nic, Profile};
 
     use super::*;
 
@@ -167,7 +167,7 @@ mod tests {
         link.attempt = Some(3);
         assert!(link.asks(now));
         (link.attempt, link.asked_at, link.channel) = (None, Some(now), Some(channel()));
-        let ms = fairway_engine::wire::Duration::from_ms;
+        let ms = fairway_ub::wire::Duration::from_ms;
         assert!(link.asks(now) && link.asks(now + ms(999)));
         assert!(!link.asks(now + ms(1000)), "it may have a reason to ask again");
         let made = link.channel().expect("it is alive");

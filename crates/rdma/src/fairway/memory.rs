@@ -4,10 +4,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use fairway::embed::Core;
-use fairway_engine::wire::JettyId;
-use fairway_engine::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 use fairway_roce::{MemoryRegion, MemoryRequest, ScatterList};
 use fairway_runtime::{Gone, Memory};
+use fairway_ub::wire::JettyId;
+use fairway_ub::{LocalRange, Rights, SegmentId, SegmentRequest, SetupError};
 
 use crate::{ForeignMemory, ProviderError};
 
@@ -185,9 +185,9 @@ fn without_atomics(rights: Rights) -> Rights {
 
 /// Returns the remote range for a key: its segment and secret, and the peer's Jetty that must grant
 /// the access.
-pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_engine::RemoteRange {
-    fairway_engine::RemoteRange {
-        token_id: fairway_engine::wire::TokenId::new(r_key >> TAG_BITS),
+pub(super) fn remote(r_key: u32, address: u64, via: JettyId) -> fairway_ub::RemoteRange {
+    fairway_ub::RemoteRange {
+        token_id: fairway_ub::wire::TokenId::new(r_key >> TAG_BITS),
         token_value: via.value() << TAG_BITS | r_key & TAG_MASK,
         address,
     }

@@ -73,14 +73,14 @@ use std::time::Duration;
 
 use fairway::embed::{self, Core, Handle, Tenant};
 use fairway::{Builder, Error};
-use fairway_engine::wire::{self, Qpn};
-use fairway_engine::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 use fairway_roce::{
     Change, ChangeError, Completion, Counters, MemoryRegion, MemoryRequest, PostError,
     QueuePairConfig, QueuePairState, ReceiveQueueId, ReceiveRequest, Transport, WorkRequest,
 };
 use fairway_runtime::Eagerness;
 use fairway_runtime::addresses::with_scope;
+use fairway_ub::wire::{self, Qpn};
+use fairway_ub::{CompletionQueueId, Limits, Profile, Rights, SegmentId};
 
 pub(crate) use tables::Verbs;
 

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fairway::embed::{Core, Tenant};
-use fairway_engine::CompletionKind;
-use fairway_engine::wire::Instant;
+use fairway_ub::CompletionKind;
+use fairway_ub::wire::Instant;
 
 use super::tables::Verbs;
 

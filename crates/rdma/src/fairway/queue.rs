@@ -109,12 +109,12 @@ impl CompletionQueue {
     }
 
     /// True if the queue contains completions of this queue pair.
-    pub(super) fn holds(&self, number: fairway_engine::wire::Qpn) -> bool {
+    pub(super) fn holds(&self, number: fairway_ub::wire::Qpn) -> bool {
         self.entries.iter().any(|completion| completion.queue_pair == number)
     }
 
     /// Removes the completions of a queue pair that was removed or reset.
-    pub(super) fn forget(&mut self, number: fairway_engine::wire::Qpn) {
+    pub(super) fn forget(&mut self, number: fairway_ub::wire::Qpn) {
         let announced = self.entries.iter().take(self.announced);
         self.announced = announced.filter(|entry| entry.queue_pair != number).count();
         self.entries.retain(|completion| completion.queue_pair != number);
@@ -124,8 +124,8 @@ impl CompletionQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fairway_engine::wire::{Qpn, roce::Tail};
     use fairway_roce::{CompletionKind, Peer};
+    use fairway_ub::wire::{Qpn, roce::Tail};
 
     fn completion(status: Status, solicited: bool) -> Completion {
         Completion {

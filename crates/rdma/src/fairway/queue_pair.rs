@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use fairway::embed::Core;
 use fairway::embed::PeerState;
-use fairway_engine::wire::{Duration, JettyId, Psn, Qpn};
-use fairway_engine::{Grant, JettyState, Rights, SegmentId};
 use fairway_roce::{
     Change, ChangeError, Event, Peer, QueuePairConfig, QueuePairState, Reliability, Transport,
 };
+use fairway_ub::wire::{Duration, JettyId, Psn, Qpn};
+use fairway_ub::{Grant, JettyState, Rights, SegmentId};
 
 use super::link::CONNECT_TIMEOUT;
 use super::send::Send;

@@ -3,16 +3,14 @@
 use std::collections::VecDeque;
 
 use fairway::embed::Core;
-use fairway_engine::wire::roce::Tail;
-use fairway_engine::wire::{JettyId, Qpn};
-use fairway_engine::{
-    LocalRange, PostError as Refused, ReceiveRequest as EngineRequest, SegmentId,
-};
 use fairway_roce::{
     Completion, CompletionKind, Event, Peer, PostError, QueuePairState, ReceiveRequest,
     ScatterList, Status, Transport,
 };
 use fairway_runtime::Gone;
+use fairway_ub::wire::roce::Tail;
+use fairway_ub::wire::{JettyId, Qpn};
+use fairway_ub::{LocalRange, PostError as Refused, ReceiveRequest as EngineRequest, SegmentId};
 
 use super::header::{HEADER_BYTES, header};
 use super::immediate_tag::ImmediateTag;
@@ -182,7 +180,7 @@ impl Verbs {
     }
 
     /// Handles a received message, which has been placed.
-    pub(super) fn received(&mut self, core: &mut Core, ended: &fairway_engine::Completion) {
+    pub(super) fn received(&mut self, core: &mut Core, ended: &fairway_ub::Completion) {
         let (life, index) = ((ended.id >> 32) as u32, ended.id as u32);
         let Some(record) = self.receives.get(index as usize).filter(|it| it.life == life) else {
             return;
@@ -204,10 +202,10 @@ impl Verbs {
         if record.shared == ALONE {
             remove(&mut pair.receives, index);
         }
-        if ended.status == fairway_engine::Status::LocalMemory {
+        if ended.status == fairway_ub::Status::LocalMemory {
             return self.fail_receive(core, local, index);
         }
-        if ended.status != fairway_engine::Status::Success {
+        if ended.status != fairway_ub::Status::Success {
             self.free_receive(core, index);
             let flushed = empty(number, record.id, Status::Flushed);
             return self.report(core, config.receive_queue, flushed);
@@ -252,7 +250,7 @@ impl Verbs {
         &mut self,
         core: &Core,
         (local, record): (u32, &Receive),
-        ended: &fairway_engine::Completion,
+        ended: &fairway_ub::Completion,
     ) -> Result<Peer, Gone> {
         let pair = self.pairs[local as usize].as_deref();
         if !pair.is_some_and(|pair| pair.config.transport == Transport::Ud) {
@@ -278,10 +276,10 @@ impl Verbs {
 
     /// True if a message fits. Until a datagram arrives, it is unknown that a shared receive needs
     /// room for its header in front.
-    fn fits(&self, local: u32, record: &Receive, ended: &fairway_engine::Completion) -> bool {
+    fn fits(&self, local: u32, record: &Receive, ended: &fairway_ub::Completion) -> bool {
         let pair = self.pairs.get(local as usize).and_then(Option::as_deref);
         let datagrams = pair.is_some_and(|pair| pair.config.transport == Transport::Ud);
-        let success = ended.status == fairway_engine::Status::Success;
+        let success = ended.status == fairway_ub::Status::Success;
         let length = u64::from(ended.bytes) + u64::from(HEADER_BYTES);
         !(datagrams && success) || length <= u64::from(record.local.length())
     }
@@ -306,7 +304,7 @@ impl Verbs {
     }
 
     /// Returns the sender of a datagram.
-    fn sender(&mut self, core: &Core, ended: &fairway_engine::Completion) -> Peer {
+    fn sender(&mut self, core: &Core, ended: &fairway_ub::Completion) -> Peer {
         let Some(peer) = core.peer_of(ended.channel) else { return Peer::default() };
         let address = peer.address;
         let slot = u32::from(address.port().wrapping_sub(fairway_port(0)) & 0xff);

@@ -3,17 +3,17 @@
 //! The engine may complete operations in any order; this module restores the order of completions.
 
 use fairway::embed::Core;
-use fairway_engine::wire::roce::Tail;
-use fairway_engine::wire::{AtomicOperator, JettyId, ServiceMode, Tag, Target};
-use fairway_engine::{
-    LocalRange, OrderRequest, PostError as Refused, RemoteRange, SegmentId, Work as EngineWork,
-    WorkRequest as EngineRequest,
-};
 use fairway_roce::{
     Completion, CompletionKind, Peer, PostError, QueuePairState, ScatterList, Status, Transport,
     Work, WorkRequest,
 };
 use fairway_runtime::{Gone, clock};
+use fairway_ub::wire::roce::Tail;
+use fairway_ub::wire::{AtomicOperator, JettyId, ServiceMode, Tag, Target};
+use fairway_ub::{
+    LocalRange, OrderRequest, PostError as Refused, RemoteRange, SegmentId, Work as EngineWork,
+    WorkRequest as EngineRequest,
+};
 
 use super::immediate_tag::ImmediateTag;
 use super::link::{CONNECT_TIMEOUT, DATAGRAM_CONNECT_TIMEOUT};
@@ -95,7 +95,7 @@ impl Verbs {
     pub(super) fn post_send(
         &mut self,
         core: &mut Core,
-        number: fairway_engine::wire::Qpn,
+        number: fairway_ub::wire::Qpn,
         requests: &[WorkRequest],
     ) -> (usize, Option<PostError>) {
         let mtu = self.mtu;
@@ -182,7 +182,7 @@ impl Verbs {
         core: &mut Core,
         local: u32,
         index: usize,
-    ) -> Result<fairway_engine::ChannelId, Begun> {
+    ) -> Result<fairway_ub::ChannelId, Begun> {
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else {
             return Err(Begun::Later);
         };
@@ -259,7 +259,7 @@ impl Verbs {
         core: &mut Core,
         local: u32,
         index: usize,
-        channel: fairway_engine::ChannelId,
+        channel: fairway_ub::ChannelId,
     ) -> Begun {
         let nothing = self.nothing;
         let Some(pair) = self.pairs[local as usize].as_deref_mut() else { return Begun::Later };
@@ -312,7 +312,7 @@ impl Verbs {
         &mut self,
         core: &mut Core,
         jetty: JettyId,
-        ended: &fairway_engine::Completion,
+        ended: &fairway_ub::Completion,
     ) {
         let local = jetty.value();
         let Some(pair) = self.pairs.get_mut(local as usize).and_then(Option::as_deref_mut) else {
@@ -328,7 +328,7 @@ impl Verbs {
         let status = match pair.config.transport {
             Transport::Rc => status_of(ended.status),
             Transport::Uc | Transport::Ud => match ended.status {
-                fairway_engine::Status::LocalMemory => Status::LocalProtection,
+                fairway_ub::Status::LocalMemory => Status::LocalProtection,
                 // What happened to it in the network is not reported.
                 _ => Status::Success,
             },
@@ -578,8 +578,8 @@ fn store_value(core: &Core, send: &Send) -> Result<(), Gone> {
 }
 
 /// Converts the status of an engine operation to that of verbs.
-fn status_of(status: fairway_engine::Status) -> Status {
-    use fairway_engine::Status as S;
+fn status_of(status: fairway_ub::Status) -> Status {
+    use fairway_ub::Status as S;
     match status {
         S::Success => Status::Success,
         S::RemoteAccess | S::RemoteRights => Status::RemoteAccess,

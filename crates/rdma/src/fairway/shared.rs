@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 
 use fairway::embed::Core;
-use fairway_engine::wire::JettyId;
-use fairway_engine::{JettyConfig, PostError as Refused, ReceiveRequest as EngineRequest};
 use fairway_roce::{Event, PostError, ReceiveQueueId, ReceiveRequest};
+use fairway_ub::wire::JettyId;
+use fairway_ub::{JettyConfig, PostError as Refused, ReceiveRequest as EngineRequest};
 
 use super::queue_pair::suspend;
 use super::receive::remove;

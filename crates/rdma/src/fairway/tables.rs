@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use fairway::embed::Core;
-use fairway_engine::wire::{Instant, JettyId, Qpn};
-use fairway_engine::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
 use fairway_roce::{
     Completion, Event, QueuePairConfig, QueuePairState, ReceiveQueueId, Status, Transport,
 };
+use fairway_ub::wire::{Instant, JettyId, Qpn};
+use fairway_ub::{CompletionQueueId, JettyConfig, LocalRange, SegmentId};
 
 use super::link::Links;
 use super::memory::Regions;
@@ -83,7 +83,7 @@ impl Calls {
 pub(super) struct DelayedError {
     pub(super) at: Instant,
     pub(super) jetty: JettyId,
-    pub(super) ended: fairway_engine::Completion,
+    pub(super) ended: fairway_ub::Completion,
 }
 
 impl Verbs {

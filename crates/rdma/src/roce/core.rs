@@ -2,8 +2,6 @@
 //! driver's interface to RoCE, the [`Protocol`] of all that.
 
 use fairway_device::Placement;
-use fairway_engine::CompletionQueueId;
-use fairway_engine::wire::{Duration, Instant, Qpn};
 use fairway_port::Arrival;
 use fairway_roce::{
     Completion, Event, OwnVerdict, PlacementToken, Received, RoceDevice, Target, Transmit,
@@ -12,6 +10,8 @@ use fairway_runtime::{
     self as runtime, DelayedAck, Eagerness, Memories, Parsed, Placing, Protocol, Unregistered,
     handle, report,
 };
+use fairway_ub::CompletionQueueId;
+use fairway_ub::wire::{Duration, Instant, Qpn};
 use std::collections::HashSet;
 
 use super::network::{Arrived, Network};

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use fairway_device::{CompletionQueueId, Device, LocalRange, Placement, VerdictOf};
-use fairway_engine::wire::Instant;
 use fairway_port::Arrival;
+use fairway_ub::wire::Instant;
 
 use super::network::Network;
 use super::outside::{Notice, Outside};

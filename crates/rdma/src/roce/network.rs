@@ -1,12 +1,12 @@
 //! A process on the network that RoCE uses: its addresses and sockets, its slot, packets for other
 //! processes of the host, and management datagrams.
 
-use fairway_engine::wire::roce::{
-    self, Decoded, Deth, Icrc, Network as Layer, Operation, Outer, Packet,
-};
-use fairway_engine::wire::{Ecn, Instant, Qpn};
 use fairway_port::{Arrival, UdpPort};
 use fairway_runtime::Destination;
+use fairway_ub::wire::roce::{
+    self, Decoded, Deth, Icrc, Network as Layer, Operation, Outer, Packet,
+};
+use fairway_ub::wire::{Ecn, Instant, Qpn};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 

@@ -1,9 +1,9 @@
 //! Notices for the listener of a provider, which is called without the lock, and management
 //! datagrams that are forwarded to other processes.
 
-use fairway_engine::CompletionQueueId;
 use fairway_roce::Event;
 use fairway_runtime::clock;
+use fairway_ub::CompletionQueueId;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

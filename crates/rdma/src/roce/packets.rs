@@ -1,10 +1,10 @@
 //! Encodes packets: each is written behind the one before it, with its ICRC, into a buffer to which
 //! the run's train refers.
 
-use fairway_engine::wire::roce::{self, Icrc, Operation, Outer, Packet, Syndrome};
 use fairway_port::{RawSlice, TRAIN_BYTES_MAX};
 use fairway_roce::Transmit;
 use fairway_runtime::{Appended, Companion, Destination, Io};
+use fairway_ub::wire::roce::{self, Icrc, Operation, Outer, Packet, Syndrome};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::NonNull;
 

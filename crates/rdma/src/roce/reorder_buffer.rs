@@ -1,8 +1,8 @@
 //! Packets that arrived before it was known where their payload belongs. They wait for their turn
 //! ([`OwnVerdict::Buffer`](fairway_roce::OwnVerdict)).
 
-use fairway_engine::wire::Ecn;
 use fairway_roce::Received;
+use fairway_ub::wire::Ecn;
 
 /// Buffered packets by place. Grows to the largest number buffered at once; buffers are reused.
 #[derive(Debug, Default)]

@@ -1,10 +1,10 @@
 //! Sends packets of the protocol: each goes to the process of its queue pair, with its payload
 //! behind its headers.
 
-use fairway_engine::wire::Instant;
-use fairway_engine::wire::roce;
 use fairway_roce::{Received, Transmit};
 use fairway_runtime::Destination;
+use fairway_ub::wire::Instant;
+use fairway_ub::wire::roce;
 
 use super::core::RoceCore;
 use super::packets::{Pushed, RoceIo, Waiting, push};

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use fairway_engine::wire::{Duration, Instant};
+use fairway_ub::wire::{Duration, Instant};
 
 use super::{Destination, ForwardResult};
 

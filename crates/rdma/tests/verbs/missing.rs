@@ -3,13 +3,13 @@
 
 use crate::node::{BASE, DOMAIN, Node, Pair};
 use crate::pages::{Pages, in_child};
-use fairway_engine::wire::roce::Tail;
-use fairway_engine::{LocalRange, Rights};
 use fairway_rdma::ForeignMemory;
 use fairway_roce::{
     MemoryRegion, MemoryRequest, QueuePairState, RemoteAddress, ScatterList, Status, Transport,
     Work,
 };
+use fairway_ub::wire::roce::Tail;
+use fairway_ub::{LocalRange, Rights};
 
 const LENGTH: usize = 1 << 20;
 /// Lengths of a word, of less than a packet, and of many packets.

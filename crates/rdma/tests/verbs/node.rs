@@ -5,10 +5,6 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use fairway_engine::wire::Psn;
-use fairway_engine::wire::Qpn;
-use fairway_engine::wire::roce::{DEFAULT_P_KEY, RnrTimer};
-use fairway_engine::{CompletionQueueId, LocalRange, Rights};
 use fairway_rdma::{
     ForeignMemory, Gid, Listener, Management, NetworkCounters, Provider, ProviderOptions, Routed,
     open,
@@ -17,6 +13,10 @@ use fairway_roce::{
     Change, Completion, Event, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, ReceiveQueueId,
     ReceiveRequest, Reliability, RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
+use fairway_ub::wire::Psn;
+use fairway_ub::wire::Qpn;
+use fairway_ub::wire::roce::{DEFAULT_P_KEY, RnrTimer};
+use fairway_ub::{CompletionQueueId, LocalRange, Rights};
 
 /// Time after which a test counts as stuck. No test depends on its duration otherwise.
 const STUCK: Duration = Duration::from_secs(100);
@@ -145,10 +145,7 @@ pub fn own_options() -> ProviderOptions {
 
 /// A long time-out: the network loses nothing, and a busy machine may delay this process.
 pub fn patient() -> Reliability {
-    Reliability {
-        timeout: fairway_engine::wire::Duration::from_us(500_000),
-        ..Reliability::default()
-    }
+    Reliability { timeout: fairway_ub::wire::Duration::from_us(500_000), ..Reliability::default() }
 }
 
 pub fn options(ip: &str) -> ProviderOptions {

@@ -1,8 +1,8 @@
 //! Another process of this host, including one that is killed.
 
 use crate::node::{Node, content, options, own_options, patient};
-use fairway_engine::wire::{Duration, Qpn};
 use fairway_roce::{Reliability, RemoteAddress, Status, Transport, Work};
+use fairway_ub::wire::{Duration, Qpn};
 use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,8 @@
 //! The threads that drive a provider: applications that poll, and otherwise its background thread.
 
 use crate::node::{Pair, content};
-use fairway_engine::wire::roce::Tail;
 use fairway_roce::{Transport, Work, WorkRequest};
+use fairway_ub::wire::roce::Tail;
 use std::sync::atomic::Ordering;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };

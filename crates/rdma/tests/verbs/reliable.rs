@@ -1,13 +1,13 @@
 //! Reliable connections: every operation, with its bytes.
 
 use crate::node::{DOMAIN, Memory, Node, Pair, content, options, own_options, patient};
-use fairway_engine::wire::roce::Tail;
-use fairway_engine::{LocalRange, Rights};
 use fairway_rdma::{ProviderError, ProviderOptions};
 use fairway_roce::{
     Change, CompletionKind, Event, MemoryRequest, QueuePairConfig, ReceiveRequest, RemoteAddress,
     ScatterList, Transport, Work,
 };
+use fairway_ub::wire::roce::Tail;
+use fairway_ub::{LocalRange, Rights};
 use std::sync::atomic::Ordering;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };

@@ -2,12 +2,12 @@
 //! and state that a reset queue pair drops.
 
 use crate::node::{DOMAIN, Node, Pair, own_options, patient};
-use fairway_engine::Rights;
-use fairway_engine::wire::Duration;
-use fairway_engine::wire::roce::Tail;
 use fairway_roce::{
     Change, Completion, QueuePairConfig, Reliability, RemoteAddress, Status, Transport, Work,
 };
+use fairway_ub::Rights;
+use fairway_ub::wire::Duration;
+use fairway_ub::wire::roce::Tail;
 
 /// Two nodes with a connection; the second's queue pair has this domain and grants these rights.
 fn granting(domain: u32, rights: Rights) -> Pair {

@@ -1,10 +1,10 @@
 //! Threads that share a provider.
 
 use crate::node::{DOMAIN, Memory, Pair, content};
-use fairway_engine::{LocalRange, Rights};
 use fairway_roce::{
     MemoryRequest, QueuePairConfig, Reliability, RemoteAddress, Status, Transport, Work,
 };
+use fairway_ub::{LocalRange, Rights};
 
 /// The threads create, use and remove everything, without effect on each other.
 #[test]

@@ -1,11 +1,11 @@
 //! Failing operations, their status, and the effect on others.
 
 use crate::node::{Pair, content, options};
-use fairway_engine::LocalRange;
-use fairway_engine::wire::roce::Tail;
 use fairway_roce::{
     Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work,
 };
+use fairway_ub::LocalRange;
+use fairway_ub::wire::roce::Tail;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

@@ -1,8 +1,8 @@
 //! Many queue pairs, few channels.
 
 use crate::node::{Node, Pair, content, options};
-use fairway_engine::wire::roce::Tail;
 use fairway_roce::{Reliability, Status, Transport, Work, WorkRequest};
+use fairway_ub::wire::roce::Tail;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

@@ -4,13 +4,13 @@ use std::os::unix::fs::FileExt;
 
 use crate::node::{BASE, DOMAIN, Pair, content, options};
 use crate::pages::{Pages, in_child};
-use fairway_engine::wire::roce::Tail;
-use fairway_engine::{LocalRange, Rights};
 use fairway_rdma::{ForeignMemory, ProviderOptions};
 use fairway_roce::{
     Completion, MemoryRequest, QueuePairState, ReceiveRequest, RemoteAddress, ScatterList, Status,
     Transport, Work, WorkRequest,
 };
+use fairway_ub::wire::roce::Tail;
+use fairway_ub::{LocalRange, Rights};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

@@ -1,14 +1,14 @@
 //! Shared receive queues, unreliable connections, datagrams.
 
 use crate::node::{BASE, Node, Pair, Q_KEY, content, options};
-use fairway_engine::LocalRange;
-use fairway_engine::wire::Qpn;
-use fairway_engine::wire::roce::Tail;
 use fairway_rdma::slot_of;
 use fairway_roce::{
     Change, CompletionKind, Event, Peer, QueuePairConfig, ReceiveQueueId, ReceiveRequest,
     Reliability, RemoteAddress, ScatterList, Status, Transport, Work,
 };
+use fairway_ub::LocalRange;
+use fairway_ub::wire::Qpn;
+use fairway_ub::wire::roce::Tail;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

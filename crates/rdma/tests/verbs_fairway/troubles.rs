@@ -5,14 +5,14 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::node::{BASE, DOMAIN, Memory, Node, Pair, Q_KEY, content, options};
-use fairway_engine::wire::Qpn;
-use fairway_engine::wire::roce::Tail;
-use fairway_engine::{LocalRange, Rights};
 use fairway_rdma::{Gid, LOCAL_BITS, ProviderOptions};
 use fairway_roce::{
     Change, Completion, MemoryRequest, Peer, QueuePairConfig, QueuePairState, Reliability,
     RemoteAddress, Status, Transport, Work, WorkRequest,
 };
+use fairway_ub::wire::Qpn;
+use fairway_ub::wire::roce::Tail;
+use fairway_ub::{LocalRange, Rights};
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

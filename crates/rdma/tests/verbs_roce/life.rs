@@ -1,10 +1,10 @@
 //! Memory and queue pairs that are removed while packets arrive.
 
 use crate::node::{DOMAIN, Ear, Memory, Pair, content, own_options, patient};
-use fairway_engine::Rights;
-use fairway_engine::wire::roce::Tail;
 use fairway_rdma::{DEVICE_ADDRESSES, Gid, ProviderError, ProviderKind, ROCE_PORT, open};
 use fairway_roce::{MemoryRequest, Status, Transport, Work};
+use fairway_ub::Rights;
+use fairway_ub::wire::roce::Tail;
 
 /// A separate region is deregistered while a peer writes to it. From then on its memory does not
 /// change, and may be freed.

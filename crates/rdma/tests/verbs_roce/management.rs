@@ -1,9 +1,9 @@
 //! Management datagrams, and the processes that they are for.
 
 use crate::node::{Ear, Node, own_options};
-use fairway_engine::CompletionQueueId;
 use fairway_rdma::{Listener, Management, Provider, ProviderError, ProviderKind, Routed, open};
 use fairway_roce::Event;
+use fairway_ub::CompletionQueueId;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, mpsc};
 

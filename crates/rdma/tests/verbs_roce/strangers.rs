@@ -1,10 +1,10 @@
 //! Packets that no provider has sent.
 
 use crate::node::{Node, Pair, Q_KEY, content, own_options, patient};
-use fairway_engine::wire::Qpn;
-use fairway_engine::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
 use fairway_rdma::{ROCE_PORT, roce_port, slot_of};
 use fairway_roce::{Peer, Transport, Work};
+use fairway_ub::wire::Qpn;
+use fairway_ub::wire::roce::{self, Bth, Deth, Icrc, Operation, Outer, Packet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixDatagram;

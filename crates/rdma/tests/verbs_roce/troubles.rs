@@ -1,12 +1,12 @@
 //! Networks that lose, duplicate and reorder; peers that refuse, are not ready, or are gone.
 
 use crate::node::{BASE, Pair, content, own_options, patient};
-use fairway_engine::wire::Duration;
-use fairway_engine::wire::roce::Tail;
 use fairway_rdma::ProviderOptions;
 use fairway_roce::{
     Change, Event, QueuePairState, Reliability, RemoteAddress, Status, Transport, Work, WorkRequest,
 };
+use fairway_ub::wire::Duration;
+use fairway_ub::wire::roce::Tail;
 
 const SEND: Work = Work::Send { tail: Tail::Nothing };
 

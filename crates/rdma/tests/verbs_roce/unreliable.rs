@@ -1,9 +1,9 @@
 //! Unreliable connections and datagrams.
 
 use crate::node::{Node, Pair, Q_KEY, content, options, own_options, patient};
-use fairway_engine::wire::Qpn;
-use fairway_engine::wire::roce::Tail;
 use fairway_roce::{Completion, Peer, ScatterList, Transport, Work};
+use fairway_ub::wire::Qpn;
+use fairway_ub::wire::roce::Tail;
 use std::net::IpAddr;
 
 #[test]

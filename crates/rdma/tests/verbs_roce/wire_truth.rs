@@ -3,9 +3,9 @@
 
 use crate::namespaces::{Namespaces, Sniffer, capture_file};
 use crate::node::{Node, Pair, Q_KEY, content, options, patient};
-use fairway_engine::wire::roce::{self, Icrc, Network, Operation, Outer, Tail};
 use fairway_rdma::{ProviderOptions, ROCE_PORT};
 use fairway_roce::{Transport, Work};
+use fairway_ub::wire::roce::{self, Icrc, Network, Operation, Outer, Tail};
 use std::collections::BTreeMap;
 use std::process::Command;
 

@@ -8,8 +8,8 @@ use crate::nic::Outgoing;
 use crate::packets::{NONE, PacketMeta};
 use crate::plan::SLOT_BITS;
 use crate::port::{Port, mix};
-use fairway_engine::LocalRange;
-use fairway_engine::wire::Instant;
+use fairway_ub::LocalRange;
+use fairway_ub::wire::Instant;
 use std::cmp::Reverse;
 use std::sync::Arc;
 

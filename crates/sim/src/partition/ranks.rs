@@ -2,8 +2,8 @@
 
 use super::Partition;
 use crate::calendar::Kind;
-use fairway_engine::Execution;
-use fairway_engine::wire::Instant;
+use fairway_ub::Execution;
+use fairway_ub::wire::Instant;
 
 impl Partition {
     /// Executes the actions of a host's ranks that are due.

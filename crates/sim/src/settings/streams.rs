@@ -5,8 +5,8 @@ use crate::control::ControlSpec;
 use crate::quantity::{bytes, count, rate, span};
 use crate::stream::{Stream, Verb};
 use fairway_device::random::Random;
-use fairway_engine::policy::Share;
 use fairway_sandbox::Policies;
+use fairway_ub::policy::Share;
 
 /// A setting of one or more equal streams.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fairway::Rights;
-use fairway_engine::{CompletionQueueId, LocalRange};
 use fairway_rdma::{
     ForeignMemory, Listener, Management, Provider, ProviderKind, ProviderOptions, Routed, open,
 };
@@ -16,6 +15,7 @@ use fairway_roce::{
     Change, Completion, MemoryRegion, MemoryRequest, Peer, QueuePairConfig, Reliability,
     RemoteAddress, ScatterList, Status, Transport, Work, WorkRequest,
 };
+use fairway_ub::{CompletionQueueId, LocalRange};
 use fairway_wire::roce::{RnrTimer, Tail};
 use fairway_wire::{Psn, Qpn};
 use serde_json::{Value, json};

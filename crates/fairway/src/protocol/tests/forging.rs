@@ -6,12 +6,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fairway_engine::wire::{
+use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
+use fairway_ub::wire::{
     Access, Ack, AckFlags, Bypass, BypassOperation, Close, Cna, Credit, CreditRequest, Data,
     Datagram, JettyId, MAX_HEADER, Msn, Nak, Operation, Order, Packet, Probe, Psn, Refusal, Route,
     Sack, Target, TokenId, Tpn, Void, encode,
 };
-use fairway_port::{Address, Datapath, RawSlice, Sent, Train, UdpPort};
 
 use super::{TIMEOUT, pattern};
 use crate::{Context, Event, JettyOptions, Memory, Rights, SegmentKey, Status};

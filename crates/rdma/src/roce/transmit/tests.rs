@@ -5,15 +5,15 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fairway_engine::wire::roce::{DEFAULT_P_KEY, RnrTimer};
-use fairway_engine::wire::{Duration, Psn, Qpn};
-use fairway_engine::{LocalRange, Rights};
 use fairway_port::{Address, Arrival, Datapath, ReceiveBuffer, Sent, Train, UdpPort};
 use fairway_roce::{
     Change, Completion, Limits, MemoryRequest, Peer, Profile, QueuePairConfig, Reliability,
     RoceDevice, Transport, Work, WorkRequest,
 };
 use fairway_runtime::{Memory, clock, transmit};
+use fairway_ub::wire::roce::{DEFAULT_P_KEY, RnrTimer};
+use fairway_ub::wire::{Duration, Psn, Qpn};
+use fairway_ub::{LocalRange, Rights};
 
 use super::super::core::RoceCore;
 use super::super::sockets;

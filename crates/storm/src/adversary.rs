@@ -1,0 +1,317 @@
+//! The faults of the simulated network: one seeded decision per packet, link and path.
+
+use fairway_device::random::Random;
+use fairway_ub::wire::{Duration, Ecn, Instant};
+use std::collections::BTreeMap;
+
+/// Kind of fault. Each occurrence is counted, so that a test can check that the fault was injected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Fault {
+    /// A packet is lost.
+    Loss,
+    /// A packet arrives twice.
+    Duplicate,
+    /// A copy of a packet arrives much later.
+    LateDuplicate,
+    /// A packet is delayed, so that others overtake it.
+    Delay,
+    /// Bits of a packet's headers are flipped.
+    CorruptHeader,
+    /// A packet's payload is damaged, so that the UDP checksum drops it.
+    CorruptPayload,
+    /// A switch marks a packet as congested (ECN).
+    Mark,
+    /// A packet is lost because two nodes cannot reach each other.
+    Partition,
+    /// A packet is lost because one path, in one direction, is down.
+    Blackhole,
+    /// A node is paused for a while.
+    Pause,
+    /// A packet is lost because the input queue of a paused node is full.
+    PauseOverflow,
+    /// A node loses all its state and restarts.
+    Crash,
+    /// A node receives random bytes.
+    RandomBytes,
+    /// A node receives a well-formed packet with random fields from an unknown sender.
+    Stranger,
+    /// A node receives a copy of an earlier packet.
+    Replay,
+    /// A node receives a packet that only a faulty peer would send.
+    Forged,
+    /// A payload is placed late, after other packets have been handled.
+    LatePlacement,
+    /// An operation that arrived before one that it has to follow is executed later, in order.
+    Deferred,
+    /// An unknown sender sends packets with the next sequence numbers of a channel.
+    Intrusion,
+    /// A segment is deregistered while it is in use.
+    Deregister,
+    /// A channel is closed while it is in use.
+    Close,
+    /// A Jetty is destroyed.
+    DestroyJetty,
+    /// A Jetty is suspended.
+    SuspendJetty,
+    /// A Jetty is put into the error state.
+    FailJetty,
+    /// A Jetty changes its state because one of its operations has failed.
+    JettyFault,
+    /// A Jetty leaves a group.
+    LeaveGroup,
+    /// A group is destroyed.
+    DestroyGroup,
+    /// Part of registered memory cannot be accessed when it is needed.
+    MissingMemory,
+}
+
+impl Fault {
+    /// Number of faults.
+    pub const COUNT: usize = 28;
+    /// All faults, in the order of their numbers.
+    pub const ALL: [Fault; Self::COUNT] = [
+        Fault::Loss,
+        Fault::Duplicate,
+        Fault::LateDuplicate,
+        Fault::Delay,
+        Fault::CorruptHeader,
+        Fault::CorruptPayload,
+        Fault::Mark,
+        Fault::Partition,
+        Fault::Blackhole,
+        Fault::Pause,
+        Fault::PauseOverflow,
+        Fault::Crash,
+        Fault::RandomBytes,
+        Fault::Stranger,
+        Fault::Replay,
+        Fault::Forged,
+        Fault::LatePlacement,
+        Fault::Deferred,
+        Fault::Intrusion,
+        Fault::Deregister,
+        Fault::Close,
+        Fault::DestroyJetty,
+        Fault::SuspendJetty,
+        Fault::FailJetty,
+        Fault::JettyFault,
+        Fault::LeaveGroup,
+        Fault::DestroyGroup,
+        Fault::MissingMemory,
+    ];
+}
+
+/// Fault rates of the network. Probabilities are in thousandths of packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NetworkFaults {
+    /// Packets that are lost.
+    pub loss: u32,
+    /// Packets that arrive twice.
+    pub duplicate: u32,
+    /// Packets of which a copy arrives late.
+    pub late_duplicate: u32,
+    /// Maximum delay of such a copy.
+    pub late: Duration,
+    /// Packets that are delayed.
+    pub delay: u32,
+    /// Upper limit of the delay, which is uniform.
+    pub delay_by: Duration,
+    /// Delayed packets whose delay is ten times as long.
+    pub heavy_tail: u32,
+    /// Packets whose bits are flipped.
+    pub corrupt: u32,
+    /// Packets that are marked.
+    pub mark: u32,
+    /// Minimum latency of a packet.
+    pub latency: Duration,
+    /// Maximum additional latency of a path.
+    pub latency_spread: Duration,
+}
+
+/// A period in which packets from one node to another are lost: all, or those of one path.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    /// Sending node.
+    pub from: usize,
+    /// Receiving node.
+    pub to: usize,
+    /// The path, or `None` for all.
+    pub path: Option<u8>,
+    /// Start of the outage.
+    pub begin: Instant,
+    /// End of the outage.
+    pub end: Instant,
+}
+
+/// An arrival of a packet, as decided by the network.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) after: Duration,
+    pub(crate) ecn: Ecn,
+    pub(crate) bytes: Vec<u8>,
+    /// True if the headers were damaged, so that the receiver must not accept the packet.
+    pub(crate) damaged: bool,
+    /// True if no NIC has sent the packet in this form.
+    pub(crate) hostile: bool,
+}
+
+/// One path in one direction between two nodes.
+#[derive(Clone, Debug)]
+struct Link {
+    random: Random,
+    latency: Duration,
+    /// Right shift of the path's fault probabilities, which gives it fewer faults than the network.
+    shelter: u32,
+}
+
+/// Decides the fate of each packet.
+#[derive(Debug)]
+pub struct Adversary {
+    seed: u64,
+    network_faults: NetworkFaults,
+    outages: Vec<Outage>,
+    links: BTreeMap<(usize, usize, u8), Link>,
+    healed: bool,
+    pub(crate) faults: [u64; Fault::COUNT],
+}
+
+impl Adversary {
+    /// Makes an adversary with these fault rates and outages.
+    pub fn new(seed: u64, network_faults: NetworkFaults, outages: Vec<Outage>) -> Self {
+        Adversary {
+            seed,
+            network_faults,
+            outages,
+            links: BTreeMap::new(),
+            healed: false,
+            faults: [0; Fault::COUNT],
+        }
+    }
+
+    /// Stops all faults from now on.
+    pub fn heal(&mut self) {
+        self.healed = true;
+    }
+
+    pub(crate) fn is_healed(&self) -> bool {
+        self.healed
+    }
+
+    pub(crate) fn count(&mut self, fault: Fault) {
+        self.faults[fault as usize] += 1;
+    }
+
+    /// Returns the arrivals of a packet of `bytes` (the first `header` of them headers), sent at
+    /// `now`.
+    pub(crate) fn fate(
+        &mut self,
+        now: Instant,
+        way: (usize, usize, u8),
+        bytes: Vec<u8>,
+        header: usize,
+    ) -> Vec<Delivery> {
+        let network_faults = self.network_faults;
+        let link = self.link(way);
+        let (latency, shelter) = (link.latency, link.shelter);
+        let fine =
+            Delivery { after: latency, ecn: Ecn::Capable, bytes, damaged: false, hostile: false };
+        if self.healed {
+            return vec![fine];
+        }
+        if let Some(fault) = self.outage(now, way) {
+            self.count(fault);
+            return Vec::new();
+        }
+        let mut random = self.link(way).random.clone();
+        let mut happens = |chance: u32| random.chance(chance >> shelter);
+        let (lost, twice, late) = (
+            happens(network_faults.loss),
+            happens(network_faults.duplicate),
+            happens(network_faults.late_duplicate),
+        );
+        let (held, corrupt, marked) = (
+            happens(network_faults.delay),
+            happens(network_faults.corrupt),
+            happens(network_faults.mark),
+        );
+        let mut deliveries = Vec::new();
+        if lost {
+            self.count(Fault::Loss);
+        } else {
+            deliveries.push(fine.clone());
+        }
+        if twice {
+            self.count(Fault::Duplicate);
+            let by = random.below(network_faults.delay_by.as_ps() + 1_000_000);
+            let after = latency.saturating_add(Duration::from_ps(by));
+            deliveries.push(Delivery { after, ..fine.clone() });
+        }
+        if late {
+            self.count(Fault::LateDuplicate);
+            let by = random.below(network_faults.late.as_ps() + 1);
+            let after = latency.saturating_add(Duration::from_ps(by));
+            deliveries.push(Delivery { after, ..fine });
+        }
+        if let Some(first) = deliveries.first_mut() {
+            if held {
+                self.count(Fault::Delay);
+                let by = Duration::from_ps(random.below(network_faults.delay_by.as_ps() + 1));
+                let factor = if random.chance(network_faults.heavy_tail) { 10 } else { 1 };
+                first.after = first.after.saturating_add(by.times(factor));
+            }
+            if marked {
+                self.count(Fault::Mark);
+                first.ecn = Ecn::Congested;
+            }
+            if corrupt && !self.damage(first, header, &mut random) {
+                deliveries.remove(0);
+            }
+        }
+        self.link(way).random = random;
+        deliveries
+    }
+
+    /// Flips bits. Returns false if the damage makes the UDP checksum drop the packet.
+    fn damage(&mut self, delivery: &mut Delivery, header: usize, random: &mut Random) -> bool {
+        if delivery.bytes.len() > header && random.chance(500) {
+            self.count(Fault::CorruptPayload);
+            return false;
+        }
+        self.count(Fault::CorruptHeader);
+        let whole = delivery.bytes.clone();
+        while delivery.bytes == whole {
+            for _ in 0..random.range(1, 4) {
+                let bit = random.below(header as u64 * 8) as usize;
+                delivery.bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        delivery.damaged = true;
+        true
+    }
+
+    fn outage(&self, now: Instant, way: (usize, usize, u8)) -> Option<Fault> {
+        let (from, to, path) = way;
+        let hit = self.outages.iter().find(|outage| {
+            outage.from == from
+                && outage.to == to
+                && outage.path.is_none_or(|dead| dead == path)
+                && now.is_at_or_after(outage.begin)
+                && now.is_before(outage.end)
+        })?;
+        Some(if hit.path.is_some() { Fault::Blackhole } else { Fault::Partition })
+    }
+
+    fn link(&mut self, way: (usize, usize, u8)) -> &mut Link {
+        let (seed, network_faults) = (self.seed, self.network_faults);
+        self.links.entry(way).or_insert_with(|| {
+            let (from, to, path) = way;
+            let part = (from as u64) << 32 | (to as u64) << 16 | u64::from(path);
+            let mut random = Random::fork(seed, part);
+            let spread = random.below(network_faults.latency_spread.as_ps() + 1);
+            let latency = network_faults.latency.saturating_add(Duration::from_ps(spread));
+            let shelter = random.pick(&[0, 0, 0, 1, 2, 10]);
+            Link { random, latency, shelter }
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! Disruptive actions: resources that are in use are closed, deregistered and destroyed.
+
+use super::Workload;
+use crate::adversary::Fault;
+use crate::finding::Finding;
+use crate::node::Output;
+use crate::oracles::Model;
+use crate::plan::Plan;
+use crate::world::World;
+use fairway_ub::wire::JettyId;
+use fairway_ub::{ChannelId, Event, SetupError};
+
+impl Workload {
+    /// Deregisters, closes or destroys a resource that is in use.
+    pub(super) fn be_rough(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        node: usize,
+    ) -> Result<(), Finding> {
+        if self.random.chance(plan.deregister) {
+            let segments = &self.applications[node].segments;
+            let at = self.random.below(segments.len() as u64) as usize;
+            self.deregister(world, plan, node, at)?;
+        }
+        if self.random.chance(plan.destroy) {
+            let number = self.random.below(u64::from(plan.jetties)) as u32;
+            self.destroy_or_create(world, model, plan, (node, number))?;
+        }
+        if plan.extras.groups > 0 && self.random.chance(plan.extras.regroup) {
+            self.regroup(world, model, plan, node)?;
+        }
+        if self.random.chance(plan.close) {
+            let index = self.random.below(plan.links.len() as u64) as usize;
+            let side = plan.links[index].nodes.iter().position(|&end| end == node);
+            if let Some(side) = side {
+                world.adversary.count(Fault::Close);
+                self.close(world, model, plan, (index, side))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles a NIC's request to close a connection over which it no longer sends.
+    pub(crate) fn execution_lost(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        (node, channel): (usize, ChannelId),
+    ) -> Result<(), Finding> {
+        let is_it = |index: usize, side: usize| {
+            plan.links[index].nodes[side] == node
+                && self.connections[index].ends[side] == Some(channel)
+        };
+        let mut ends = (0..plan.links.len()).flat_map(|index| [(index, 0), (index, 1)]);
+        match ends.find(|&(index, side)| is_it(index, side)) {
+            Some(end) => self.close(world, model, plan, end),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes one end of a connection.
+    pub(crate) fn close(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        (index, side): (usize, usize),
+    ) -> Result<(), Finding> {
+        let node = plan.links[index].nodes[side];
+        let Some(channel) = self.connections[index].ends[side] else { return Ok(()) };
+        let now = world.now;
+        let life = (node, world.nodes[node].incarnation);
+        let Some(nic) = world.nic(node) else { return Ok(()) };
+        if !nic.is_open(channel) {
+            return Ok(());
+        }
+        nic.close_channel(now, channel).map_err(|error| format!("close: {error:?}"))?;
+        world.trace.line(now, node, || format!("closes {channel:?}"));
+        model.closes(world, life, channel);
+        world.look(node);
+        world.nudge(node);
+        Ok(())
+    }
+
+    pub(crate) fn deregister(
+        &mut self,
+        world: &mut World,
+        plan: &Plan,
+        node: usize,
+        at: usize,
+    ) -> Result<(), Finding> {
+        let segment = self.applications[node].segments.remove(at);
+        world.adversary.count(Fault::Deregister);
+        world.trace.line(world.now, node, || format!("deregisters {segment:?}"));
+        let released = world.deregister(node, segment.id)?;
+        world.memory.pieces[segment.key].deregistered = true;
+        if released {
+            // The application reads this after earlier outputs, because completions may still use
+            // the segment.
+            let event = Event::SegmentReleased { segment: segment.id };
+            world.nodes[node].outputs.push_back(Output::Event(event));
+        }
+        self.applications[node].leaving.push(segment);
+        self.register(world, plan, node, segment.role);
+        Ok(())
+    }
+
+    fn destroy_or_create(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        (node, number): (usize, u32),
+    ) -> Result<(), Finding> {
+        if !self.applications[node].jetties[number as usize].alive {
+            self.create_jetty(world, plan, node, number);
+            return Ok(());
+        }
+        let id = JettyId::new(number);
+        if self.applications[node].jetties[number as usize].fresh {
+            return Ok(());
+        }
+        let Some(nic) = world.nic(node) else { return Ok(()) };
+        match nic.destroy_jetty(id) {
+            Ok(()) => {
+                world.adversary.count(Fault::DestroyJetty);
+                world.trace.line(world.now, node, || format!("destroys {id:?}"));
+                // Completions that the NIC still holds count as unread.
+                world.look(node);
+                let jetty = &mut self.applications[node].jetties[number as usize];
+                let (buffers, unread) = model.destroys(world, node, id);
+                (jetty.alive, jetty.posted) = (false, unread);
+                jetty.buffers.extend(buffers);
+                self.leaves_all(world, model, node, id);
+                Ok(())
+            }
+            Err(SetupError::Busy) => Ok(()),
+            Err(error) => Err(format!("destroying {id:?}: {error:?}").into()),
+        }
+    }
+
+    /// Destroys a Jetty that is no longer needed.
+    pub(crate) fn destroy(
+        &mut self,
+        world: &mut World,
+        model: &mut Model,
+        plan: &Plan,
+        (node, number): (usize, u32),
+    ) -> Result<(), Finding> {
+        self.applications[node].jetties[number as usize].fresh = false;
+        if self.applications[node].jetties[number as usize].alive {
+            self.destroy_or_create(world, model, plan, (node, number))?;
+            if self.applications[node].jetties[number as usize].alive {
+                return Err(format!("node {node}: Jetty {number} is still busy at the end").into());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! Injected bugs: the storm has to find each of them, and no fault in a NIC without one.
+#![cfg(feature = "injected-bugs")]
+
+use fairway_storm::storm::{Options, run};
+use fairway_storm::{bug_seeds, sweep, threads};
+use fairway_ub::InjectedBug;
+
+/// Every injected bug is caught by a seed recorded for it, or by one of the first seeds up to this
+/// number.
+const SEEDS: u64 = 300;
+
+fn caught(bug: InjectedBug) -> Option<u64> {
+    bug_seeds(bug, SEEDS).find(|&seed| run(seed, Options { trace: None, bug: Some(bug) }).is_err())
+}
+
+#[test]
+fn every_injected_bug_is_caught() {
+    // An injected bug may also trip an assertion of the engine, which need not be printed.
+    std::panic::set_hook(Box::new(|_| {}));
+    let found: Vec<_> = InjectedBug::ALL.iter().map(|&bug| (bug, caught(bug))).collect();
+    let _ = std::panic::take_hook();
+    for (bug, seed) in found {
+        let seed = seed.unwrap_or_else(|| panic!("{bug:?} was not caught in {SEEDS} seeds"));
+        println!("{bug:?} was caught by seed {seed}");
+    }
+}
+
+#[test]
+fn without_an_injected_bug_the_same_seeds_pass() {
+    sweep(0..SEEDS, threads(), None, |outcome| match outcome {
+        Ok(_) => true,
+        Err(failure) => panic!("{failure}"),
+    });
+}
