@@ -13,7 +13,7 @@ RXE_PEER ?= ../shared/tools/rxe-peer.sh
 TARGET ?= decode roce setup cm forwarded copy_messages names nic_packets roce_packets
 SECONDS ?= 60
 
-# The tests of what the threads of `engine` share.
+# The tests of what the threads of `ub` share.
 THREADS := slot::tests ready_queue::tests
 
 # Options of `make sanitizers`: SANITIZERS="--only thread --front verbs".

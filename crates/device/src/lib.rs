@@ -1,7 +1,7 @@
 //! Parts that the protocols of a NIC share.
 //!
 //! **What it is.** The values of the contract between a protocol and its caller that are the same
-//! for Unified Bus (`engine`) and RoCEv2 (`roce`): [`Device`], which both implement, verdicts,
+//! for Unified Bus (`ub`) and RoCEv2 (`roce`): [`Device`], which both implement, verdicts,
 //! placements, names of segments and completion queues, access rights, ranges of registered memory,
 //! errors of set-up. Also the parts that both are built from: pools of records, lists through them,
 //! a heap of deadlines, the table of segments with its access check, completion queues, quotas of

@@ -14,7 +14,7 @@ use fairway_ub::setup::{
 use fairway_ub::wire::{
     self, CheckKey, Instant, Joins, Msn, Psn, Reject, RejectReason, Role, SetupMessage,
 };
-use fairway_ub::{ChannelConfig, ChannelId, Nic, SetupError};
+use fairway_ub::{ChannelConfig, ChannelId, SetupError, UbDevice};
 
 use crate::core::{Channel, Core};
 use crate::error::{Error, Refusal};
@@ -125,7 +125,7 @@ impl Connecting {
     }
 
     /// Drops all attempts.
-    pub(crate) fn abandon_all(&mut self, nic: &mut Nic) {
+    pub(crate) fn abandon_all(&mut self, nic: &mut UbDevice) {
         self.sizes.clear();
         for pending in self.attempts.iter_mut().flatten() {
             if pending.result.is_none() {

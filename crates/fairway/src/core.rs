@@ -21,8 +21,8 @@ use fairway_sandbox::Policies;
 use fairway_ub::control::ProcessorStats;
 use fairway_ub::wire::{self, Instant, JettyId, TokenId};
 use fairway_ub::{
-    ChannelId, JettyState, Limits, Nic, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
-    SetupError, Status, Usage, WorkRequest,
+    ChannelId, JettyState, Limits, Profile, ReceiveRequest, Rights, SegmentId, SegmentRequest,
+    SetupError, Status, UbDevice, Usage, WorkRequest,
 };
 
 use crate::connect::Connecting;
@@ -52,7 +52,7 @@ const ATOMIC_ALIGNMENT: usize = size_of::<u64>();
 /// The state of a context. One thread at a time has access.
 pub struct Core {
     /// The state machine of the protocol.
-    pub nic: Nic,
+    pub nic: UbDevice,
     /// Records of the engines, by engine number.
     pub(crate) engines: Vec<EngineNote>,
     /// Set when an operation was posted or ended, so that there may be packets to send.
@@ -180,7 +180,7 @@ impl Core {
         let with_staging = limits.segments(segments).engines(ios.len() as u32);
         let addresses = ios.iter().flat_map(|io| io.sockets.datapath.port().local_addrs());
         let mut core = Core {
-            nic: Nic::new(identity.cna, &with_staging, &profile, clock::random()?),
+            nic: UbDevice::new(identity.cna, &with_staging, &profile, clock::random()?),
             engines: ios.iter().map(|_| EngineNote::default()).collect(),
             wants_send: false,
             io_in_flight: 0,

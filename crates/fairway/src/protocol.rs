@@ -13,7 +13,7 @@ use fairway_runtime::{
     Sockets, clock, is_due, report,
 };
 use fairway_ub::wire::{Duration, Instant};
-use fairway_ub::{AtomicExecution, Event, Nic, PlacementToken, Received, Transmit};
+use fairway_ub::{AtomicExecution, Event, PlacementToken, Received, Transmit, UbDevice};
 
 use crate::core::{Core, DUE_MAX, Notice, WaitCondition, WakeTarget};
 use crate::outside::Outside;
@@ -121,7 +121,7 @@ pub struct After {
 }
 
 impl Protocol for Core {
-    type Device = Nic;
+    type Device = UbDevice;
     type Own = Extras;
     type Context<'a> = Header;
     type After = After;
@@ -134,7 +134,7 @@ impl Protocol for Core {
     const RUNS_MAX: u32 = 4;
     const EAGERNESS: Eagerness = Eagerness::AnswerFirst;
 
-    fn parts(&mut self) -> (&mut Nic, &mut Memories) {
+    fn parts(&mut self) -> (&mut UbDevice, &mut Memories) {
         (&mut self.nic, &mut self.memories)
     }
 

@@ -7,7 +7,7 @@ use fairway_device::{
     SegmentRequest, Verdict,
 };
 use fairway_roce::{self as roce, OwnVerdict, RoceDevice};
-use fairway_ub::{self as engine, Nic, policy::PolicySpec};
+use fairway_ub::{self as engine, UbDevice, policy::PolicySpec};
 use fairway_wire::roce::RnrTimer;
 use fairway_wire::{AtomicOperator, Cna, Duration, Ecn, Instant, Msn, Psn, Qpn};
 
@@ -25,7 +25,7 @@ trait Protocol: Device {
     fn outcome(completion: &Self::Completion) -> (u64, bool);
 }
 
-impl Protocol for Nic {
+impl Protocol for UbDevice {
     fn arrive(transmit: &engine::Transmit) -> (engine::Received, ScatterList) {
         let (route, packet, payload) = (transmit.route, transmit.packet, transmit.gather.length);
         let received = engine::Received { route, packet, payload, ecn: Ecn::Capable };
@@ -181,7 +181,7 @@ fn unified_bus_moves_bytes_by_the_contract() {
     let limits = engine::Limits::default();
     let now = Instant::ZERO;
     let mut nics =
-        [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &engine::Profile::default(), n.into()));
+        [1, 2].map(|n| UbDevice::new(Cna::new(n), &limits, &engine::Profile::default(), n.into()));
     let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().expect("a channel"));
     let mut number = 0;
     let mut made = nics.map(|mut nic| {

@@ -1,9 +1,9 @@
-//! `Nic` with a legal but malicious peer, which has a channel and all numbers and keys but one, and
-//! sends arbitrary packets.
+//! `UbDevice` with a legal but malicious peer, which has a channel and all numbers and keys but
+//! one, and sends arbitrary packets.
 //!
-//! The peer is a second `Nic`. Its packets reach the first one unchanged, changed, repeated, late
-//! or never, and between them packets arrive that no `Nic` has sent. A script determines all that.
-//! Payload has no bytes here; only the places where it would be written are checked.
+//! The peer is a second `UbDevice`. Its packets reach the first one unchanged, changed, repeated,
+//! late or never, and between them packets arrive that no `UbDevice` has sent. A script determines
+//! all that. Payload has no bytes here; only the places where it would be written are checked.
 
 mod forge;
 mod side;
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use fairway_device::drive::{Access, AccessOf, Outcome};
 use fairway_ub::wire::{Duration, Ecn, Instant, Packet, Psn};
-use fairway_ub::{Event, Nic, Received, Transmit, Verdict};
+use fairway_ub::{Event, Received, Transmit, UbDevice, Verdict};
 
 use crate::script::Script;
 use side::{ENGINES, FIRST_PSN, Side};
@@ -50,7 +50,7 @@ pub fn nic_packets(input: &[u8]) {
 /// An access that has not been carried out yet.
 struct Late {
     side: usize,
-    access: AccessOf<Nic, ()>,
+    access: AccessOf<UbDevice, ()>,
 }
 
 struct Pair<'a> {
@@ -214,7 +214,7 @@ impl<'a> Pair<'a> {
         self.collect(to);
     }
 
-    fn carry_out(&mut self, side: usize, access: AccessOf<Nic, ()>) {
+    fn carry_out(&mut self, side: usize, access: AccessOf<UbDevice, ()>) {
         if let Access::Copy { from, to, .. } = &access {
             assert_eq!(from.length, to.length);
             self.sides[side].books.require_staging(from);

@@ -1,13 +1,13 @@
 //! The NIC model: measures the cost of state, ordering, placement and attachment by executing the
 //! protocol.
 //!
-//! **What it is.** Hosts around the real engines (`Nic` for UB, `RoceDevice` for RoCEv2). Every
-//! step of an operation is a server with a latency and an occupancy. The engines decide what is
-//! sent, placed, retransmitted and completed; the model around them only charges time. Bytes are
+//! **What it is.** Hosts around the real engines (`UbDevice` for UB, `RoceDevice` for RoCEv2).
+//! Every step of an operation is a server with a latency and an occupancy. The engines decide what
+//! is sent, placed, retransmitted and completed; the model around them only charges time. Bytes are
 //! real: the result of a READ is compared, and so is the target's memory when a WRITE has
 //! completed.
 //!
-//! **May import:** `engine`, `roce` and `device`.
+//! **May import:** `ub`, `roce` and `device`.
 //!
 //! **Invariants.** No protocol rule is implemented a second time. The same configuration gives the
 //! same report, bit for bit. Every constant has a name and a source in [`constants`]. With

@@ -1,7 +1,7 @@
 //! RoCEv2 queue pairs, as a state machine.
 //!
 //! **What it is.** [`RoceDevice`] is the RoCE side of a NIC without I/O, with the same contract as
-//! `ub::Nic`: packets are values ([`wire::roce`]), payload is only *named*, time is an
+//! `ub::UbDevice`: packets are values ([`wire::roce`]), payload is only *named*, time is an
 //! argument, transmission is pulled, and placement takes two steps. Segments, completion queues,
 //! pools and deadlines come from `device`. [`cm`] is the connection manager.
 //!

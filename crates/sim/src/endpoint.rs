@@ -1,7 +1,7 @@
 //! Addresses, keys and mailboxes that all simulated hosts share by convention.
 
 use fairway_ub::wire::Cna;
-use fairway_ub::{MailboxConfig, MailboxId, Nic, Steering, Threshold, WhenEmpty};
+use fairway_ub::{MailboxConfig, MailboxId, Steering, Threshold, UbDevice, WhenEmpty};
 
 /// Messages of one host that may be in flight at once; further ones wait at the host.
 pub(crate) const MESSAGES: u32 = 512;
@@ -35,7 +35,7 @@ pub(crate) fn host_of(cna: Cna) -> u32 {
 ///
 /// # Panics
 /// If the NIC has no mailbox left.
-pub(crate) fn create_mailbox(nic: &mut Nic, address: u64) -> MailboxId {
+pub(crate) fn create_mailbox(nic: &mut UbDevice, address: u64) -> MailboxId {
     let config = MailboxConfig {
         address: Some(address),
         key: 0,

@@ -12,8 +12,9 @@ use fairway_device::random::Random;
 use fairway_sandbox::Policies;
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{
-    ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError,
-    Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError, Work, WorkRequest,
+    ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, OrderRequest, PostError,
+    Profile, RemoteRange, Rights, SegmentId, SegmentRequest, SetupError, UbDevice, Work,
+    WorkRequest,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -184,7 +185,7 @@ pub(crate) fn make_host(
         None => limits(plan, host, peers),
     };
     let seed = Random::fork(plan.scenario.seed, u64::from(host) << 8 | 1).number();
-    let mut nic = Nic::new(address(host), &limits, profile, seed);
+    let mut nic = UbDevice::new(address(host), &limits, profile, seed);
     if let Some(policy) = plan.scenario.policy.as_ref().map(Policies::built_in) {
         nic.set_scheduler(Instant::ZERO, policy.scheduler_of_nic(limits.flows));
         nic.set_credit_policy(policy.build_credit(limits.channels));

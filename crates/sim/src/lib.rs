@@ -1,12 +1,12 @@
 //! The fabric simulator: thousands of NICs on a network of links and switches.
 //!
-//! **What it is.** Every host is a [`fairway_ub::Nic`] or a [`fairway_roce::RoceDevice`], the
+//! **What it is.** Every host is a [`fairway_ub::UbDevice`] or a [`fairway_roce::RoceDevice`], the
 //! very protocol code that runs live ([`Stack`]). The packets are values; payload is only named,
 //! never copied. Between hosts are output-queued switches. A [`Scenario`] describes a run
 //! completely, [`Simulation`] runs it, and [`Report`] holds the results. `docs/simulator.md`
 //! describes the model in full.
 //!
-//! **May import:** `engine` and `roce` (and through them `wire` and `policy`), `device`; `sandbox`
+//! **May import:** `ub` and `roce` (and through them `wire` and `policy`), `device`; `sandbox`
 //! for user-supplied policies.
 //!
 //! **Invariants.** Times are integer picoseconds. The same scenario and seed give the same results,

@@ -6,7 +6,7 @@ use super::scenario::Scenario;
 use fairway_device::Ranges;
 use fairway_device::drive::{Access, AccessOf, Driven, Driver};
 use fairway_ub::wire::{Ecn, Instant, header_len};
-use fairway_ub::{CompletionQueueId, LocalRange, Nic, Received, Status, Transmit};
+use fairway_ub::{CompletionQueueId, LocalRange, Received, Status, Transmit, UbDevice};
 
 /// Reports at once that an access was carried out, because payload has no bytes in the simulator.
 /// Returns the first range of the payload: a WRITE goes to one region.
@@ -33,7 +33,7 @@ fn next_placed<D: Driven>(driver: &mut Driver<D, ()>, now: Instant) -> Option<Lo
 /// The NIC of a host.
 #[expect(clippy::large_enum_variant, reason = "of each host there is one, and that is boxed")]
 pub(crate) enum HostNic {
-    Fairway(Driver<Nic, ()>),
+    Fairway(Driver<UbDevice, ()>),
     Roce(Box<RoceNic>),
 }
 
@@ -82,7 +82,7 @@ pub(crate) struct NicCounts {
 impl HostNic {
     /// Returns Fairway's engine. Hosts with ranks or streams always have it, as `setup` ensures.
     #[inline]
-    pub(crate) fn fairway(&mut self) -> &mut Nic {
+    pub(crate) fn fairway(&mut self) -> &mut UbDevice {
         match self {
             HostNic::Fairway(driver) => driver.device_mut(),
             HostNic::Roce(_) => unreachable!("ranks and streams have Fairway's engine"),
@@ -90,7 +90,7 @@ impl HostNic {
     }
 
     /// Returns Fairway's engine, if the NIC has it.
-    pub(crate) fn as_fairway(&self) -> Option<&Nic> {
+    pub(crate) fn as_fairway(&self) -> Option<&UbDevice> {
         match self {
             HostNic::Fairway(driver) => Some(driver.device()),
             HostNic::Roce(_) => None,

@@ -13,8 +13,9 @@ use crate::endpoint::TOKEN;
 use crate::program::{Program, Protocol};
 use fairway_ub::wire::{Instant, JettyId, ServiceMode, Tag, Target};
 use fairway_ub::{
-    ChannelId, Completion, CompletionKind, EpochDone, LocalRange, MailboxId, Nic, OrderRequest,
-    PostError, ReceiveRequest, RemoteMailbox, RemoteRange, SegmentId, Status, Work, WorkRequest,
+    ChannelId, Completion, CompletionKind, EpochDone, LocalRange, MailboxId, OrderRequest,
+    PostError, ReceiveRequest, RemoteMailbox, RemoteRange, SegmentId, Status, UbDevice, Work,
+    WorkRequest,
 };
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -158,7 +159,7 @@ impl Ranks {
     pub(crate) fn new(
         (program, neighbours): (Program, &Neighbours),
         host: u32,
-        nic: &mut Nic,
+        nic: &mut UbDevice,
         segment: SegmentId,
         channel: impl Fn(u32) -> ChannelId,
     ) -> Ranks {
@@ -198,7 +199,7 @@ impl Ranks {
     }
 
     /// Creates the mailboxes with their buffers, or posts the receives.
-    fn prepare(&mut self, nic: &mut Nic) -> Result<(), PostError> {
+    fn prepare(&mut self, nic: &mut UbDevice) -> Result<(), PostError> {
         for at in 0..self.ranks.len() {
             let rank = self.first + at as u32;
             for link in self.ranks[at].links.clone() {
@@ -221,7 +222,7 @@ impl Ranks {
         Ok(())
     }
 
-    fn post_receive(&self, nic: &mut Nic, rank: u32) -> Result<(), PostError> {
+    fn post_receive(&self, nic: &mut UbDevice, rank: u32) -> Result<(), PostError> {
         let length = NOTE_BYTES.max(self.program.eager_bytes);
         // The receives lie behind the memory of all links.
         let local = LocalRange { length, ..self.at(self.links.len() as u32, 0) };
@@ -241,7 +242,7 @@ impl Ranks {
     }
 
     /// Executes the actions that are due.
-    pub(crate) fn act(&mut self, nic: &mut Nic, now: u64) {
+    pub(crate) fn act(&mut self, nic: &mut UbDevice, now: u64) {
         while let Some(&Reverse((at, _, act))) = self.due.peek() {
             if at > now {
                 return;
@@ -270,7 +271,7 @@ impl Ranks {
     // ---- what ranks do ----
 
     /// Executes a rank's operations one after the other until it has to wait.
-    fn go_on(&mut self, nic: &mut Nic, now: u64, rank: u32) {
+    fn go_on(&mut self, nic: &mut UbDevice, now: u64, rank: u32) {
         let number = self.first + rank;
         loop {
             let here = &mut self.ranks[rank as usize];
@@ -316,7 +317,7 @@ impl Ranks {
     }
 
     /// Resumes the rank of a link if it waits for a message there.
-    fn wake(&mut self, nic: &mut Nic, now: u64, link: u32) {
+    fn wake(&mut self, nic: &mut UbDevice, now: u64, link: u32) {
         let rank = self.rank_of(link);
         if self.ranks[rank as usize].waits == Waits::Message(link) {
             self.go_on(nic, now, rank);
@@ -366,7 +367,7 @@ impl Ranks {
     }
 
     /// Takes the next message from a neighbour. Returns false if it has not arrived.
-    fn take(&mut self, nic: &mut Nic, link: u32) -> bool {
+    fn take(&mut self, nic: &mut UbDevice, link: u32) -> bool {
         let here = &mut self.links[link as usize];
         if here.came == here.awaited {
             return false;
@@ -445,7 +446,7 @@ impl Ranks {
         }
     }
 
-    fn freed(&mut self, nic: &mut Nic, now: u64, link: u32) {
+    fn freed(&mut self, nic: &mut UbDevice, now: u64, link: u32) {
         self.links[link as usize].freed += 1;
         let under_way = self.links[link as usize].sent - self.links[link as usize].freed;
         let rank = self.rank_of(link);

@@ -6,7 +6,7 @@ use super::traffic::Span;
 use crate::calendar::NEVER;
 use crate::quantiles::Quantiles;
 use crate::stream::Verb;
-use fairway_ub::Nic;
+use fairway_ub::UbDevice;
 
 /// Result of one flow. Times are in picoseconds; `None` if the event did not occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -356,7 +356,7 @@ fn control(run: &Simulation) -> ControlResult {
     let mut sum = ControlResult::default();
     for host in run.partitions.iter().flat_map(|partition| partition.hosts.iter().flatten()) {
         let control = host.streams.as_ref().and_then(|streams| streams.control.as_ref());
-        let stats = host.nic.as_fairway().and_then(Nic::scheduler_stats);
+        let stats = host.nic.as_fairway().and_then(UbDevice::scheduler_stats);
         let of = match (control, stats) {
             (Some(control), _) => control.result(),
             (None, Some(stats)) => ControlResult::of(&stats),

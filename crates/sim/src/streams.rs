@@ -9,8 +9,8 @@ use crate::endpoint::TOKEN;
 use crate::stream::Verb;
 use fairway_ub::wire::{Instant, JettyId};
 use fairway_ub::{
-    ChannelId, Completion, LocalRange, Nic, OrderRequest, PostError, RemoteRange, SegmentId,
-    Status, Work, WorkRequest,
+    ChannelId, Completion, LocalRange, OrderRequest, PostError, RemoteRange, SegmentId, Status,
+    UbDevice, Work, WorkRequest,
 };
 use latencies::Latencies;
 use std::cmp::Reverse;
@@ -120,7 +120,7 @@ impl Streams {
     }
 
     /// Posts the messages that are due, and sends due hints.
-    pub(crate) fn act(&mut self, nic: &mut Nic, segment: SegmentId, plan: &Plan, now: u64) {
+    pub(crate) fn act(&mut self, nic: &mut UbDevice, segment: SegmentId, plan: &Plan, now: u64) {
         while let Some(&Reverse((at, place))) = self.due.peek() {
             if at > now {
                 return;
@@ -137,7 +137,13 @@ impl Streams {
     }
 
     /// Posts the messages of a stream that may be posted now, and schedules the next post.
-    fn post(&mut self, nic: &mut Nic, segment: SegmentId, plan: &Plan, (now, place): (u64, u32)) {
+    fn post(
+        &mut self,
+        nic: &mut UbDevice,
+        segment: SegmentId,
+        plan: &Plan,
+        (now, place): (u64, u32),
+    ) {
         let here = &mut self.running[place as usize];
         let stream = &plan.scenario.streams[here.number as usize];
         let slot = u64::from(plan.stream_slot[here.number as usize]) << SLOT_BITS;
@@ -179,7 +185,7 @@ impl Streams {
     /// Handles a completed message and posts the next one.
     pub(crate) fn completed(
         &mut self,
-        nic: &mut Nic,
+        nic: &mut UbDevice,
         segment: SegmentId,
         plan: &Plan,
         (now, completion): (u64, &Completion),

@@ -1,12 +1,12 @@
 //! The deterministic world: whole NICs on a simulated network, and the storm.
 //!
-//! **What it is.** Nodes with real byte memories, each a [`fairway_ub::Nic`] and an
+//! **What it is.** Nodes with real byte memories, each a [`fairway_ub::UbDevice`] and an
 //! application, joined by links that lose, duplicate, delay and damage packets. Time is virtual,
 //! and every choice is drawn from a seed. [`storm::run`] is the randomized whole-system test that
 //! carries most of the project's testing. (The packet-level simulator of thousands of NICs is
 //! `sim`.)
 //!
-//! **May import:** `engine` (and through it `wire` and `policy`), `device`.
+//! **May import:** `ub` (and through it `wire` and `policy`), `device`.
 //!
 //! **Invariants.** The protocol is the engine's; no part of it is implemented again here. The same
 //! seed gives the same events, bit for bit, on every machine. A world has no clock, no threads, no

@@ -5,7 +5,7 @@ use crate::operation::Missed;
 use fairway_device::drive::{self, AccessOf, Driver, OutcomeOf, OutputOf};
 use fairway_ub::control::CongestionProcessor;
 use fairway_ub::wire::{Duration, Instant};
-use fairway_ub::{ChannelId, CompletionQueueId, DropReason, LocalRange, Nic, Received};
+use fairway_ub::{ChannelId, CompletionQueueId, DropReason, LocalRange, Received, UbDevice};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 
@@ -54,13 +54,13 @@ impl Default for WorldConfig {
 }
 
 /// Output of a NIC for its application.
-pub(crate) type Output = OutputOf<Nic>;
+pub(crate) type Output = OutputOf<UbDevice>;
 
 /// Result of handling a packet.
-pub(crate) type Outcome = OutcomeOf<Nic, Payload>;
+pub(crate) type Outcome = OutcomeOf<UbDevice, Payload>;
 
 /// A memory access that a NIC requests.
-pub(crate) type Access = AccessOf<Nic, Payload>;
+pub(crate) type Access = AccessOf<UbDevice, Payload>;
 
 /// The payload of a packet.
 pub(crate) struct Payload(pub(crate) Vec<u8>);
@@ -120,7 +120,7 @@ pub(crate) struct ChannelNote {
 
 /// One host: a NIC and its surroundings.
 pub(crate) struct Node {
-    pub(crate) driver: Option<Driver<Nic, Payload>>,
+    pub(crate) driver: Option<Driver<UbDevice, Payload>>,
     /// Runs the NIC's congestion controllers, if they run apart from the data path.
     pub(crate) controllers: Option<CongestionProcessor>,
     pub(crate) incarnation: u32,
@@ -140,12 +140,12 @@ pub(crate) struct Node {
 
 impl Node {
     /// The NIC, unless the node has crashed.
-    pub(crate) fn nic(&self) -> Option<&Nic> {
+    pub(crate) fn nic(&self) -> Option<&UbDevice> {
         self.driver.as_ref().map(Driver::device)
     }
 
     /// The NIC, unless the node has crashed.
-    pub(crate) fn nic_mut(&mut self) -> Option<&mut Nic> {
+    pub(crate) fn nic_mut(&mut self) -> Option<&mut UbDevice> {
         self.driver.as_mut().map(Driver::device_mut)
     }
 

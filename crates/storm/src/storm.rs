@@ -20,7 +20,7 @@ use crate::workload::Workload;
 use crate::world::World;
 use fairway_device::random::Random;
 use fairway_ub::wire::{Duration, Instant};
-use fairway_ub::{ChannelId, Completion, DropReason, Event, InjectedBug, Nic};
+use fairway_ub::{ChannelId, Completion, DropReason, Event, InjectedBug, UbDevice};
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -509,7 +509,7 @@ impl Storm {
         if (0..self.world.nodes.len()).any(paused) {
             return false;
         }
-        let idle = |nic: &Nic| nic.usage().messages == 0;
+        let idle = |nic: &UbDevice| nic.usage().messages == 0;
         self.world.nodes.iter().all(|node| node.nic().is_none_or(idle)) && self.has_paths()
     }
 

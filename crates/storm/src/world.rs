@@ -20,8 +20,8 @@ use fairway_device::random::Random;
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{self, Cna, Decoded, Duration, Ecn, Instant, MAX_HEADER, Packet, Route};
 use fairway_ub::{
-    AtomicExecution, ChannelId, DropReason, InjectedBug, Limits, Nic, Profile, Received, SegmentId,
-    Transmit,
+    AtomicExecution, ChannelId, DropReason, InjectedBug, Limits, Profile, Received, SegmentId,
+    Transmit, UbDevice,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,7 +140,7 @@ impl World {
         bug: Option<InjectedBug>,
     ) {
         let cna = Cna::new(self.random.number() as u32);
-        let mut nic = Nic::new(cna, limits, profile, self.random.number());
+        let mut nic = UbDevice::new(cna, limits, profile, self.random.number());
         nic.inject(bug);
         let incarnation = self.nodes[node].incarnation + 1;
         let old = std::mem::replace(&mut self.nodes[node], Node::absent());
@@ -219,7 +219,7 @@ impl World {
         self.nodes[node].paused
     }
 
-    pub(crate) fn nic(&mut self, node: usize) -> Option<&mut Nic> {
+    pub(crate) fn nic(&mut self, node: usize) -> Option<&mut UbDevice> {
         self.nodes[node].nic_mut()
     }
 

@@ -6,9 +6,9 @@
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Psn, Target};
 use fairway_ub::{
-    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
-    OrderRequest, Profile, ReceiveRequest, Received, RemoteRange, Rights, SegmentId,
-    SegmentRequest, Verdict, Work, WorkRequest,
+    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, OrderRequest,
+    Profile, ReceiveRequest, Received, RemoteRange, Rights, SegmentId, SegmentRequest, UbDevice,
+    Verdict, Work, WorkRequest,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Two NICs that pass packets directly to each other.
 struct Direct {
-    nics: [Nic; 2],
+    nics: [UbDevice; 2],
     channels: [ChannelId; 2],
     segments: [SegmentId; 2],
     queues: [CompletionQueueId; 2],
@@ -51,7 +51,7 @@ impl Direct {
         let now = Instant::from_ns(1);
         let cna = [Cna::new(1), Cna::new(2)];
         let (limits, profile) = (Limits::default(), Profile::default());
-        let mut nics = cna.map(|cna| Nic::new(cna, &limits, &profile, 9));
+        let mut nics = cna.map(|cna| UbDevice::new(cna, &limits, &profile, 9));
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
         for n in 0..2 {
             let config = ChannelConfig {

@@ -6,15 +6,15 @@
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Psn};
 use fairway_ub::{
-    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, Nic,
-    OrderRequest, Profile, Received, RemoteRange, Rights, SegmentId, SegmentRequest, Transmit,
-    Verdict, Work, WorkRequest,
+    ChannelConfig, ChannelId, CompletionQueueId, JettyConfig, Limits, LocalRange, OrderRequest,
+    Profile, Received, RemoteRange, Rights, SegmentId, SegmentRequest, Transmit, UbDevice, Verdict,
+    Work, WorkRequest,
 };
 
 const BATCH: usize = 15;
 
 struct Side {
-    nic: Nic,
+    nic: UbDevice,
     channel: ChannelId,
     jetty: JettyId,
     queue: CompletionQueueId,
@@ -25,7 +25,7 @@ fn sides(mtu: u32, paths: u32) -> [Side; 2] {
     let limits = Limits::default();
     let now = Instant::ZERO;
     let mut nics =
-        [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &Profile::default(), u64::from(n)));
+        [1, 2].map(|n| UbDevice::new(Cna::new(n), &limits, &Profile::default(), u64::from(n)));
     let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().expect("a channel"));
     let mut number = 0;
     nics.map(|mut nic| {
@@ -112,7 +112,7 @@ fn measure(size: u32, paths: u32, packets: u64) -> (f64, f64) {
     (send_ns as f64 / moved as f64, receive_ns as f64 / moved as f64)
 }
 
-fn deliver(nic: &mut Nic, now: Instant, transmit: &Transmit) {
+fn deliver(nic: &mut UbDevice, now: Instant, transmit: &Transmit) {
     let received = Received {
         route: transmit.route,
         packet: transmit.packet,

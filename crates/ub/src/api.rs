@@ -318,7 +318,7 @@ pub struct MailboxConfig {
     pub steering: Steering,
     /// What becomes of a put without a buffer.
     pub when_empty: WhenEmpty,
-    /// How many buffers of completed epochs are kept for [`crate::Nic::rewind`].
+    /// How many buffers of completed epochs are kept for [`crate::UbDevice::rewind`].
     pub retired: u32,
 }
 
@@ -353,7 +353,7 @@ pub struct EpochDone {
 pub struct ChannelConfig {
     /// The first channel of the TP channel group that this one joins; `None` if it begins one.
     pub leader: Option<ChannelId>,
-    /// The engine that sends its packets: see [`crate::Nic::poll_engine`].
+    /// The engine that sends its packets: see [`crate::UbDevice::poll_engine`].
     pub engine: u32,
     /// The peer's node address.
     pub remote: Cna,

@@ -11,7 +11,7 @@
 //!   thread of its own. [`CongestionProcessor`] does the same for the congestion controls of
 //!   channels, for which a stand-in hears and answers on the data path.
 //! * **Trace** ([`TraceRecord`]): what controllers were told and what they decided, for inspection
-//!   ([`crate::Nic::set_trace`]).
+//!   ([`crate::UbDevice::set_trace`]).
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
 //!   (`flow`).
 //!

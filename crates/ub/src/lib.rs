@@ -1,8 +1,8 @@
 //! The protocol, as a state machine.
 //!
-//! **What it is.** [`Nic`] is a whole NIC without I/O: it speaks packet *values* and only *names*
-//! payload. Callers post work, hand in packets and the time, and pull packets, completions and
-//! events. The same code runs live (`fairway`), in the deterministic world (`fabric`), in the
+//! **What it is.** [`UbDevice`] is a whole NIC without I/O: it speaks packet *values* and only
+//! *names* payload. Callers post work, hand in packets and the time, and pull packets, completions
+//! and events. The same code runs live (`fairway`), in the deterministic world (`storm`), in the
 //! simulator (`sim`) and under the NIC model (`nicmodel`). [`setup`] opens its channels.
 //!
 //! **May import:** `wire`, `policy` (both re-exported for the rooms above), `device`.
@@ -11,7 +11,7 @@
 //! `unsafe`, no floating point. Nothing is allocated between opening a channel and closing it.
 //! The same inputs give the same outputs, bit for bit. Every packet placed is placed once; a
 //! completion or acknowledgement that promises a placement appears only after
-//! [`Nic::handle_placed`]. Nothing that came from a wire is unwrapped, asserted or used as an
+//! [`UbDevice::handle_placed`]. Nothing that came from a wire is unwrapped, asserted or used as an
 //! unchecked index.
 //!
 //! **How to test:** `cargo test -p fairway-ub`, and the storm in `fairway-storm`.
@@ -68,6 +68,6 @@ pub use api::{
 pub use counters::Counters;
 pub use injected_bug::InjectedBug;
 pub use limits::{Limits, Profile};
-pub use nic::{FlowView, Nic};
+pub use nic::{FlowView, UbDevice};
 pub use placement::{AtomicExecution, Execution, Placement, PlacementToken, Verdict};
 pub use usage::Usage;

@@ -25,9 +25,9 @@ macro_rules! setters {
 /// the largest of ours take.
 pub(crate) const HEADER_BYTES: u32 = 80;
 
-/// How much of everything a [`crate::Nic`] may hold. Shared pools are taken when the NIC is made;
-/// what a channel needs for itself is taken when it is opened. [`Limits::new`] is the default, and
-/// each field has a setter.
+/// How much of everything a [`crate::UbDevice`] may hold. Shared pools are taken when the NIC is
+/// made; what a channel needs for itself is taken when it is opened. [`Limits::new`] is the
+/// default, and each field has a setter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

@@ -48,7 +48,7 @@ enum EntryState {
 }
 
 /// A whole NIC as a state machine. See the crate's documentation for the contract.
-pub struct Nic {
+pub struct UbDevice {
     pub(crate) shared: Shared,
     entries: Vec<Entry>,
     /// The next index to try, so that an index rests as long as possible before it is reused.
@@ -73,12 +73,12 @@ struct Turn {
 /// What a channel may send before another one's turn, in bytes.
 const CHANNEL_TURN_BYTES: u32 = 64 * 1024;
 
-impl Nic {
+impl UbDevice {
     /// A NIC with address `cna` and nothing on it. All pools are taken here.
     ///
     /// # Panics
     /// If a limit is outside the range its documentation gives.
-    pub fn new(cna: Cna, limits: &Limits, profile: &Profile, seed: u64) -> Nic {
+    pub fn new(cna: Cna, limits: &Limits, profile: &Profile, seed: u64) -> UbDevice {
         limits.assert_in_range();
         let shared = Shared {
             config: Config::new(cna, limits, profile),
@@ -104,7 +104,7 @@ impl Nic {
             schedule: Schedule::new(limits.engines, limits.channels),
         };
         let entry = |_| Entry { generation: 1, state: EntryState::Free };
-        Nic {
+        UbDevice {
             shared,
             entries: (0..limits.channels).map(entry).collect(),
             next_entry: 0,

@@ -9,7 +9,7 @@ use crate::pool::Index;
 use fairway_wire::{Msn, Psn};
 
 /// What is to become of a packet that arrived. Its own verdict is an atomic: change the word, then
-/// call [`crate::Nic::handle_placed`] with its old value.
+/// call [`crate::UbDevice::handle_placed`] with its old value.
 pub type Verdict = fairway_device::Verdict<Placement, AtomicExecution, DropReason>;
 
 /// Where the payload of a packet belongs.
@@ -18,7 +18,7 @@ pub type Placement = fairway_device::Placement<LocalRange, PlacementToken>;
 /// An atomic to be executed now, atomically with everything else that touches the word.
 pub type AtomicExecution = fairway_device::AtomicExecution<PlacementToken>;
 
-/// Work that waited for its turn and is due now; see [`crate::Nic::poll_execution`].
+/// Work that waited for its turn and is due now; see [`crate::UbDevice::poll_execution`].
 pub type Execution = fairway_device::Execution<PlacementToken>;
 
 /// Names a placement under way.

@@ -11,7 +11,7 @@ use crate::jetty::{Jetty, Receive};
 use crate::limits::Limits;
 use crate::mailbox::{BUFFER_BYTES, GAP_BYTES, MAILBOX_BYTES, STREAM_BYTES};
 use crate::message::Message;
-use crate::nic::Nic;
+use crate::nic::UbDevice;
 use crate::order::{JettyOrder, Keyed, Sequences, Tracker};
 use crate::put_streams::PUTS_BYTES;
 use crate::receive_window::BLOCK_PSNS;
@@ -137,7 +137,7 @@ impl Limits {
     }
 }
 
-impl Nic {
+impl UbDevice {
     /// Records of each pool in use now.
     pub fn usage(&self) -> Usage {
         let shared = &self.shared;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use fairway_runtime::Memory;
-use fairway_ub::Nic;
+use fairway_ub::UbDevice;
 use fairway_ub::wire::JettyId;
 
 /// The words from which hints are read, by Jetty.
@@ -35,7 +35,7 @@ impl HintWords {
 
     /// Passes words that have changed to the NIC. If the memory of a word is gone, its last value
     /// stays.
-    pub(super) fn read(&mut self, nic: &mut Nic) {
+    pub(super) fn read(&mut self, nic: &mut UbDevice) {
         for word in &mut self.words {
             let Some(memory) = word.memory.upgrade() else { continue };
             let mut bytes = [0; size_of::<u64>()];

@@ -1,4 +1,5 @@
-//! Packets of the peer that no `Nic` has sent. All are legal: the decoder accepts each of them.
+//! Packets of the peer that no `UbDevice` has sent. All are legal: the decoder accepts each of
+//! them.
 
 use fairway_ub::Received;
 use fairway_ub::wire::{

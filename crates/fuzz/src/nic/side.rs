@@ -9,9 +9,9 @@ use fairway_ub::wire::{
 };
 use fairway_ub::{
     ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, ExceptionMode,
-    GroupConfig, JettyConfig, JettyState, Limits, LocalRange, MailboxConfig, MailboxId, Nic,
+    GroupConfig, JettyConfig, JettyState, Limits, LocalRange, MailboxConfig, MailboxId,
     OrderRequest, Profile, ReceiveRequest, RemoteMailbox, RemoteRange, Rights, SegmentRequest,
-    Status, Steering, Threshold, Usage, WhenEmpty, Work, WorkRequest,
+    Status, Steering, Threshold, UbDevice, Usage, WhenEmpty, Work, WorkRequest,
 };
 
 use crate::books::{Books, Loan, Memory, Piece};
@@ -89,7 +89,7 @@ pub(super) fn address(memory: Memory) -> u64 {
 
 pub(super) struct Side {
     /// The NIC; payload has no bytes.
-    pub(super) driver: Driver<Nic, ()>,
+    pub(super) driver: Driver<UbDevice, ()>,
     pub(super) channel: ChannelId,
     /// The second channel of the group, if there is one.
     pub(super) member: Option<ChannelId>,
@@ -150,7 +150,7 @@ pub(super) fn two(now: Instant, settings: u8) -> [Side; 2] {
 impl Side {
     fn new(number: u32, settings: u8) -> Side {
         let has_staging = settings & 4 != 0;
-        let mut nic = Nic::new(Cna::new(0xA + number), &LIMITS, &profile(), number.into());
+        let mut nic = UbDevice::new(Cna::new(0xA + number), &LIMITS, &profile(), number.into());
         let channel = nic.reserve_channel().expect("there are two");
         let member = (settings & 8 != 0).then(|| nic.reserve_channel().expect("there are two"));
         let mut books = Books::default();

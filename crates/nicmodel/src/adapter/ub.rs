@@ -1,4 +1,4 @@
-//! UB: [`Nic`].
+//! UB: [`UbDevice`].
 
 use super::{
     BASE, Done, EXPOSED, EngineCounters, Failure, LOCAL, Outgoing, Packet, Placing, Post,
@@ -15,8 +15,8 @@ use fairway_ub::wire::{
 };
 use fairway_ub::{
     ChannelConfig, ChannelId, CompletionKind, CompletionQueueId, Dispatch, DropReason, GroupConfig,
-    JettyConfig, Limits, LocalRange, Nic, OrderRequest, PostError, Profile, ReceiveRequest,
-    Received, RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit, Work, WorkRequest,
+    JettyConfig, Limits, LocalRange, OrderRequest, PostError, Profile, ReceiveRequest, Received,
+    RemoteRange, Rights, SegmentId, SegmentRequest, Status, Transmit, UbDevice, Work, WorkRequest,
 };
 
 const TOKEN: u32 = 0xFA12_3A59;
@@ -25,7 +25,7 @@ const OUTER_BYTES: u32 = 42;
 
 /// A host with UB.
 pub(crate) struct UbSide {
-    driver: Driver<Nic, Vec<u8>>,
+    driver: Driver<UbDevice, Vec<u8>>,
     queue: CompletionQueueId,
     segments: [SegmentId; 4],
     jetties: Vec<JettyId>,
@@ -112,7 +112,7 @@ impl UbSide {
         let number = jetties.max(config.remote_jetties);
         let limits = limits(config, number, per_peer * config.peers_of(host) + 1);
         let seed = config.seed << 8 | host as u64;
-        let mut nic = Nic::new(Cna::new(host as u32 + 1), &limits, &profile(config), seed);
+        let mut nic = UbDevice::new(Cna::new(host as u32 + 1), &limits, &profile(config), seed);
         let bytes = memory_bytes(config);
         let mut segments = [SegmentId::default(); 4];
         for (index, segment) in segments.iter_mut().enumerate() {
@@ -153,7 +153,7 @@ impl UbSide {
         Ok(adapter)
     }
 
-    fn nic(&mut self) -> &mut Nic {
+    fn nic(&mut self) -> &mut UbDevice {
         self.driver.device_mut()
     }
 

@@ -13,7 +13,9 @@ use fairway_ub::wire::{
     BYPASS, Cna, Decoded, Duration, Instant, JettyId, KEY_LEN, PADDED_QUESTIONS, Parameters, Ports,
     Psn, RejectReason, SETUP_LEN, Setup, UNRELIABLE, decode, encode_setup,
 };
-use fairway_ub::{ChannelId, JettyConfig, Limits, Nic, Profile, Rights, SegmentId, SegmentRequest};
+use fairway_ub::{
+    ChannelId, JettyConfig, Limits, Profile, Rights, SegmentId, SegmentRequest, UbDevice,
+};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -35,7 +37,7 @@ const HANDLE_BYTES: usize = 24;
 type Handle = [u8; HANDLE_BYTES];
 
 pub(super) struct UbPlane {
-    local: Nic,
+    local: UbDevice,
     jetties: Vec<Option<JettyId>>,
     remotes: Vec<Remote>,
     spec: PolicySpec,
@@ -51,7 +53,7 @@ pub(super) struct UbPlane {
 }
 
 struct Remote {
-    nic: Nic,
+    nic: UbDevice,
     jetty: JettyId,
     segment: SegmentId,
     token: u32,
@@ -76,7 +78,7 @@ struct Far {
     terms: Option<Terms>,
 }
 
-fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> Nic {
+fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> UbDevice {
     let limits = Limits::new()
         .channels(channels + 1)
         .jetties(jetties + 8)
@@ -94,7 +96,7 @@ fn nic(config: &Config, number: u32, jetties: u32, channels: u32) -> Nic {
         .paths(1);
     let rto = Duration::from_ps(ps(config.constants.rto_us * 1000.0));
     let profile = Profile::new().timeout_min(rto).timeout_initial(rto);
-    Nic::new(Cna::new(number), &limits, &profile, config.seed << 16 | u64::from(number))
+    UbDevice::new(Cna::new(number), &limits, &profile, config.seed << 16 | u64::from(number))
 }
 
 /// Returns the identity that a host presents in set-up messages.
@@ -110,7 +112,7 @@ fn address(number: u32) -> SocketAddr {
     SocketAddr::from((ip, PORT))
 }
 
-fn register(nic: &mut Nic, token_value: u32) -> Result<SegmentId, ConnectError> {
+fn register(nic: &mut UbDevice, token_value: u32) -> Result<SegmentId, ConnectError> {
     let address = u64::from(token_value) << 32;
     let request = SegmentRequest { address, length: 1 << 20, rights: Rights::ALL, token_value };
     Ok(nic.register(&request)?)
@@ -365,7 +367,7 @@ impl UbPlane {
 }
 
 fn open(
-    nic: &mut Nic,
+    nic: &mut UbDevice,
     now: Instant,
     channel: ChannelId,
     established: &Established,

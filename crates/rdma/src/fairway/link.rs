@@ -141,12 +141,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU8};
 
     use fairway_ub::wire::Cna;
-    use fairway_ub::{Limits, Nic, Profile};
+    use fairway_ub::{Limits, Profile, UbDevice};
 
     use super::*;
 
     fn channel() -> Arc<PeerState> {
-        let mut nic = Nic::new(Cna::new(1), &Limits::default(), &Profile::default(), 1);
+        let mut nic = UbDevice::new(Cna::new(1), &Limits::default(), &Profile::default(), 1);
         Arc::new(PeerState {
             channel: nic.reserve_channel().expect("a new NIC has channels"),
             address: ([192, 0, 2, 1], 9).into(),

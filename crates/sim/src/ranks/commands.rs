@@ -4,14 +4,14 @@ use super::*;
 
 impl Ranks {
     /// Handles a command that has reached the NIC.
-    pub(super) fn command(&mut self, nic: &mut Nic, now: u64, command: (u32, Order, u32)) {
+    pub(super) fn command(&mut self, nic: &mut UbDevice, now: u64, command: (u32, Order, u32)) {
         if !self.blocked.is_empty() || !self.post(nic, now, command) {
             self.blocked.push_back(command);
         }
     }
 
     /// Posts a command to the engine. Returns false if it has to wait until others have completed.
-    fn post(&mut self, nic: &mut Nic, now: u64, command: (u32, Order, u32)) -> bool {
+    fn post(&mut self, nic: &mut UbDevice, now: u64, command: (u32, Order, u32)) -> bool {
         let (link, order, turn) = command;
         let rank = self.first + self.rank_of(link);
         let here = &self.links[link as usize];
@@ -99,7 +99,7 @@ impl Ranks {
     }
 
     /// Handles the completion of an operation or a receive.
-    pub(crate) fn completed(&mut self, nic: &mut Nic, now: u64, completion: &Completion) {
+    pub(crate) fn completed(&mut self, nic: &mut UbDevice, now: u64, completion: &Completion) {
         if completion.status != Status::Success {
             // The NIC has given up the peer because its links failed for too long.
             self.failed += 1;
@@ -126,7 +126,7 @@ impl Ranks {
     }
 
     /// Handles a received note or short message.
-    fn received(&mut self, nic: &mut Nic, now: u64, completion: &Completion) {
+    fn received(&mut self, nic: &mut UbDevice, now: u64, completion: &Completion) {
         let rank = completion.jetty.value() - 1;
         let immediate = completion.immediate.expect("notes say what they are");
         let link = self.link(rank, (immediate >> 32) as u32);

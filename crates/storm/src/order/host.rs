@@ -10,7 +10,7 @@ use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{AtomicOperator, Cna, Instant, JettyId, Msn, Psn, Target};
 use fairway_ub::{
     ChannelConfig, ChannelId, CompletionQueueId, ExceptionMode, JettyConfig, Limits, LocalRange,
-    Nic, Profile, ReceiveRequest, RemoteRange, Rights, SegmentId, SegmentRequest, Work,
+    Profile, ReceiveRequest, RemoteRange, Rights, SegmentId, SegmentRequest, UbDevice, Work,
     WorkRequest,
 };
 
@@ -31,7 +31,7 @@ pub(super) const RECEIVE_ID: u64 = 1000;
 pub(super) const PATHS: u32 = 2;
 
 /// A memory access that the caller of a NIC has to carry out.
-pub(super) type Duty = AccessOf<Nic, Payload>;
+pub(super) type Duty = AccessOf<UbDevice, Payload>;
 
 /// The payload of a packet, and the time at which it was taken from memory.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl drive::Memory for Memories {
 
 /// One node.
 pub(super) struct Host {
-    pub(super) driver: Driver<Nic, Payload>,
+    pub(super) driver: Driver<UbDevice, Payload>,
     pub(super) clock: Clock,
     pub(super) shared: SegmentId,
     pub(super) own: SegmentId,
@@ -171,11 +171,11 @@ pub(super) fn node_of(address: Cna) -> usize {
 
 impl Host {
     fn new(program: &Program, bounds: &Bounds, node: usize) -> Host {
-        let mut nic = Nic::new(cna(node), &limits(bounds), &profile(), node as u64);
+        let mut nic = UbDevice::new(cna(node), &limits(bounds), &profile(), node as u64);
         nic.inject(bounds.bug);
         let queue = nic.create_completion_queue(64).expect("a completion queue");
         let mut memories = Memories::default();
-        let mut segment = |nic: &mut Nic, length: usize, rights| {
+        let mut segment = |nic: &mut UbDevice, length: usize, rights| {
             let length_bytes = length as u64;
             let request = SegmentRequest {
                 address: ADDRESS,
@@ -217,11 +217,11 @@ impl Host {
         host
     }
 
-    pub(super) fn nic(&self) -> &Nic {
+    pub(super) fn nic(&self) -> &UbDevice {
         self.driver.device()
     }
 
-    pub(super) fn nic_mut(&mut self) -> &mut Nic {
+    pub(super) fn nic_mut(&mut self) -> &mut UbDevice {
         self.driver.device_mut()
     }
 

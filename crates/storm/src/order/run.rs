@@ -17,7 +17,7 @@ use crate::finding::Finding;
 use fairway_device::drive::{Access, Memory, Output, OutputOf};
 use fairway_ub::wire::{Instant, Operation, Packet};
 use fairway_ub::{
-    Completion, CompletionKind, Event as NicEvent, LocalRange, Nic, Received, Status, Transmit,
+    Completion, CompletionKind, Event as NicEvent, LocalRange, Received, Status, Transmit, UbDevice,
 };
 use std::fmt;
 
@@ -376,7 +376,7 @@ impl World<'_> {
     }
 
     /// Handles an output of a NIC for its application.
-    fn put_out(&mut self, node: usize, output: OutputOf<Nic>) -> Result<(), Finding> {
+    fn put_out(&mut self, node: usize, output: OutputOf<UbDevice>) -> Result<(), Finding> {
         match output {
             Output::Completion(completion) => self.completed(node, &completion),
             Output::Event(event @ (NicEvent::PeerDead { .. } | NicEvent::PeerClosed { .. }))

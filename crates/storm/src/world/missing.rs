@@ -2,11 +2,11 @@
 //! and the operations they belong to.
 //!
 //! The engine's caller reports such a failure instead of placing or sending
-//! ([`Nic::handle_unplaced`], [`Nic::handle_ungathered`]). No packet names its operation, so the
-//! world remembers where the bytes of each message begin at its sender.
+//! ([`UbDevice::handle_unplaced`], [`UbDevice::handle_ungathered`]). No packet names its operation,
+//! so the world remembers where the bytes of each message begin at its sender.
 //!
-//! [`Nic::handle_unplaced`]: fairway_ub::Nic::handle_unplaced
-//! [`Nic::handle_ungathered`]: fairway_ub::Nic::handle_ungathered
+//! [`UbDevice::handle_unplaced`]: fairway_ub::UbDevice::handle_unplaced
+//! [`UbDevice::handle_ungathered`]: fairway_ub::UbDevice::handle_ungathered
 
 use super::World;
 use crate::adversary::Fault;

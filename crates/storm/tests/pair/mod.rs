@@ -7,8 +7,8 @@ use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Packet, Psn, header_len};
 use fairway_ub::{
     ChannelConfig, ChannelId, Completion, CompletionQueueId, Event, JettyConfig, Limits,
-    LocalRange, Nic, OrderRequest, Profile, ReceiveRequest, Received, RemoteRange, Rights,
-    SegmentId, SegmentRequest, Transmit, Verdict, Work, WorkRequest,
+    LocalRange, OrderRequest, Profile, ReceiveRequest, Received, RemoteRange, Rights, SegmentId,
+    SegmentRequest, Transmit, UbDevice, Verdict, Work, WorkRequest,
 };
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ type InFlight = (usize, Received, Option<Vec<u8>>);
 
 pub struct Pair {
     pub now: Instant,
-    pub drivers: [Driver<Nic, Vec<u8>>; 2],
+    pub drivers: [Driver<UbDevice, Vec<u8>>; 2],
     pub memory: [Bytes; 2],
     pub channels: [ChannelId; 2],
     pub segments: [SegmentId; 2],
@@ -76,8 +76,8 @@ impl Pair {
     pub fn new(settings: &Settings) -> Pair {
         let now = Instant::from_ns(1);
         let cna = [Cna::new(0xA), Cna::new(0xB)];
-        let mut nics =
-            cna.map(|cna| Nic::new(cna, &settings.limits, &settings.profile, cna.value().into()));
+        let mut nics = cna
+            .map(|cna| UbDevice::new(cna, &settings.limits, &settings.profile, cna.value().into()));
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
         for n in 0..2 {
             let spec: PolicySpec = settings.policies.parse().unwrap();

@@ -244,7 +244,7 @@ impl Channel {
     }
 
     /// An unreliable message: it is over once the caller has gathered its payload
-    /// (`Nic::finish_datagram`).
+    /// (`UbDevice::finish_datagram`).
     fn send_datagram(
         &mut self,
         shared: &mut Shared,

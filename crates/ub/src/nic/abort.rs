@@ -1,13 +1,13 @@
 //! The abrupt end of a Jetty: nothing of it touches memory afterwards.
 
-use super::{Nic, channel_of};
+use super::{UbDevice, channel_of};
 use crate::api::{JettyState, SetupError, Status};
 use crate::message::Message;
 use crate::pool::Index;
 use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
-impl Nic {
+impl UbDevice {
     /// Ends everything that is under way at a Jetty, at once: its operations, its receives and
     /// those that messages have taken complete as flushed. What of it is still in the network goes
     /// nowhere: a packet that would have to be resent carries nothing, an answer that comes is

@@ -1,6 +1,6 @@
 //! The life of channels and their groups.
 
-use super::{Entry, EntryState, MTU_MAX, Nic, channel_at};
+use super::{Entry, EntryState, MTU_MAX, UbDevice, channel_at};
 use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
 use crate::channel::{Channel, Timer};
 use crate::injected_bug::InjectedBug;
@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use fairway_policy::SourceId;
 use fairway_wire::Instant;
 
-impl Nic {
+impl UbDevice {
     /// Sets a channel number aside, to be told to the peer. Follow with
     /// [`Self::open_channel`] or [`Self::release_channel`].
     ///

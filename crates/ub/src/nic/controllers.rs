@@ -1,6 +1,6 @@
 //! Where congestion controls run: called directly, on events in line, or elsewhere.
 
-use super::{Nic, channel_at};
+use super::{UbDevice, channel_at};
 use crate::api::{ChannelConfig, ChannelId};
 use crate::control::{
     CongestionController, CongestionKind, CongestionProcessor, ProcessorStats, ReadyQueue,
@@ -23,7 +23,7 @@ pub(super) enum Controllers {
     Elsewhere { ready: Arc<ReadyQueue<CongestionKind>>, leaving: VecDeque<CongestionController> },
 }
 
-impl Nic {
+impl UbDevice {
     /// Has the congestion controls of channels that are opened from now on run on events that have
     /// come together, of which `budget` at most are dealt with between two packets; `None` has them
     /// called directly, as before this is called. To be set before channels are opened: the

@@ -1,6 +1,6 @@
 //! Credit that this NIC grants as receiver, and pressure that it tells of.
 
-use super::{Nic, channel_at};
+use super::{UbDevice, channel_at};
 use crate::api::{ChannelId, Received};
 use crate::limits::HEADER_BYTES;
 use crate::names::ChannelIndex;
@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use fairway_policy::{CreditPolicy, SourceId};
 use fairway_wire::{Instant, Packet};
 
-impl Nic {
+impl UbDevice {
     /// Sets the policy that grants credit to senders; `None` grants whatever is asked for. To be
     /// set before channels are opened.
     pub fn set_credit_policy(&mut self, policy: Option<Box<dyn CreditPolicy>>) {

@@ -1,6 +1,6 @@
 //! Flows, and the scheduler that shares the NIC out among them.
 
-use super::{Nic, channel_at};
+use super::{UbDevice, channel_at};
 use crate::api::{ChannelId, SetupError};
 use crate::control::{EventQueue, Processor, ProcessorStats};
 use crate::names::{ChannelIndex, FlowIndex};
@@ -38,7 +38,7 @@ pub struct FlowView {
     pub events: u32,
 }
 
-impl Nic {
+impl UbDevice {
     /// Has a scheduler share the NIC out among flows, in line with the data path; `None` for the
     /// default NIC's way: a chunk of each message in turn. May be changed at any time; memory is
     /// taken here.

@@ -1,11 +1,11 @@
 //! Memory that peers reach by way of Jetties.
 
-use super::Nic;
+use super::UbDevice;
 use crate::api::{Grant, Rights, SegmentId, SetupError};
 use crate::guard::Guards;
 use fairway_wire::JettyId;
 
-impl Nic {
+impl UbDevice {
     /// From now on every remote access to memory goes through a Jetty. A peer names it in the
     /// secret: the lowest `secret_bits` are the segment's, those above are the Jetty's number. The
     /// Jetty has to grant the access ([`Self::set_jetty_grant`]), and be of the segment's domain

@@ -1,13 +1,13 @@
 //! The life of Jetties and of Jetty groups.
 
-use super::{Nic, channel_of};
+use super::{UbDevice, channel_of};
 use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
 use crate::injected_bug::InjectedBug;
 use alloc::vec::Vec;
 use fairway_policy::Share;
 use fairway_wire::JettyId;
 
-impl Nic {
+impl UbDevice {
     /// Makes a Jetty.
     ///
     /// # Errors

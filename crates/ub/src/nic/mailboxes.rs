@@ -1,9 +1,9 @@
 //! Mailboxes of a NIC: receiver-owned memory (RVMA §III, §IV).
 
-use super::Nic;
+use super::UbDevice;
 use crate::api::{EpochDone, LocalRange, MailboxConfig, MailboxId, PostError, SetupError};
 
-impl Nic {
+impl UbDevice {
     /// Makes a mailbox (`RVMA_Init_window`, RVMA §III-C).
     ///
     /// # Errors
@@ -14,8 +14,8 @@ impl Nic {
     }
 
     /// Adds a buffer, known to the caller as `id`, to a mailbox: it is filled during one epoch
-    /// (`RVMA_Post_buffer`, RVMA §III-C). It belongs to the mailbox until [`Nic::poll_epoch`]
-    /// tells of it, and those of the epochs that are kept for [`Nic::rewind`] beyond that.
+    /// (`RVMA_Post_buffer`, RVMA §III-C). It belongs to the mailbox until [`UbDevice::poll_epoch`]
+    /// tells of it, and those of the epochs that are kept for [`UbDevice::rewind`] beyond that.
     ///
     /// # Errors
     /// `NoSegment`, `OutOfBounds`, `NoMailbox`, `TooManyBuffers`.
@@ -89,7 +89,7 @@ impl Nic {
     }
 
     /// Forgets a closed mailbox. All its buffers are the application's, without further report; see
-    /// [`Nic::rewind`] for what is under way.
+    /// [`UbDevice::rewind`] for what is under way.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox, `Busy` if it is not closed.

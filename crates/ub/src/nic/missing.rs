@@ -1,13 +1,13 @@
 //! Memory that is not there although it is registered.
 
-use super::{Nic, channel_of};
+use super::{UbDevice, channel_of};
 use crate::api::{Status, Transmit};
 use crate::injected_bug::InjectedBug;
 use crate::message::MessagePlace;
 use crate::placement::PlacementToken;
 use fairway_wire::{Instant, Packet};
 
-impl Nic {
+impl UbDevice {
     /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written.
     /// The operation ends in an error, at the peer
     /// ([`Status::RemoteAccess`](crate::Status::RemoteAccess), or for a SEND

@@ -1,8 +1,8 @@
 //! Operations that waited for others and may now be sent.
 
-use super::{Nic, channel_of};
+use super::{UbDevice, channel_of};
 
-impl Nic {
+impl UbDevice {
     /// Operations whose gate has opened get in line at their channels.
     pub(super) fn let_opened_in(&mut self) {
         while let Some(index) = self.shared.initiator.promoted.pop() {

@@ -1,6 +1,6 @@
 //! Commands: operations and receives that the caller posts.
 
-use super::{Nic, channel_at, request};
+use super::{UbDevice, channel_at, request};
 use crate::api::{LocalRange, PostError, ReceiveRequest, Work, WorkRequest};
 use crate::channel::Channel;
 use crate::injected_bug::InjectedBug;
@@ -11,7 +11,7 @@ use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Instant, JettyId, ServiceMode};
 
-impl Nic {
+impl UbDevice {
     /// Takes on an operation.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Completion queues, and the staging memory in which early payload waits.
 
-use super::Nic;
+use super::UbDevice;
 use crate::api::{CompletionQueueId, SegmentId, SetupError};
 
-impl Nic {
+impl UbDevice {
     /// Makes a completion queue that holds `depth` entries.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ fn named(number: u32) -> Target {
 
 struct Pair {
     now: Instant,
-    nics: [Nic; 2],
+    nics: [UbDevice; 2],
     channels: [ChannelId; 2],
     jetties: [JettyId; 2],
     queues: [CompletionQueueId; 2],
@@ -84,20 +84,20 @@ impl Pair {
         policy: &PolicySpec,
     ) -> Pair {
         let limits = Limits { channels: 4, jetties: 8, read_slots, ..Limits::default() };
-        let nics = [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &profile, u64::from(n)));
+        let nics = [1, 2].map(|n| UbDevice::new(Cna::new(n), &limits, &profile, u64::from(n)));
         Pair::between(nics, first_psn, paths, policy)
     }
 
     /// `prepare` sees both before they are connected.
-    fn with_homes(paths: u32, policy: &PolicySpec, prepare: impl FnMut(&mut Nic)) -> Pair {
+    fn with_homes(paths: u32, policy: &PolicySpec, prepare: impl FnMut(&mut UbDevice)) -> Pair {
         let limits = Limits { channels: 4, jetties: 8, read_slots: 64, ..Limits::default() };
-        let new = |n| Nic::new(Cna::new(n), &limits, &Profile::default(), u64::from(n));
+        let new = |n| UbDevice::new(Cna::new(n), &limits, &Profile::default(), u64::from(n));
         let mut nics = [1, 2].map(new);
         nics.iter_mut().for_each(prepare);
         Pair::between(nics, 0xFF_FF00, paths, policy)
     }
 
-    fn between(mut nics: [Nic; 2], first_psn: u32, paths: u32, policy: &PolicySpec) -> Pair {
+    fn between(mut nics: [UbDevice; 2], first_psn: u32, paths: u32, policy: &PolicySpec) -> Pair {
         let limits = *nics[0].limits();
         let now = Instant::from_ps(u64::MAX - 1_000_000);
         let channels = [0, 1].map(|n: usize| nics[n].reserve_channel().unwrap());
@@ -125,7 +125,7 @@ impl Pair {
     }
 
     /// Between two that have opened a channel to each other.
-    fn connected(mut nics: [Nic; 2], channels: [ChannelId; 2], now: Instant) -> Pair {
+    fn connected(mut nics: [UbDevice; 2], channels: [ChannelId; 2], now: Instant) -> Pair {
         let queues = [0, 1].map(|n: usize| nics[n].create_completion_queue(256).unwrap());
         let jetties = [0, 1].map(|n: usize| {
             let config = JettyConfig { number: Some(1), ..JettyConfig::new(queues[n], queues[n]) };
@@ -200,7 +200,7 @@ impl Pair {
                 self.nics[n].audit();
             }
             if !moved {
-                let next = self.nics.iter().filter_map(Nic::poll_timeout);
+                let next = self.nics.iter().filter_map(UbDevice::poll_timeout);
                 let Some(next) = next.reduce(Instant::min) else { return };
                 let idle = self.nics.iter().all(|nic| nic.usage().messages == 0);
                 if idle {

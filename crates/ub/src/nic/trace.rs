@@ -1,11 +1,11 @@
 //! Whether the control loop is written down, and what was.
 
-use super::Nic;
+use super::UbDevice;
 use crate::control::TraceRecord;
 use alloc::vec::Vec;
 use fairway_wire::Instant;
 
-impl Nic {
+impl UbDevice {
     /// Writes down from now on what controllers are told and decide, with room for `records` of it
     /// between two calls of [`Self::take_trace`]; 0 for no longer. Memory is taken here.
     pub fn set_trace(&mut self, now: Instant, records: u32) {

@@ -1,6 +1,6 @@
 //! What can be asked of a NIC, and checked.
 
-use super::{Entry, EntryState, Nic};
+use super::{Entry, EntryState, UbDevice};
 use crate::api::ChannelId;
 use crate::counters::Counters;
 use crate::injected_bug::InjectedBug;
@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use fairway_policy::PathView;
 use fairway_wire::{Cna, Duration, Instant, Psn};
 
-impl Nic {
+impl UbDevice {
     /// This NIC's node address.
     pub fn address(&self) -> Cna {
         self.shared.config.address()

@@ -19,8 +19,8 @@ pub struct Established {
 }
 
 impl Established {
-    /// The configuration for [`Nic::open_channel`](crate::Nic::open_channel) of a channel that
-    /// begins a group, whose first message has number 0, and which the first engine carries.
+    /// The configuration for [`UbDevice::open_channel`](crate::UbDevice::open_channel) of a channel
+    /// that begins a group, whose first message has number 0, and which the first engine carries.
     pub fn config(&self, policy: PolicySet) -> ChannelConfig {
         let Established { remote, endpoint, first_psn, agreed } = self;
         ChannelConfig {

@@ -218,7 +218,8 @@ impl Jetties {
 
     // ---- states ----
 
-    /// Takes a Jetty to another state; see [`Nic::set_jetty_state`](crate::Nic::set_jetty_state).
+    /// Takes a Jetty to another state; see
+    /// [`UbDevice::set_jetty_state`](crate::UbDevice::set_jetty_state).
     pub(crate) fn set_state(&mut self, id: JettyId, to: JettyState) -> Result<(), SetupError> {
         let flushed = !self.failing.contains(&id);
         let jetty = self.get_mut(id).ok_or(SetupError::Missing)?;

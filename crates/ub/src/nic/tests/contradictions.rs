@@ -138,7 +138,7 @@ fn answer_whose_operation_was_refused_meanwhile_ends_nothing() {
     refuse_while_an_answer_is_placed(|nic, now, token| nic.handle_unplaced(now, token));
 }
 
-fn refuse_while_an_answer_is_placed(end: fn(&mut Nic, Instant, PlacementToken)) {
+fn refuse_while_an_answer_is_placed(end: fn(&mut UbDevice, Instant, PlacementToken)) {
     let (mut pair, token) = refused_while_placed(Refusal::ReceiverNotReady);
     end(&mut pair.nics[0], pair.now, token);
     pair.nics[0].audit();

@@ -83,7 +83,7 @@ fn the_law_of_a_channel_that_has_gone_is_dropped() {
     pair.nics[0].close_channel(pair.now, channel).unwrap();
     for _ in 0..100 {
         pair.settle(|_, _| false);
-        let next = pair.nics.iter().filter_map(Nic::poll_timeout).reduce(Instant::min);
+        let next = pair.nics.iter().filter_map(UbDevice::poll_timeout).reduce(Instant::min);
         pair.now = next.map_or(pair.now, |next| pair.now.max(next));
     }
     processors[0].run(10);

@@ -329,7 +329,7 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         pair.queues[0] = CompletionQueueId::new(0);
         done += pair.completions(0).len();
         assert_eq!(done as u64, posted, "seed {seed}");
-        let none_waits = |nic: &Nic| nic.flows().all(|flow| flow.messages_waiting == 0);
+        let none_waits = |nic: &UbDevice| nic.flows().all(|flow| flow.messages_waiting == 0);
         assert!(pair.nics.iter().all(none_waits), "seed {seed}");
     }
 }

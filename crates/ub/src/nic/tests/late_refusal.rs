@@ -74,7 +74,7 @@ impl Scene {
                 self.pair.nics[n].audit();
             }
             if !moved {
-                let due = self.pair.nics.iter().filter_map(Nic::poll_timeout);
+                let due = self.pair.nics.iter().filter_map(UbDevice::poll_timeout);
                 let next = due.reduce(Instant::min).unwrap_or(self.pair.now);
                 self.pair.now = self.pair.now.max(next);
             }

@@ -104,7 +104,7 @@ impl Gap {
                 if self.pair.nics.iter().all(|nic| nic.usage().messages == 0) {
                     return;
                 }
-                let due = self.pair.nics.iter().filter_map(Nic::poll_timeout);
+                let due = self.pair.nics.iter().filter_map(UbDevice::poll_timeout);
                 self.pair.now = self.pair.now.max(due.reduce(Instant::min).unwrap());
             }
         }

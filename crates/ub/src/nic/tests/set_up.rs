@@ -33,7 +33,7 @@ fn identity(node: usize, limits: &Limits) -> Identity {
 
 struct Hosts {
     now: Instant,
-    nics: [Nic; 2],
+    nics: [UbDevice; 2],
     identities: [Identity; 2],
     listener: Listener,
 }
@@ -93,7 +93,8 @@ type Leader = Option<[ChannelId; 2]>;
 #[test]
 fn group_that_was_set_up_carries_operations() {
     let limits = Limits { channels: 4, jetties: 8, read_slots: 64, ..Limits::default() };
-    let nics = [1, 2].map(|n| Nic::new(Cna::new(n), &limits, &Profile::default(), u64::from(n)));
+    let nics =
+        [1, 2].map(|n| UbDevice::new(Cna::new(n), &limits, &Profile::default(), u64::from(n)));
     let identities = [CLIENT, SERVER].map(|node| identity(node, nics[node].limits()));
     let listener = Listener::new(identities[SERVER].clone(), [3; 32]);
     let now = Instant::from_ps(u64::MAX - 1_000_000);

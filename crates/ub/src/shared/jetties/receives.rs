@@ -23,7 +23,7 @@ impl Jetties {
     }
 
     /// From now on a Jetty takes the receives that are posted to `source`; see
-    /// [`Nic::share_receives`](crate::Nic::share_receives).
+    /// [`UbDevice::share_receives`](crate::UbDevice::share_receives).
     pub(crate) fn share_receives(
         &mut self,
         id: JettyId,
