@@ -30,7 +30,7 @@ impl Stats {
         let processors = [("scheduler", self.scheduler), ("congestion", self.congestion)];
         let mut events = |name, meaning, of: fn(&super::ProcessorStats) -> u64| {
             let samples = processors.iter().filter_map(|(controller, stats)| {
-                stats.as_ref().map(|stats| (format!("{{law=\"{controller}\"}}"), of(stats)))
+                stats.as_ref().map(|stats| (format!("{{controller=\"{controller}\"}}"), of(stats)))
             });
             metric(&mut out, (name, "counter", meaning), samples);
         };
