@@ -174,7 +174,7 @@ constants! {
     roce_psn_ns = 50.0, "ns",
         "P: sequencing of every RoCE work request: 50 in the artifact, 0 in v1 of the paper";
     so_gate_ns = 20.0, "ns",
-        "P: strict order at the initiator (oracle only; otherwise the engine waits)";
+        "P: strict order at the initiator (oracle only; otherwise the protocol waits)";
     cache_bytes = 262144.0, "bytes", "P: SRAM for contexts";
     qp_bytes = 512.0, "bytes", "P: RoCE queue pair context (half of it is padding)";
     ub_entry_bytes = 128.0, "bytes",
