@@ -25,7 +25,7 @@ impl Trackers {
         self.trackers.find(key)
     }
 
-    /// The tracker of a key, which is made if there is none; `None` if no record is free.
+    /// The tracker of a key, created if there is none; `None` if no record is free.
     #[inline]
     pub(crate) fn find_or_make(&mut self, key: &Key) -> Option<KeyedIndex<Tracker>> {
         self.trackers.find_or_make(key, Tracker::NEW)
@@ -61,7 +61,7 @@ impl Trackers {
     }
 
     /// Adds a receive to those of a tracker that wait for earlier ones. False if there is no record
-    /// for it, which cannot be: there are as many as receives.
+    /// for it, which cannot happen: there are as many as receives.
     pub(crate) fn add_unreported(
         &mut self,
         tracker: KeyedIndex<Tracker>,
