@@ -132,8 +132,8 @@ impl Shared {
         self.report_next(jetty);
     }
 
-    /// Aborts the wait of an operation for those before it, which are aborted as well. True if only
-    /// its report was outstanding.
+    /// Aborts an operation: it no longer waits for those before it, which are aborted as well. True
+    /// if only its report was outstanding.
     pub(crate) fn abort_unreported(&mut self, index: Index<Message>) -> bool {
         let message = &mut self.messages[index];
         message.order.complete_at_once();

@@ -4,7 +4,7 @@ use super::Channel;
 use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks};
 
 impl Channel {
-    /// Recounts what is in flight.
+    /// Recounts the packets in flight and lost, and compares the results with the counts.
     ///
     /// # Panics
     /// If a count is wrong, which is always a bug of this implementation, never the peer's fault.

@@ -129,7 +129,7 @@ impl Channel {
         loop {
             let first = self.bypass.sending.head();
             let is_repeat = first.is_some_and(|first| shared.messages[first].progress.has_begun());
-            // Those that found no number free have waited longest.
+            // Loads and stores that found no number free have waited longest.
             if !is_repeat
                 && self.bypass.has_number()
                 && let Some(next) = self.bypass.waiting.pop_front(&mut shared.messages)

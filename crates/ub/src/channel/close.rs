@@ -32,7 +32,7 @@ enum State {
     Closing,
     /// The peer has closed; this side only repeats its answer.
     Lingering,
-    /// To be removed by the NIC.
+    /// To be removed by the device.
     Gone,
 }
 

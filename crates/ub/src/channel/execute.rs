@@ -398,7 +398,7 @@ impl Shared {
         checked.is_ok_and(|(_, target)| self.is_being_read(tracker, &target))
     }
 
-    /// Completes the parked receives that are next in order.
+    /// Completes the unreported receives that are next in order.
     fn take_unreported_next(&mut self, tracker: KeyedIndex<Tracker>) {
         while let Some(unreported) = self.trackers.take_unreported_next(tracker) {
             self.complete_receive(unreported.receive, unreported.completion);

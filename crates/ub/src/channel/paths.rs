@@ -1,4 +1,4 @@
-//! The paths of a channel: what is in flight on each, and whether it works.
+//! The paths of a channel: the packets in flight on each, and whether it works.
 
 mod chunk;
 
@@ -23,13 +23,13 @@ use fairway_wire::{Duration, Instant, Psn};
 /// The protocol's own record of a path, beside the view that policies are given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// PSNs sent on it and neither acknowledged nor declared lost, in the order of sending.
+    /// PSNs sent on the path and neither acknowledged nor declared lost, in the order of sending.
     flying: List<Index<Sent>>,
-    /// Packets sent on it, wrapping.
+    /// Number of packets sent on the path, wrapping.
     sequence: u32,
     /// The highest sequence that was acknowledged, wrapping.
     acknowledged: u32,
-    /// Time-outs since a packet on it was acknowledged.
+    /// Time-outs since a packet on the path was acknowledged.
     timeouts: u32,
     /// When a packet on it was last acknowledged, or a missing acknowledgement was last reported.
     last_received_at: Instant,
@@ -244,7 +244,7 @@ impl Paths {
         self.views[usize::from(path)].marked += u64::from(packets);
     }
 
-    /// Reports to the policy what an acknowledgement says of a path.
+    /// Reports the result of an acknowledgement for a path to the policy.
     #[inline]
     pub(super) fn tell(&mut self, path: u8, ready: &PathAck) {
         self.choice.on_ack(usize::from(path), ready);

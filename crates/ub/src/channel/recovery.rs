@@ -18,7 +18,7 @@ use fairway_wire::{Ack, Duration, Instant, Msn, Psn};
 /// The measurements by which the sender declares packets lost, and the policy that decides.
 pub(super) struct Recovery {
     round_trip: RoundTrip,
-    /// Of the packets acknowledged, when the last one sent was sent.
+    /// Latest time at which a packet was sent that has been acknowledged.
     newest_acknowledged: Option<Instant>,
     /// The highest PSN that was acknowledged.
     highest_acknowledged: Psn,
@@ -141,7 +141,7 @@ impl Recovery {
         self.reports.note_known(message)
     }
 
-    /// Of the packets acknowledged, when the last one sent was sent.
+    /// Latest time at which a packet was sent that has been acknowledged.
     #[inline]
     pub(super) fn newest_acknowledged(&self) -> Option<Instant> {
         self.newest_acknowledged

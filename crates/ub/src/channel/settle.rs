@@ -68,7 +68,7 @@ impl Channel {
         }
     }
 
-    /// Flushes a message of a failed Jetty that has not been sent yet.
+    /// Flushes a message of a failed Jetty of which nothing has been sent.
     pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = shared.messages[index];
         if !message.report.is_pending() || message.progress.has_begun() {
@@ -244,7 +244,7 @@ impl Channel {
         }
     }
 
-    /// Gives a waiting message that may now have one of the last slots such a slot.
+    /// Gives one of the last slots to a waiting message that may now have one.
     pub(crate) fn grant_slot(&mut self, shared: &mut Shared, index: Index<Message>) {
         if self.slots.grant_slot(&mut shared.messages, index) {
             self.enlist(shared, index);

@@ -24,7 +24,7 @@ pub(crate) struct Tracker {
     next_receive: u16,
     /// Transactions that wait to be executed: a list through the held records.
     pub(crate) deferred: Option<Index<Deferred>>,
-    /// In-order receives that wait to complete: a list through the parked ones.
+    /// In-order receives that wait to complete: a list through the unreported receives.
     pub(super) unreported: Option<Index<UnreportedReceive>>,
     /// Receives that are set aside for messages to come.
     pub(crate) reserved: Reserved,
@@ -133,8 +133,8 @@ impl Tracker {
         self.next.wrapping_sub(sequence) as i16 >= 0
     }
 
-    /// May a receive complete that waits for its turn, and until everything before `after` has been
-    /// executed?
+    /// True if a receive may complete that has to wait for its turn, and until everything before
+    /// `after` has been executed.
     pub(crate) fn may_receive(&self, sequence: u16, after: Option<u16>) -> bool {
         self.receive_status(sequence) == SequenceStatus::Next
             && after.is_none_or(|after| self.has_reached(after))

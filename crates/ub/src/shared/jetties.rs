@@ -29,7 +29,7 @@ pub(crate) struct Jetties {
     failing: Vec<JettyId>,
     groups: Pool<Group>,
     receives: Pool<Receive>,
-    /// By Jetty: receives that were taken by messages and have not been replaced.
+    /// By Jetty: number of receives that were taken by messages and have not been replaced.
     taken: Vec<u32>,
     /// By Jetty: the source of its receives.
     sources: Vec<ReceiveSource>,
@@ -153,12 +153,12 @@ impl Jetties {
         jetty.map_or(JettyState::Reset, |jetty| jetty.state)
     }
 
-    /// Operations of a Jetty that have not completed.
+    /// Number of operations of a Jetty that have not completed.
     pub(crate) fn outstanding(&self, id: JettyId) -> u32 {
         self.jetties.get(id.value() as usize).map_or(0, |jetty| jetty.outstanding)
     }
 
-    /// Jetties and groups that exist.
+    /// Number of Jetties and groups that exist.
     pub(crate) fn in_use(&self) -> u32 {
         let used = |jetty: &&Jetty| jetty.state != JettyState::Reset;
         self.jetties.iter().filter(used).count() as u32
@@ -343,7 +343,7 @@ impl Jetties {
         }
     }
 
-    /// Groups that exist.
+    /// Number of groups that exist.
     pub(crate) fn groups_in_use(&self) -> u32 {
         self.groups.in_use()
     }

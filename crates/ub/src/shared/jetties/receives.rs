@@ -12,7 +12,7 @@ impl Jetties {
         &self.receives[index]
     }
 
-    /// Receives that are posted, or that messages have taken.
+    /// Number of receives that are posted, or that messages have taken.
     pub(crate) fn receives_in_use(&self) -> u32 {
         self.receives.in_use()
     }
