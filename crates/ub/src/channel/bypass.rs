@@ -7,8 +7,8 @@
 //! replays (RFC 4303 §3.4.3): a number in the window is executed once, and one below the window, or
 //! below what the initiator still repeats, is late and ignored. 64 is enough because no initiator
 //! has more than 64 under way. A store that is given up is reported only when everything before it
-//! has ended: so the next request of its Jetty carries the information that nothing so old is
-//! repeated, and no copy of the store can undo that request.
+//! has ended: so the next load or store of its Jetty reports that nothing so old is repeated, and
+//! no copy of the old store can undo it.
 
 mod repeat;
 

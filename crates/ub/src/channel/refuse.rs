@@ -66,13 +66,13 @@ impl Default for RetryBurst {
 }
 
 impl RetryBurst {
-    /// Halves the distance after the refusal of an operation posted `distance` operations after the
-    /// oldest.
+    /// Lowers the limit to half of `distance`, because an operation was refused that was posted
+    /// `distance` operations after the oldest.
     fn note_refusal(&mut self, distance: u32) {
         self.0 = self.0.min(distance / 2).max(1);
     }
 
-    /// Doubles the distance when an operation that had been refused has ended.
+    /// Doubles the limit when an operation that had been refused has ended.
     fn note_end(&mut self) {
         self.0 = self.0.saturating_mul(2);
     }
