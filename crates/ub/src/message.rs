@@ -1,4 +1,4 @@
-//! Messages being sent: operations of our own, and the answers to peers' reads.
+//! Messages being sent: local operations, and the answers to peers' operations.
 
 mod attempts;
 mod body;
@@ -28,46 +28,46 @@ use crate::names::{ChannelIndex, FlowIndex};
 use crate::pool::Index;
 use fairway_wire::{JettyId, Operation, ServiceMode, Tag};
 
-/// One message (transaction) on its way out: its names, its place in the lists of its channel, and
+/// One message (transaction) to be sent: its names, its place in the lists of its channel, and
 /// owners of the rest of its state, whose fields are private to their files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// What it is, with what only messages of its kind have.
+    /// The kind of message, with the data that only this kind has.
     pub(crate) body: Body,
-    /// The local bytes that it carries, or that its answer is to fill.
+    /// The local bytes that the message carries, or that its answer is to fill.
     pub(crate) local: LocalRange,
-    /// Set once the operation has been given up, or is over, and its record tells the target so.
+    /// Set once the operation has been abandoned, or has ended, and its record notifies the target.
     notice: Option<Notice>,
-    /// Our Jetty; in an answer, the one it is for.
+    /// The local Jetty; in an answer, the peer's Jetty that it is for.
     pub(crate) jetty: JettyId,
-    /// Its channel; `None` once the record is free.
+    /// The message's channel; `None` once the record is free.
     pub(crate) channel: Option<ChannelIndex>,
-    /// While it is in line to send payload: its flow.
+    /// The message's flow, while it is queued to send payload.
     pub(crate) flow: Option<FlowIndex>,
     /// The links of the list that `place` states.
     pub(crate) links: Links<Index<Message>>,
     pub(crate) place: MessagePlace,
-    /// The number of the transaction at its Jetty, which an answer repeats.
+    /// Number of the transaction at its Jetty, which an answer repeats.
     pub(crate) transaction: u16,
-    /// How far its transmission has got.
+    /// Progress of the message's transmission.
     pub(crate) progress: Progress,
-    /// The slots that it has at the peer.
+    /// The slots that the message has at the peer.
     pub(crate) slots: TakenSlots,
-    /// How the current attempt to carry it out ends, and when the next one begins.
+    /// How the current attempt ends, and when the next one begins.
     pub(crate) attempts: Attempts,
-    /// The order that it has to keep.
+    /// The order that the message has to keep.
     pub(crate) order: OrderState,
-    /// What it waits for before it is issued.
+    /// What the message waits for before it is issued.
     pub(crate) gate: Gate,
-    /// Its completion, and whether that has been reported.
+    /// The message's completion, and whether that has been reported.
     pub(crate) report: Report,
 }
 
-/// A NIC has a record for every message that may be under way. This limit makes a change of the
+/// A device has a record for every message that may be under way. This limit makes a change of the
 /// record's size deliberate.
 const _: () = assert!(size_of::<Message>() <= 232);
 
-/// What an answer repeats of the operation of the peer.
+/// The fields of a peer's operation that an answer repeats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// The Jetty of the peer.
@@ -81,11 +81,11 @@ pub(crate) struct Asked {
 /// Which list of its channel a message is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessagePlace {
-    /// None: all of it has been sent at least once, or it was given up.
+    /// In no list: all of the message has been sent at least once, or it was given up.
     Unlisted,
     /// Waiting for its turn to send.
     Sending,
-    /// With its flow: others of it go first, or it must not send now.
+    /// In the list of its flow: others of the flow go first, or the flow must not send now.
     WithFlow,
     /// Waiting for a message slot.
     AwaitingSlot,
@@ -95,11 +95,11 @@ pub(crate) enum MessagePlace {
     AwaitingReceiver,
     /// Waiting for earlier operations of its Jetty.
     Gated,
-    /// A put that waits until fewer of its stream are under way.
+    /// A put that waits until fewer puts of its stream are under way.
     AwaitingTurn,
-    /// Its gate has opened: on its way to its channel.
+    /// An operation whose gate has opened, queued to be moved to its channel.
     Opened,
-    /// An unreliable message that was polled last: it is over when its payload has been gathered.
+    /// An unreliable message that was polled last: it ends when its payload has been gathered.
     Leaving,
     /// A load or store that is to be sent, or sent again.
     Bypassing,
@@ -107,14 +107,14 @@ pub(crate) enum MessagePlace {
     AwaitingBypass,
     /// A load or store that awaits its answer.
     Asked,
-    /// A load whose answer is being put in place.
+    /// A load whose answer is being placed.
     Placing,
-    /// A store that is not repeated any more, and waits until nothing older is.
+    /// A store that is not repeated any more, and waits until no older one is.
     Expired,
 }
 
 impl Message {
-    /// The answer to an operation of the peer. What it says is settled later.
+    /// The answer to an operation of the peer. Its content is set later.
     pub(crate) fn answer(channel: ChannelIndex, asked: &Asked) -> Message {
         Message {
             transaction: asked.transaction,
@@ -124,7 +124,7 @@ impl Message {
         }
     }
 
-    /// What an answer repeats of the operation of the peer.
+    /// The fields of a peer's operation that this answer repeats.
     pub(crate) fn asked(&self) -> Asked {
         Asked {
             jetty: self.jetty,
@@ -154,12 +154,12 @@ impl Message {
         }
     }
 
-    /// The group of the channel that an operation of our own goes by, found by its leader.
+    /// The channel group of a local operation, by the index of its leader.
     pub(crate) fn group(&self) -> ChannelIndex {
         self.report.channel().record()
     }
 
-    /// An operation of our own, which is to go by `channel`.
+    /// A local operation that is to be sent by `channel`.
     pub(crate) fn of(
         request: &WorkRequest,
         channel: ChannelIndex,
@@ -189,45 +189,46 @@ impl Message {
         }
     }
 
-    // ---- what its kind says ----
+    // ---- properties of the kind ----
 
-    /// Does the local range travel with it?
+    /// True if the message carries the bytes of its local range.
     pub(crate) fn has_payload(&self) -> bool {
         self.body.has_payload() && self.notice.is_none()
     }
 
-    /// Is it an answer to a peer's operation?
+    /// True if the message is an answer to a peer's operation.
     pub(crate) fn is_answer(&self) -> bool {
         matches!(self.body, Body::Answer(_))
     }
 
-    /// Is it the answer to a peer's READ or GET?
+    /// True if the message is the answer to a peer's READ or GET.
     pub(crate) fn is_read_response(&self) -> bool {
         matches!(self.body, Body::Answer(OwnAnswer { reply: Reply::Bytes { .. }, .. }))
     }
 
-    /// Is it such an answer whose bytes could not be gathered, and which a refusal is to follow?
+    /// True for the answer to a READ or GET whose bytes could not be gathered, and which a refusal
+    /// follows.
     pub(crate) fn is_refused_next(&self) -> bool {
         let refused = Reply::Bytes { refused_next: true };
         matches!(self.body, Body::Answer(OwnAnswer { reply, .. }) if reply == refused)
     }
 
-    /// Does it ask for an answer of its own, whatever the mode?
+    /// True if the message requests an answer in every mode.
     pub(crate) fn is_question(&self) -> bool {
         self.body.is_question() && self.notice.is_none()
     }
 
-    /// Does it ask for bytes of the peer, which are still to come?
+    /// True if the message requests bytes of the peer.
     pub(crate) fn asks_for_bytes(&self) -> bool {
         matches!(self.body, Body::Read { .. } | Body::Get { .. }) && self.notice.is_none()
     }
 
-    /// Does it bypass the transport?
+    /// True if the message bypasses the transport.
     pub(crate) fn bypasses(&self) -> bool {
         matches!(self.body, Body::Load(_) | Body::Store(_)) && self.notice.is_none()
     }
 
-    /// The put, if it is one that is not over.
+    /// The put, if the message is one that has not ended.
     pub(crate) fn open_put(&mut self) -> Option<&mut OwnPut> {
         match &mut self.body {
             Body::Put(put) if self.notice.is_none() => Some(put),
@@ -235,12 +236,12 @@ impl Message {
         }
     }
 
-    /// Is it a put that is not over?
+    /// True if the message is a put that has not ended.
     pub(crate) fn is_open_put(&self) -> bool {
         matches!(self.body, Body::Put(_)) && self.notice.is_none()
     }
 
-    /// A put of our own, which the message is known to be.
+    /// The local put that the message is known to be.
     pub(crate) fn put(&self) -> &OwnPut {
         match &self.body {
             Body::Put(put) => put,
@@ -248,7 +249,7 @@ impl Message {
         }
     }
 
-    /// A put of our own, which the message is known to be.
+    /// The local put that the message is known to be.
     pub(crate) fn put_mut(&mut self) -> &mut OwnPut {
         match &mut self.body {
             Body::Put(put) => put,
@@ -256,7 +257,7 @@ impl Message {
         }
     }
 
-    /// A load or store of our own, which the message is known to be.
+    /// The local load or store that the message is known to be.
     pub(crate) fn unsequenced(&self) -> &Unsequenced {
         match &self.body {
             Body::Load(own) | Body::Store(own) => own,
@@ -264,7 +265,7 @@ impl Message {
         }
     }
 
-    /// A load or store of our own gets its number.
+    /// Sets the number of a local load or store.
     pub(crate) fn set_unsequenced_number(&mut self, number: u32) {
         match &mut self.body {
             Body::Load(own) | Body::Store(own) => own.number = number,
@@ -272,7 +273,7 @@ impl Message {
         }
     }
 
-    /// An answer, which the message is known to be.
+    /// The answer that the message is known to be.
     pub(crate) fn own_answer(&mut self) -> &mut OwnAnswer {
         match &mut self.body {
             Body::Answer(answer) => answer,
@@ -280,37 +281,37 @@ impl Message {
         }
     }
 
-    /// The answer brings the bytes of `local`.
+    /// Sets the content of the answer: the bytes of `local`.
     pub(crate) fn settle_bytes(&mut self, local: LocalRange, mtu: u32) {
         self.settle_reply(Reply::Bytes { refused_next: false });
         self.local = local;
         self.progress.set_payload(local.length, mtu);
     }
 
-    /// From now on the record tells the target that the operation is over, in one packet.
+    /// From now on the record notifies the target, in one packet, that the operation has ended.
     pub(crate) fn give_notice(&mut self, notice: Notice) {
         self.notice = Some(notice);
         self.progress.restart_as_notice();
     }
 
-    /// Does it tell the receiver up to which put all are over?
+    /// True if the record notifies the receiver up to which put all have ended.
     pub(crate) fn ends_puts(&self) -> bool {
         matches!(self.notice, Some(Notice::PutsOver { .. }))
     }
 
-    /// Settles what an answer says, which it does once.
+    /// Sets the content of an answer, which is possible once.
     pub(crate) fn settle_reply(&mut self, reply: Reply) {
         let answer = self.own_answer();
         assert!(answer.reply == Reply::Pending, "an answer was settled twice");
         answer.reply = reply;
     }
 
-    /// Is something waiting for the answer to arrive, beside the peer's operation?
+    /// True if more than the peer's operation waits for the answer to arrive.
     pub(crate) fn is_answer_awaited(&self) -> bool {
         matches!(self.body, Body::Answer(answer) if answer.marks || answer.is_tracked)
     }
 
-    /// True once, if the number of the peer's operation is to be marked as executed with this
+    /// True, once, if the number of the peer's operation is to be marked as executed with this
     /// answer.
     pub(crate) fn take_marks(&mut self) -> bool {
         match &mut self.body {
@@ -319,7 +320,7 @@ impl Message {
         }
     }
 
-    /// Counts bytes of the answer to a READ or GET as placed. True if they are all in place.
+    /// Counts bytes of the answer to a READ or GET as placed. True if all of them are in place.
     pub(crate) fn note_placed(&mut self, bytes: u32) -> bool {
         let (Body::Read { placed, .. } | Body::Get { placed, .. }) = &mut self.body else {
             unreachable!("{:?} asks for no bytes", self.body);
@@ -328,7 +329,7 @@ impl Message {
         *placed == self.local.length
     }
 
-    /// The operation is to be sent again, from its beginning.
+    /// Prepares the operation to be sent again, from its beginning.
     pub(crate) fn restart(&mut self) {
         self.progress.restart();
         if let Body::Read { placed, .. } | Body::Get { placed, .. } = &mut self.body {
@@ -336,14 +337,15 @@ impl Message {
         }
     }
 
-    /// The old value of an atomic's word has arrived. False if it is no atomic.
+    /// Stores the old value of an atomic's word, which has arrived. False if the message is no
+    /// atomic.
     pub(crate) fn note_old(&mut self, value: u64) -> bool {
         let Body::Atomic(atomic) = &mut self.body else { return false };
         atomic.old = value;
         true
     }
 
-    /// The completion of an operation of our own.
+    /// The completion of a local operation.
     pub(crate) fn completion(&self, status: Status) -> Completion {
         let success = status == Status::Success;
         let value = match &self.body {
@@ -363,7 +365,7 @@ impl Message {
         }
     }
 
-    /// The peer's Jetty, where the operation names one.
+    /// The peer's Jetty, if the operation names one; otherwise the default.
     fn remote_jetty(&self) -> JettyId {
         match self.body {
             Body::WriteImmediate { target, .. }
@@ -373,8 +375,8 @@ impl Message {
         }
     }
 
-    /// What a packet of the message says; `start_known`: the receiver knows where the message
-    /// starts.
+    /// The operation in a packet of the message. `start_known`: the receiver has recorded where the
+    /// message starts.
     pub(crate) fn operation(&self, start_known: bool, profile: &Profile) -> Operation {
         match self.notice {
             None => self.body.operation(self.local.length, start_known, profile),
@@ -386,7 +388,7 @@ impl Message {
         }
     }
 
-    /// Is it ended by an answer, and not by the transport's acknowledgement?
+    /// True if an answer ends the message, and not the transport's acknowledgement.
     pub(crate) fn awaits_answer(&self) -> bool {
         self.is_question()
             || (matches!(self.order.mode(), ServiceMode::Roi | ServiceMode::Rot)
@@ -394,8 +396,9 @@ impl Message {
                 && self.notice.is_none())
     }
 
-    /// May the target have to hold it, with its read slot, until what it follows is done? What
-    /// takes several packets, and what the initiator orders, is not issued before that.
+    /// True if the target may have to hold the message, with its read slot, until the operations
+    /// that it follows are done. Strict messages of several packets, and those that the initiator
+    /// orders, are not issued before that.
     pub(crate) fn may_be_deferred(&self) -> bool {
         let deferred = match self.order.tag() {
             Tag::So => !self.progress.is_multi(),
@@ -405,12 +408,12 @@ impl Message {
         self.order.mode() == ServiceMode::Rot && deferred
     }
 
-    /// Does a fence wait for it?
+    /// True if a fence waits for the message.
     pub(crate) fn is_read(&self) -> bool {
         self.body.is_question()
     }
 
-    /// May the target keep a part of it, and a receive, for the rest?
+    /// True if the target may keep a part of the message, and a receive, and wait for the rest.
     pub(crate) fn is_cut_short(&self) -> bool {
         let is_other = !matches!(self.body, Body::Answer(_) | Body::Put(_));
         self.progress.is_multi() && self.progress.has_begun() && is_other

@@ -1,11 +1,11 @@
-//! What has arrived: a window of bitmap blocks that come from a shared pool (ORNIC §3.4).
+//! Received PSNs: a window of bitmap blocks that come from a shared pool (ORNIC §3.4).
 //!
 //! Each channel has an array of nodes, one per 16 PSNs. A node is empty, or names a block of the
 //! pool, or is marked full. A block that fills up is returned at once and its node marked, so that
 //! one loss costs two blocks and not a bandwidth-delay product.
 //!
-//! The node of the base is different: it holds its 16 bits itself. So the packet that all others
-//! wait for can always be recorded, however empty the pool is, and an idle channel holds no block.
+//! The node of the base is different: it contains its 16 bits. So the packet for which all others
+//! wait can always be recorded, however empty the pool is, and an idle channel takes no block.
 
 use crate::pool::{Index, Pool};
 use alloc::boxed::Box;
@@ -17,7 +17,7 @@ pub(crate) const BLOCK_PSNS: u32 = 16;
 const EMPTY: u16 = u16::MAX;
 const FULL: u16 = u16::MAX - 1;
 
-/// The most blocks a pool may have: two node values are taken.
+/// The most blocks that a pool may have: two node values have other meanings.
 pub(crate) const BLOCKS_MAX: u32 = FULL as u32;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct ReceiveWindow {
     nodes: Box<[u16]>,
 }
 
-/// Why a PSN was not recorded.
+/// Reason for which a PSN was not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unrecorded {
     Arrived,
@@ -45,14 +45,14 @@ impl ReceiveWindow {
         new
     }
 
-    /// The node of the base starts out with the PSNs before the base as arrived.
+    /// Marks the PSNs before the base as arrived in the node of the base.
     fn begin(&mut self) {
         let node = self.node(self.base);
         self.nodes[node] = bit(self.base).wrapping_sub(1);
     }
 
-    /// PSNs from `base` that can be tracked. One block less than the nodes could name, because a
-    /// base inside a block makes the window straddle one more.
+    /// Number of PSNs from `base` that can be tracked: one block less than the nodes could name,
+    /// because a base inside a block makes the window straddle one more.
     pub(crate) fn capacity(&self) -> u32 {
         (self.nodes.len() as u32 - 1) * BLOCK_PSNS
     }
@@ -66,8 +66,8 @@ impl ReceiveWindow {
         self.end
     }
 
-    /// May `psn` be recorded? Changes nothing but takes a block if one is needed, so that a
-    /// following [`Self::record`] cannot fail.
+    /// Whether `psn` may be recorded. Changes nothing except that it takes a block if one is
+    /// needed, so that a following [`Self::record`] cannot fail.
     #[inline]
     pub(crate) fn admit(&mut self, psn: Psn, pool: &mut Pool<u16>) -> Result<(), Unrecorded> {
         let distance = psn.distance_from(self.base);
@@ -104,7 +104,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Records an admitted PSN; true if that returned a full block.
+    /// Records an admitted PSN; true if that returned a full block to the pool.
     #[inline]
     pub(crate) fn record(&mut self, psn: Psn, pool: &mut Pool<u16>) -> bool {
         let node = self.node(psn);
@@ -138,7 +138,7 @@ impl ReceiveWindow {
         distance < self.capacity() as i32 && self.bits(psn, pool) & bit(psn) != 0
     }
 
-    /// The map of [`SACK_BITS`] PSNs from `from` on; those before the base have arrived.
+    /// The map of [`SACK_BITS`] PSNs from `from` on; those before the base count as arrived.
     pub(crate) fn map(&self, from: Psn, pool: &Pool<u16>) -> [u32; (SACK_BITS / 32) as usize] {
         let mut words = [0; (SACK_BITS / 32) as usize];
         let mut at = 0;
@@ -159,7 +159,7 @@ impl ReceiveWindow {
         words
     }
 
-    /// Returns every block.
+    /// Returns every block to the pool.
     pub(crate) fn clear(&mut self, pool: &mut Pool<u16>) {
         let base = self.node(self.base);
         for (at, node) in self.nodes.iter_mut().enumerate() {
@@ -172,7 +172,7 @@ impl ReceiveWindow {
         self.end = self.base;
     }
 
-    /// Moves the base past all that has arrived; what its new node names moves into the node.
+    /// Moves the base past all that has arrived; the block of its new node is copied into the node.
     fn advance(&mut self, pool: &mut Pool<u16>) {
         loop {
             let node = self.node(self.base);
@@ -195,7 +195,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Keeps `end` from falling behind.
+    /// Advances `end` to `base` if it is behind.
     fn settle(&mut self) {
         if self.end.is_before(self.base) {
             self.end = self.base;
@@ -209,7 +209,7 @@ impl ReceiveWindow {
     fn bits(&self, psn: Psn, pool: &Pool<u16>) -> u16 {
         match self.nodes[self.node(psn)] {
             own if self.is_with_base(psn) => own,
-            // The nodes of what lies before the base are used for what is ahead by now.
+            // The nodes of PSNs before the base are already in use for later ones.
             _ if psn.is_before(self.base) => u16::MAX,
             EMPTY => 0,
             FULL => u16::MAX,
@@ -217,7 +217,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Does `psn` share the base's 16? Then its bit is in the node itself.
+    /// True if `psn` is among the 16 of the base, so that its bit is in the node itself.
     fn is_with_base(&self, psn: Psn) -> bool {
         psn.value() / BLOCK_PSNS == self.base.value() / BLOCK_PSNS
     }

@@ -1,5 +1,5 @@
-//! What has been sent and not yet acknowledged: one record per packet, in blocks from a shared
-//! pool, found by PSN without a search.
+//! Packets sent and not yet acknowledged: one record per packet, in blocks from a shared pool,
+//! found by PSN without a search.
 
 use crate::list::{Linked, Links};
 use crate::message::Message;
@@ -16,13 +16,13 @@ pub(crate) const BLOCK_RECORDS: u32 = 64;
 pub(crate) struct Sent {
     pub(crate) sent_at: Instant,
     pub(crate) links: Links<Index<Sent>>,
-    /// The message (index in the pool).
+    /// The packet's message, by its index in the pool.
     pub(crate) message: Option<Index<Message>>,
     /// The packet's index in its message.
     pub(crate) index: u32,
-    /// Counts packets of its path.
+    /// Number of the packet among those of its path.
     pub(crate) path_sequence: u32,
-    /// Bytes it takes of the window, headers included.
+    /// Bytes that the packet takes of the window, headers included.
     pub(crate) bytes: u16,
     pub(crate) path: u8,
     pub(crate) flags: u8,
@@ -30,28 +30,28 @@ pub(crate) struct Sent {
 
 const _: () = assert!(size_of::<Sent>() == 32);
 
-/// It has been acknowledged.
+/// The packet has been acknowledged.
 pub(crate) const ACKNOWLEDGED: u8 = 1;
-/// It was declared lost and waits to be resent.
+/// The packet was declared lost and waits to be resent.
 pub(crate) const LOST: u8 = 2;
-/// It has been sent more than once.
+/// The packet has been sent more than once.
 pub(crate) const RESENT: u8 = 4;
-/// Its message was given up: only its sequence number has to arrive.
+/// The packet's message was given up: only its sequence number has to arrive.
 pub(crate) const VOID: u8 = 8;
-/// It waits to leave again, as a probe or because it was refused, and was not declared lost.
+/// The packet waits to be resent, as a probe or because it was refused, and was not declared lost.
 pub(crate) const UNCOUNTED: u8 = 16;
-/// It has been sent more than twice, so an echo does not tell which copy has arrived. These bits
-/// count the copies after the second, up to seven.
+/// The packet has been sent more than twice, so an echo does not identify the copy that arrived.
+/// These bits count the copies after the second, up to seven.
 pub(crate) const RESENT_AGAIN: u8 = 0b111 << COPIES_SHIFT;
 const COPIES_SHIFT: u32 = 5;
 
 impl Sent {
-    /// Names the record of a PSN, of which a channel has one at a time.
+    /// The list index of a PSN's record, of which a channel has one at a time.
     pub(crate) fn at(psn: Psn) -> Index<Sent> {
         Index::of(psn.value())
     }
 
-    /// The PSN whose record this is.
+    /// The PSN of a record's list index.
     pub(crate) fn psn(index: Index<Sent>) -> Psn {
         Psn::new(index.number())
     }
@@ -67,7 +67,7 @@ impl Sent {
         flags: ACKNOWLEDGED,
     };
 
-    /// The message that the packet is of.
+    /// The message to which the packet belongs.
     ///
     /// # Panics
     /// If the record is unused.
@@ -100,7 +100,7 @@ pub(crate) type SendBlocks = Pool<Block>;
 /// Records of consecutive PSNs.
 pub(crate) type Block = [Sent; BLOCK_RECORDS as usize];
 
-/// Names the blocks of one channel's window. The window's edges are the channel's hot state.
+/// The blocks of one channel's window. The window's edges are in the channel's hot state.
 #[derive(Debug)]
 pub(crate) struct SendWindow {
     blocks: Box<[Option<Index<Block>>]>,
@@ -113,13 +113,13 @@ impl SendWindow {
         }
     }
 
-    /// PSNs that can be tracked at once: one block less than could be named, because an oldest
-    /// packet inside a block makes the window straddle one more.
+    /// Number of PSNs that can be tracked at once: one block less than could be named, because an
+    /// oldest packet inside a block makes the window straddle one more.
     pub(crate) fn capacity(&self) -> u32 {
         (self.blocks.len() as u32 - 1) * BLOCK_RECORDS
     }
 
-    /// Makes sure there is a record for `psn`; false if the pool is exhausted.
+    /// Ensures that there is a record for `psn`; false if the pool is exhausted.
     #[inline]
     pub(crate) fn admit(&mut self, psn: Psn, pool: &mut SendBlocks) -> bool {
         let slot = self.slot(psn);
@@ -135,8 +135,8 @@ impl SendWindow {
         &mut pool[block][(psn.value() % BLOCK_RECORDS) as usize]
     }
 
-    /// The oldest packet has moved from `from` to `to`: returns the blocks in between; true if
-    /// any was.
+    /// Returns to the pool the blocks between `from` and `to`, the old and the new oldest packet;
+    /// true if any was returned.
     pub(crate) fn retire(&mut self, from: Psn, to: Psn, pool: &mut SendBlocks) -> bool {
         let mut block = from.value() / BLOCK_RECORDS;
         let end = to.value() / BLOCK_RECORDS;
@@ -152,7 +152,7 @@ impl SendWindow {
         returned
     }
 
-    /// Returns every block.
+    /// Returns every block to the pool.
     pub(crate) fn clear(&mut self, pool: &mut SendBlocks) {
         for block in &mut self.blocks {
             if let Some(block) = block.take() {
@@ -166,7 +166,7 @@ impl SendWindow {
     }
 }
 
-/// A window and its pool, as a place where lists of PSNs keep their links.
+/// A window and its pool, in whose records lists of PSNs keep their links.
 pub(crate) struct SentLinks<'a> {
     pub(crate) window: &'a SendWindow,
     pub(crate) pool: &'a mut SendBlocks,

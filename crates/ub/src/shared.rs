@@ -1,4 +1,4 @@
-//! What all channels of a NIC share.
+//! State that all channels of a device share.
 //!
 //! Each field of [`Shared`] is an owner whose fields are private to its file. A function that needs
 //! one owner receives that one; `impl Shared` joins owners where an operation or a receive
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     pub(crate) trackers: Trackers,
     pub(crate) initiator: Initiator,
     pub(crate) mailboxes: Mailboxes,
-    /// Our own puts, by channel, Jetty and mailbox.
+    /// Local puts, by channel, Jetty and mailbox.
     pub(crate) puts: PutStreams,
     pub(crate) send_blocks: SendBlocks,
     pub(crate) bitmap_blocks: Pool<u16>,
@@ -106,7 +106,7 @@ impl Shared {
         self.release(receive.segment);
     }
 
-    /// An operation of ours is done, or never will be. It is reported, now or in its turn.
+    /// Completes a local operation that is done, or never will be. It is reported now or in order.
     pub(crate) fn complete_message(&mut self, index: Index<Message>, status: Status) {
         let message = &mut self.messages[index];
         let bars = status != Status::Success && message.order.tag() == Tag::Mo;
@@ -132,8 +132,8 @@ impl Shared {
         self.report_next(jetty);
     }
 
-    /// An operation is aborted: it no longer waits for those before it, which are aborted as well.
-    /// True if only that was left of it.
+    /// Aborts an operation: it no longer waits for those before it, which are aborted as well. True
+    /// if only its report was outstanding.
     pub(crate) fn abort_unreported(&mut self, index: Index<Message>) -> bool {
         let message = &mut self.messages[index];
         message.order.complete_at_once();
@@ -149,7 +149,7 @@ impl Shared {
     fn report_next(&mut self, jetty: usize) {
         loop {
             let Some(next) = self.initiator.incomplete[jetty].head() else { return };
-            // One that has been reported is there because it bars.
+            // A reported operation is still listed because it bars later ones.
             if self.messages[next].report.is_reported() {
                 return;
             }
@@ -177,7 +177,7 @@ impl Shared {
         }
     }
 
-    /// Reports an operation of ours and drops its hold on its Jetty and memory.
+    /// Reports a local operation and drops its references to its Jetty and memory.
     fn report_message(&mut self, index: Index<Message>, status: Status) {
         self.initiator.completed(&mut self.messages, index);
         let message = &mut self.messages[index];
@@ -210,15 +210,15 @@ impl Shared {
 
     // ---- held packets ----
 
-    /// Drops a held packet whose channel has ended; its tracker goes as well.
+    /// Drops a held packet whose channel has ended; its tracker is removed as well.
     pub(crate) fn withdraw_deferred(&mut self, index: Index<Deferred>) {
         self.deferred.revoke_due(index);
         self.unlink_deferred(index);
         self.deferred.free(index, &mut self.channels);
     }
 
-    /// Takes a packet that waits for its turn out of the list of its tracker, if it is in there: as
-    /// long as its channel ends, other packets of the list may be called.
+    /// Removes a packet that waits for its turn from the list of its tracker, if it is in the list:
+    /// while its channel ends, other packets of the list may become due.
     fn unlink_deferred(&mut self, index: Index<Deferred>) {
         let deferred = self.deferred[index];
         let key = Key::of(deferred.leader, deferred.data.jetty);
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Does a request name a segment, Jetty or mailbox that is there, with another key than it has?
+    /// True if a request names an existing segment, Jetty or mailbox with a wrong key.
     pub(crate) fn has_wrong_key(&self, operation: &Operation) -> bool {
         let jetty = |target: &Target| self.jetties.has_other_token(target);
         match operation {
@@ -246,7 +246,7 @@ impl Shared {
         }
     }
 
-    /// Drops a reference to a segment, and says so if that released it.
+    /// Drops a reference to a segment, and reports an event if that released the segment.
     pub(crate) fn release(&mut self, segment: u32) {
         if self.segments.release(segment) {
             self.events.push_back(Event::SegmentReleased { segment: SegmentId::new(segment) });

@@ -1,4 +1,4 @@
-//! What a channel owes its peer as the receiver of the peer's data: the next acknowledgement.
+//! The receive side's acknowledgement state of a channel: what its next acknowledgement reports.
 
 mod blocked;
 
@@ -15,38 +15,39 @@ use fairway_wire::{
     Ack, AckFlags, Data, ECHO_DELAY_UNIT_NS, Instant, Msn, Nak, Psn, SACK_BITS, Sack,
 };
 
-/// The acknowledgement register: what has come since the last acknowledgement, and what else the
-/// next one says.
+/// The acknowledgement register: what has arrived since the last acknowledgement, and what else the
+/// next one reports.
 #[derive(Debug)]
 pub(super) struct AckState {
-    /// Data packets since the last acknowledgement.
+    /// Data packets received since the last acknowledgement.
     unacknowledged: u32,
     is_due: bool,
-    /// The path on which the newest data came, and acknowledgements go.
+    /// Path on which the newest data arrived; acknowledgements leave on it.
     path: u8,
-    /// Paths by which the peer has asked for an acknowledgement without sending data. Each is
+    /// Paths by which the peer has requested an acknowledgement without sending data. Each is
     /// answered, because an acknowledgement proves that the path by which it goes works.
     answers: PathSet,
-    /// `TpChannel::echo` has not been echoed yet.
+    /// Set while `TpChannel::echo` has not been echoed.
     echo: bool,
     echo_retry: bool,
     echo_at: Instant,
     marks: u8,
     duplicates: u8,
-    /// The newest message whose start is known.
+    /// The newest message whose first packet has arrived.
     start_known: Option<Msn>,
-    /// Which part of a large window the last selective acknowledgement has shown.
+    /// Turn, modulo 4, that decides which part of a large window the next selective acknowledgement
+    /// shows.
     map_turn: u8,
-    /// Where the next map of the middle of the window begins.
+    /// PSN at which the next map of the middle of the window begins.
     map_next: Psn,
-    /// NAKs of packets of which only the header came.
+    /// NAKs due for packets of which only the header arrived.
     trimmed: Trimmed,
     /// Packets that have arrived and must not be acknowledged yet.
     blocked: BlockedAcks,
 }
 
 impl AckState {
-    /// Room to withhold `blocked` packets, which is never exceeded.
+    /// Reserves space to withhold `blocked` packets, a number that is never exceeded.
     pub(super) fn new(blocked: u32) -> AckState {
         AckState::with(BlockedAcks::new(blocked))
     }
@@ -70,56 +71,57 @@ impl AckState {
         }
     }
 
-    /// The channel ends: nothing is owed any more.
+    /// Clears the register when the channel ends: no acknowledgement is due any more.
     pub(super) fn flush(&mut self) {
         let mut blocked = core::mem::replace(&mut self.blocked, BlockedAcks::new(0));
         blocked.clear();
         *self = AckState::with(blocked);
     }
 
-    /// The path on which packets leave that go before data.
+    /// The path on which control packets, which precede data, leave.
     #[inline]
     pub(super) fn path(&self) -> u8 {
         self.path
     }
 
-    /// Packets that go before data leave on this path from now on.
+    /// Sets the path on which control packets, which precede data, leave from now on.
     #[inline]
     pub(super) fn reply_by(&mut self, path: u8) {
         self.path = path;
     }
 
-    /// A packet had a congestion mark.
+    /// Counts a received packet with a congestion mark.
     #[inline]
     pub(super) fn count_mark(&mut self) {
         self.marks = self.marks.wrapping_add(1);
     }
 
-    /// A packet had arrived before.
+    /// Counts a packet that had arrived before.
     pub(super) fn count_duplicate(&mut self) {
         self.duplicates = self.duplicates.wrapping_add(1);
     }
 
-    /// The start of a message has arrived: its other packets need not repeat it.
+    /// Notes that the first packet of a message has arrived, so that its other packets need not
+    /// repeat it.
     #[inline]
     pub(super) fn note_start_known(&mut self, message: Msn) {
         self.start_known = Some(message);
     }
 
-    /// The peer has asked for an acknowledgement by this path, which has to leave by it.
+    /// Notes that the peer requested an acknowledgement by this path: one has to leave by it.
     pub(super) fn answer_by(&mut self, path: u8) {
         self.path = path;
         self.answers.insert(path);
     }
 
-    /// Has an acknowledgement sent with the next packets.
+    /// Makes an acknowledgement leave with the next packets.
     #[inline]
     pub(super) fn hasten(&mut self) {
         self.is_due = true;
     }
 
-    /// A data packet counts towards the next acknowledgement, which echoes it. Returns how many
-    /// packets do.
+    /// Counts a data packet towards the next acknowledgement, which echoes it. Returns the number
+    /// of packets counted since the last acknowledgement.
     #[inline]
     pub(super) fn note_received(&mut self, now: Instant, retry: bool) -> u32 {
         self.echo = true;
@@ -129,7 +131,7 @@ impl AckState {
         self.unacknowledged
     }
 
-    /// Has data come that is not acknowledged?
+    /// True if data has arrived that is not acknowledged.
     pub(super) fn has_unacknowledged(&self) -> bool {
         self.unacknowledged > 0
     }
@@ -139,8 +141,9 @@ impl AckState {
         self.is_due
     }
 
-    /// The path by which the acknowledgement that was just taken leaves. Another one is due at once
-    /// if the peer has asked by other paths, too, unless `answers_one` (a bug that is injected).
+    /// Returns the path by which the acknowledgement that was just taken leaves. Another one is due
+    /// at once if the peer has also made requests by other paths, unless `answers_one` (an injected
+    /// bug).
     #[inline]
     pub(super) fn take_path(&mut self, answers_one: bool) -> u8 {
         let path = self.answers.pop_first().unwrap_or(self.path);
@@ -151,18 +154,18 @@ impl AckState {
         path
     }
 
-    /// Requests a NAK of a packet of which only the header came; false if there is no room.
+    /// Requests a NAK for a packet of which only the header arrived; false if there is no room.
     pub(super) fn note_trimmed(&mut self, data: &Data) -> bool {
         self.trimmed.push(data)
     }
 
-    /// The next NAK of a packet of which only the header came.
+    /// The next NAK for a packet of which only the header arrived.
     #[inline]
     pub(super) fn take_trimmed(&mut self) -> Option<Nak> {
         self.trimmed.pop()
     }
 
-    /// The acknowledgement register, read and cleared.
+    /// Reads and clears the acknowledgement register.
     pub(super) fn take(&mut self, shared: &mut Shared, now: Instant, tp: &TpChannel) -> Ack {
         let base = tp.receive().base();
         let mut cumulative = base.minus(1);
@@ -207,7 +210,7 @@ impl AckState {
         ack
     }
 
-    /// Reports what has arrived beyond the gap.
+    /// Adds the map of what has arrived beyond the first gap.
     fn add_map(
         &mut self,
         config: &Config,
@@ -227,9 +230,10 @@ impl AckState {
         }
     }
 
-    /// Where the next map begins, if the first gap is at `gap`: there, or, by turns, where it shows
-    /// the newest packets, or the next stretch between those two. Without the last, the sender
-    /// would learn of what was lost twice only when all before it has been repaired.
+    /// Returns where the next map begins, if the first gap is at `gap`: at the gap, or, in turn,
+    /// where the map shows the newest packets, or at the next stretch between those two. Without
+    /// that last turn, the sender would detect packets that were lost twice only after everything
+    /// before them has been repaired.
     fn map_base(&mut self, gap: Psn, end: Psn) -> Psn {
         let span = end.distance_from(gap);
         let width = SACK_BITS as i32;

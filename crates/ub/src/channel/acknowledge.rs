@@ -1,4 +1,4 @@
-//! Acknowledgements: building ours, digesting the peer's.
+//! Acknowledgements: building those to the peer, processing the peer's.
 
 use super::path_set::PathSet;
 use super::{Channel, Timer};
@@ -11,20 +11,20 @@ use crate::shared::{Config, Schedule, Shared};
 use fairway_policy::{AckSample, PathAck};
 use fairway_wire::{Ack, AckFlags, Duration, ECHO_DELAY_UNIT_NS, Instant, Psn, Sack};
 
-/// What one acknowledgement has changed so far.
+/// Changes made so far by one acknowledgement.
 #[derive(Default)]
 struct Gain {
     now: Instant,
     bytes: u32,
     packets: u32,
-    /// Paths on which something was acknowledged.
+    /// Paths on which packets were acknowledged.
     paths: PathSet,
-    /// Packets that were called lost, and had not been sent again.
+    /// Packets that were declared lost and had not been sent again when they were acknowledged.
     revoked: u32,
 }
 
 impl Channel {
-    /// A data packet is in place (or nothing had to be placed): count it towards the next
+    /// Counts a data packet that is in place (or that had nothing to place) towards the next
     /// acknowledgement.
     pub(crate) fn note_received(
         &mut self,
@@ -37,8 +37,8 @@ impl Channel {
         self.tp.note_arrival(psn);
         let unacknowledged = self.acks.note_received(now, retry);
         let gap = self.tp.receive().end().distance_from(self.tp.receive().base());
-        // A peer keeps its answers until it knows that they have arrived, and has room for as many
-        // as we may have questions, twice.
+        // A peer keeps its answers until they are acknowledged, and has room for twice as many as
+        // this side may have requests.
         let every = shared.config.profile().acknowledge_every.min(self.slots.reads());
         if asked
             || unacknowledged >= every
@@ -56,14 +56,15 @@ impl Channel {
         self.mark_urgent(schedule);
     }
 
-    /// What has come and is not acknowledged yet, is.
+    /// Acknowledges soon all data that has arrived and is not acknowledged yet.
     pub(crate) fn acknowledge_what_waits(&mut self, schedule: &mut Schedule) {
         if self.is_open() && self.acks.has_unacknowledged() {
             self.acknowledge_soon(schedule);
         }
     }
 
-    /// The acknowledgement register, read and cleared. With `request` it asks for one in return.
+    /// Reads and clears the acknowledgement register. With `request`, the acknowledgement requests
+    /// one in return.
     pub(crate) fn take_ack(&mut self, shared: &mut Shared, now: Instant, request: bool) -> Ack {
         let mut ack = self.acks.take(shared, now, &self.tp);
         if request {
@@ -73,7 +74,7 @@ impl Channel {
         ack
     }
 
-    /// Takes in an acknowledgement.
+    /// Processes an acknowledgement from the peer.
     pub(crate) fn handle_ack(
         &mut self,
         shared: &mut Shared,
@@ -103,7 +104,7 @@ impl Channel {
             self.progressed(&shared.config, &mut shared.schedule, now);
         }
         self.report_to_policy(shared, now, ack, path, round_trip, &gain);
-        // An acknowledgement that was overtaken says what was missing then, not now.
+        // An acknowledgement that was overtaken reports what was missing then, not now.
         if selective && ack.cumulative.next() == self.tp.oldest() {
             self.detect_losses(shared, now, ack, gain.paths);
         }
@@ -111,12 +112,12 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The round trip of the echoed packet, if this is the first news of it and the echo tells
-    /// which copy has arrived: the only one, or the only retransmission. Without samples of
-    /// retransmissions, a channel that has many to send would decide by a round trip that was
-    /// measured before the loss, when queues were full. Of other copies the echo tells a least
-    /// round trip, which counts if it is longer than what is known. No packet goes and comes back
-    /// in no time: where the peer says that it kept the packet for as long as the round trip took,
+    /// The round trip of the echoed packet, if this is its first acknowledgement and the echo
+    /// identifies the copy that arrived: the only one, or the only retransmission. Without samples
+    /// of retransmissions, a channel that has many to send would decide by a round trip that was
+    /// measured before the loss, when queues were full. For other copies the echo gives a minimum
+    /// round trip, which counts if it is longer than the known one. No packet travels out and back
+    /// in no time: if the peer reports that it kept the packet for as long as the round trip took,
     /// or longer, there is no sample.
     fn round_trip_of(&mut self, shared: &mut Shared, now: Instant, ack: &Ack) -> Option<Duration> {
         let flags = ack.flags;
@@ -137,9 +138,9 @@ impl Channel {
             return None;
         }
         if sent.is(RESENT_AGAIN) || !is_clear {
-            // Whichever copy has arrived: it was not sent after the last one, so its round trip
-            // took at least so long. Where the first time-out is shorter than every round trip,
-            // nothing else tells.
+            // Whichever copy has arrived was not sent after the last one, so its round trip took at
+            // least this long. If the first time-out is shorter than every round trip, there is no
+            // other measurement.
             if !shared.is_injected(InjectedBug::NeverMeasured) {
                 self.recovery.note_round_trip_of_at_least(sample);
             }
@@ -164,7 +165,7 @@ impl Channel {
         }
     }
 
-    /// Everything before `to` has arrived.
+    /// Acknowledges all packets before `to`.
     fn advance_oldest(&mut self, shared: &mut Shared, to: Psn, gain: &mut Gain) {
         let from = self.tp.oldest();
         if to.distance_from(from) <= 0 {
@@ -195,7 +196,7 @@ impl Channel {
         }
     }
 
-    /// One packet has arrived.
+    /// Acknowledges one packet.
     fn acknowledge(&mut self, shared: &mut Shared, psn: Psn, gain: &mut Gain) {
         let record = self.send.record(psn, &mut shared.send_blocks);
         if record.is(ACKNOWLEDGED) {
@@ -226,17 +227,17 @@ impl Channel {
         }
     }
 
-    /// Something new was acknowledged: the retransmission timer starts over.
+    /// Restarts the retransmission timer after a new acknowledgement.
     fn progressed(&mut self, config: &Config, schedule: &mut Schedule, now: Instant) {
         let recovering = self.recovery.end_backoff();
         self.note_tail_acknowledged(schedule, now);
         if self.tp.is_idle() {
             self.timers.disarm(Timer::Retransmit);
         } else if recovering {
-            // The probe came through: look at once what else it proves lost.
+            // The probe was acknowledged: check at once what else it proves lost.
             self.arm(schedule, Timer::Retransmit, now);
         } else {
-            // Round trips are known better now than when the timer was armed.
+            // The round-trip estimate is better than when the timer was armed.
             let at = now + self.recovery.timeout(config.profile());
             let armed = self.timers.deadline(Timer::Retransmit);
             if armed.is_some_and(|armed| at.is_before(armed)) {
@@ -262,7 +263,8 @@ impl Channel {
             self.trace(&mut shared.flows, now, || TraceEntry::Spurious { packets: duplicates });
         }
         if gain.revoked > 0 {
-            // Called lost, and here before it was sent again: undone as RFC 4015 has it.
+            // Packets declared lost arrived before they were sent again: undo the reaction (RFC
+            // 4015).
             self.congestion.controller_mut().on_spurious(now, gain.revoked);
         }
         if gain.packets == 0 && rtt.is_none() && marked_packets == 0 {

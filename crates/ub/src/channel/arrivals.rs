@@ -1,4 +1,4 @@
-//! How messages on their way in end: complete, forgotten, evicted from their receive, or abandoned.
+//! How incoming messages end: complete, forgotten, evicted from their receive, or abandoned.
 
 use super::Channel;
 use crate::api::{Completion, Status, is_numbered};
@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use fairway_wire::{Msn, Refusal};
 
 impl Channel {
-    /// All of a message is in place.
+    /// Completes a message all of which is in place.
     pub(crate) fn finish_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = shared.arrivals[index];
         if arrival.kind == ArrivalKind::Put {
@@ -25,7 +25,7 @@ impl Channel {
         if let Some(receive) = arrival.receive {
             self.complete_in_turn(shared, &arrival, receive);
         } else if arrival.order.in_order {
-            // It consumed no receive, so no later message has to wait for it.
+            // The message consumed no receive, so no later message has to wait for it.
             let key = Key::of(self.group(), arrival.remote_jetty);
             if let Some(tracker) = shared.trackers.find(&key) {
                 self.skip_receive(shared, tracker, arrival.order.receive_sequence);
@@ -42,7 +42,7 @@ impl Channel {
         shared.arrivals.free(index);
     }
 
-    /// Drops what is known of a message; a receive it took goes back to its Jetty.
+    /// Drops the record of a message; a receive that it took returns to its Jetty.
     pub(crate) fn forget_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         self.abandon_arrival(shared, index);
         let arrival = shared.arrivals[index];
@@ -50,8 +50,8 @@ impl Channel {
         shared.arrivals.free(index);
     }
 
-    /// Ends a message on its way into a receive of a Jetty that has ended: the receive is flushed,
-    /// and the rest of the message goes nowhere.
+    /// Ends an incoming message that had taken a receive of a Jetty that has ended: the receive is
+    /// flushed, and the rest of the message is discarded.
     pub(crate) fn evict_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let response = shared.arrivals[index].response.take();
         let receive = shared.arrivals[index].receive.take();
@@ -72,8 +72,9 @@ impl Channel {
         }
     }
 
-    /// Drops what is known of a message that its sender has given up in the middle. It says so when
-    /// every packet of it has arrived, or has been voided, so that nothing more of it comes.
+    /// Drops the record of a message that its sender has abandoned in the middle. The sender
+    /// reports this when every packet of the message has arrived or has been voided, so that no
+    /// more of it arrives.
     pub(crate) fn forget_cut_short(&mut self, shared: &mut Shared, message: Msn) {
         let is_it = |index: &Index<Arrival>| {
             let arrival = &shared.arrivals[*index];
@@ -91,7 +92,7 @@ impl Channel {
         }
     }
 
-    /// From now on the message's packets count as arrived and go nowhere.
+    /// Abandons a message: from now on its packets count as arrived and their payload is discarded.
     pub(crate) fn abandon_arrival(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = &mut shared.arrivals[index];
         arrival.refused = true;

@@ -1,13 +1,13 @@
-//! What must hold between any two calls, checked on demand.
+//! Consistency checks of a channel that must hold between any two calls, made on demand.
 
 use super::Channel;
 use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks};
 
 impl Channel {
-    /// Recounts what is in flight.
+    /// Recounts the packets in flight and lost, and compares the results with the counts.
     ///
     /// # Panics
-    /// If a count is wrong: our own mistake, never a peer's.
+    /// If a count is wrong, which is always a bug of this implementation, never the peer's fault.
     pub(crate) fn audit(&mut self, send_blocks: &mut SendBlocks) {
         let mut flight = 0;
         let (mut lost, mut lost_bytes) = (0, 0);

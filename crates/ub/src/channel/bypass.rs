@@ -1,14 +1,14 @@
 //! Loads and stores that bypass the transport (UB §8.3): one packet out, one back. They take no
-//! sequence number, no window and no retransmit state: what is not answered is asked again.
+//! sequence number, no window and no retransmission state: a request without an answer is repeated.
 //!
-//! A load may be answered any number of times. A store must not be done again when a copy of it
-//! turns up late, for a newer store may have changed the bytes since. So the target keeps, for a
-//! whole channel, which of the last 64 numbers were stores that it has done, as IPsec does against
-//! replays (RFC 4303 §3.4.3): a number in the window is done once, and one below the window, or
+//! A load may be answered any number of times. A store must not be executed again when a copy of it
+//! arrives late, because a newer store may have changed the bytes since. So the target records, per
+//! channel, which of the last 64 numbers were stores that it has executed, as IPsec does against
+//! replays (RFC 4303 §3.4.3): a number in the window is executed once, and one below the window, or
 //! below what the initiator still repeats, is late and ignored. 64 is enough because no initiator
 //! has more than 64 under way. A store that is given up is reported only when everything before it
-//! has ended: so whatever its Jetty does next says that nothing so old is repeated, and no copy of
-//! it can undo that.
+//! has ended: so the next load or store of its Jetty reports that nothing so old is repeated, and
+//! no copy of the old store can undo it.
 
 mod repeat;
 
@@ -26,36 +26,37 @@ use fairway_wire::{
     Access, BYPASS_BYTES, Bypass, BypassOperation, Instant, Msn, Operation, Packet, Psn, Refusal,
 };
 
-/// Loads and stores under way on a channel.
+/// Most loads and stores under way on a channel.
 const WINDOW: u32 = 64;
 
-/// Both ends' state of a channel.
+/// The state of a channel's loads and stores, as initiator and as target.
 #[derive(Debug)]
 pub(crate) struct BypassState {
-    /// The number of the next load or store of ours.
+    /// Number of the next local load or store.
     next: u32,
-    /// The oldest of ours that is not done.
+    /// The oldest local number that is not done.
     oldest: u32,
-    /// By number mod 64: which of ours is under way.
+    /// The local loads and stores under way, by number mod 64.
     pending: [Option<Index<Message>>; WINDOW as usize],
-    /// When those of ours that are not answered are asked again.
+    /// When unanswered local loads and stores are repeated.
     repeats: Repeats,
-    /// Ours that are to be sent, for the first time or again.
+    /// Local loads and stores to be sent, for the first time or again.
     sending: List<Index<Message>>,
-    /// Ours that wait because 64 are under way.
+    /// Local loads and stores that wait because 64 are under way.
     waiting: List<Index<Message>>,
-    /// The highest number of a store of the peer.
+    /// The highest number of a store received from the peer.
     highest: u32,
     /// The peer repeats nothing below this number.
     floor: u32,
-    /// Of the numbers from `highest` down: stores that have come, and those that are in place.
+    /// Bit masks over the numbers from `highest` down: stores that have arrived, and those in
+    /// place.
     seen: u64,
     done: u64,
-    /// Those that could not be done, because their memory was missing.
+    /// Stores that could not be executed, because their memory was missing.
     failed: u64,
-    /// Answers to the peer: the first and the last, linked.
+    /// Answers to the peer, a linked list: the first and the last.
     answers: (Option<Index<Answer>>, Option<Index<Answer>>),
-    /// Loads and stores were agreed on at set-up.
+    /// Set if both sides agreed on loads and stores at set-up.
     is_agreed: bool,
 }
 
@@ -78,7 +79,7 @@ impl BypassState {
         }
     }
 
-    /// Where a store of the peer is in the window; `None` if it is late.
+    /// Position of a store of the peer in the window; `None` if it is late.
     fn place(&mut self, number: u32) -> Option<u32> {
         let ahead = number.wrapping_sub(self.highest) as i32;
         if ahead > 0 {
@@ -100,7 +101,7 @@ impl BypassState {
         self.is_agreed = false;
     }
 
-    /// Is a number free for one more load or store?
+    /// True if a number is free for one more load or store.
     fn has_number(&self) -> bool {
         let slot = (self.next % WINDOW) as usize;
         self.next.wrapping_sub(self.oldest) < WINDOW && self.pending[slot].is_none()
@@ -108,19 +109,19 @@ impl BypassState {
 }
 
 impl Channel {
-    /// Were loads and stores agreed on at set-up?
+    /// True if both sides agreed on loads and stores at set-up.
     pub(crate) fn may_bypass(&self) -> bool {
         self.bypass.is_agreed
     }
 
-    /// A load or store of ours gets in line.
+    /// Queues a local load or store for sending.
     pub(crate) fn post_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         shared.messages[index].place = MessagePlace::Bypassing;
         self.bypass.sending.push_back(&mut shared.messages, index);
         self.mark_urgent(&mut shared.schedule);
     }
 
-    /// The next packet that bypasses the transport: an answer, or a question of ours.
+    /// The next packet that bypasses the transport: an answer, or a local request.
     pub(crate) fn next_bypass(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         if let Some(answer) = self.pop_answer(shared) {
             return Some(answer);
@@ -128,7 +129,7 @@ impl Channel {
         loop {
             let first = self.bypass.sending.head();
             let is_repeat = first.is_some_and(|first| shared.messages[first].progress.has_begun());
-            // Those that found no number free have waited longest.
+            // Loads and stores that found no number free have waited longest.
             if !is_repeat
                 && self.bypass.has_number()
                 && let Some(next) = self.bypass.waiting.pop_front(&mut shared.messages)
@@ -163,7 +164,7 @@ impl Channel {
         true
     }
 
-    /// A load or store of ours is over; so are those that were only waiting for it.
+    /// Ends a local load or store, and those that were waiting only for it.
     fn finish_bypass(&mut self, shared: &mut Shared, index: Index<Message>, status: Status) {
         self.finish_one_bypass(shared, index, status);
         loop {
@@ -191,7 +192,7 @@ impl Channel {
         self.release(shared, index);
     }
 
-    /// Takes a load or store that was sent out of the list it is in.
+    /// Removes a load or store that was sent from the list that it is in.
     fn delist_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         let place = &mut shared.messages[index].place;
         let list = match core::mem::replace(place, MessagePlace::Unlisted) {
@@ -202,7 +203,7 @@ impl Channel {
         list.unlink(&mut shared.messages, index);
     }
 
-    /// Takes a load or store that has not been sent out of its list; false if it has been.
+    /// Removes a load or store that has not been sent from its list; false if it has been sent.
     pub(crate) fn withdraw_bypass(&mut self, shared: &mut Shared, index: Index<Message>) -> bool {
         let message = &mut shared.messages[index];
         let list = match message.place {
@@ -215,7 +216,7 @@ impl Channel {
         true
     }
 
-    /// The channel ends: nothing of ours or the peer's is under way any more.
+    /// Drops all loads and stores of both sides when the channel ends.
     pub(crate) fn flush_bypass(&mut self, shared: &mut Shared) {
         for index in shared.answers.ever_taken() {
             if shared.answers[index].channel == Some(self.index()) {
@@ -304,10 +305,10 @@ impl Channel {
         let again = self.bypass.seen & bit != 0 && !shared.is_injected(InjectedBug::StoreAgain);
         let pending = again && self.bypass.done & bit == 0;
         if pending {
-            // Its answer follows when it is in place.
+            // The store's answer follows when its payload is in place.
             return shared.counters.drop(DropReason::Duplicate);
         }
-        // A copy is answered as the first one was: that answer may have been lost.
+        // A copy gets the same answer as the first one, because that answer may have been lost.
         let failed =
             self.bypass.failed & bit != 0 && !shared.is_injected(InjectedBug::ForgetUnplaced);
         let refusal = match again {
@@ -388,7 +389,7 @@ impl Channel {
         }
     }
 
-    /// A store of the peer's has been done, or is refused.
+    /// Queues the answer to a store of the peer that has been executed or is refused.
     pub(crate) fn end_store(
         &mut self,
         answers: &mut Pool<Answer>,
@@ -410,7 +411,7 @@ impl Channel {
         self.owe_answer(answers, schedule, index);
     }
 
-    /// What a load of ours asked for is in place, or could not be placed.
+    /// Ends a local load whose data is in place or could not be placed.
     pub(crate) fn end_load(
         &mut self,
         shared: &mut Shared,
@@ -483,7 +484,7 @@ impl Channel {
 }
 
 impl Shared {
-    /// An answer has been sent, or never will be.
+    /// Releases an answer that has been sent, or never will be.
     fn let_answer_go(&mut self, index: Index<Answer>) {
         let answer = self.answers[index];
         self.answers[index].channel = None;
@@ -494,7 +495,7 @@ impl Shared {
     }
 }
 
-/// How an operation ends that was refused for good.
+/// Completion status of an operation that was refused for good.
 pub(crate) fn status_of(refusal: Refusal) -> Status {
     match refusal {
         Refusal::ReceiverNotReady | Refusal::OutOfOrder | Refusal::Trimmed { .. } => {

@@ -1,4 +1,4 @@
-//! The end of a channel: closed from here, closed by the peer, or the peer is gone.
+//! The end of a channel: closed from this side, closed by the peer, or the peer is dead.
 
 mod liveness;
 
@@ -17,34 +17,34 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use fairway_wire::{Ack, Close, Duration, Instant, Tag};
 
-/// A close is said this often before the channel goes without an answer.
+/// Number of times a close is sent before the channel is removed without an answer.
 const CLOSES: u32 = 5;
 /// Time between two closes.
 const CLOSE_INTERVAL: Duration = Duration::from_ms(20);
-/// How long we repeat our answer to a peer's close: longer than it keeps asking.
+/// How long the answer to a peer's close is repeated: longer than the peer repeats its close.
 const LINGER: Duration = Duration::from_ms(200);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Data may flow.
     Open,
-    /// We have said that we close, and wait for the answer.
+    /// This side has sent a close and waits for the answer.
     Closing,
-    /// The peer has closed; we only repeat our answer.
+    /// The peer has closed; this side only repeats its answer.
     Lingering,
-    /// To be removed by the NIC.
+    /// To be removed by the device.
     Gone,
 }
 
-/// How far a channel has come on its way to its end, and what is left to be said.
+/// How far a channel's shutdown has progressed, and which closes are still to be sent.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     state: State,
-    /// How often the close is still to be sent.
+    /// Number of times the close is still to be sent.
     repeats: u32,
     /// A close, or the answer to one, is to be sent.
     is_close_due: bool,
-    /// Acknowledges what came before the close, and leaves before it by this path.
+    /// Acknowledges what arrived before the close; leaves before the close, by this path.
     last_word: Option<Box<(Ack, u8)>>,
     liveness: Liveness,
 }
@@ -65,35 +65,35 @@ impl Lifecycle {
         self.state == State::Open
     }
 
-    /// The close that is to be sent, once: is it an answer?
+    /// Takes the close that is due, if any: `true` if it answers the peer's close.
     #[inline]
     pub(super) fn take_close(&mut self) -> Option<bool> {
         core::mem::take(&mut self.is_close_due).then_some(self.state == State::Lingering)
     }
 
-    /// The acknowledgement that leaves before the close, once, and its path.
+    /// Takes the acknowledgement that leaves before the close, and its path.
     pub(super) fn take_last_word(&mut self) -> Option<(Ack, u8)> {
         self.last_word.take().map(|last_word| *last_word)
     }
 }
 
 impl Channel {
-    /// May data flow?
+    /// True if data may flow.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.life.is_open()
     }
 
-    /// Is the channel to be removed by the NIC?
+    /// True if the device is to remove the channel.
     pub(crate) fn is_gone(&self) -> bool {
         self.life.state == State::Gone
     }
 
-    /// Closes from this side: what is pending is flushed.
+    /// Closes the channel from this side: pending operations are flushed.
     pub(crate) fn close(&mut self, shared: &mut Shared, now: Instant) {
         self.life.state = State::Closing;
-        // What an acknowledgement lets the peer report has to be in place, whichever channel of the
-        // group brought it.
+        // Everything that an acknowledgement lets the peer report has to be in place, whichever
+        // channel of the group received it.
         let draining = self.is_draining(&shared.config, &mut shared.channels);
         if draining && !shared.is_injected(InjectedBug::CloseApart) {
             shared.channels.get_mut(self.group()).is_cut_off = true;
@@ -108,7 +108,7 @@ impl Channel {
         self.life.repeats = CLOSES;
         self.send_close(&mut shared.flows, &mut shared.random, &mut shared.schedule, now);
         if let Some(last_word) = &self.life.last_word {
-            // Behind it, if the path keeps order.
+            // The close follows the acknowledgement, if the path keeps order.
             self.acks.reply_by(last_word.1);
         }
     }
@@ -122,7 +122,7 @@ impl Channel {
     ) {
         self.life.repeats -= 1;
         self.life.is_close_due = true;
-        // Successive tries take different paths, in case one is dead.
+        // Successive attempts take different paths, in case one is dead.
         let path = self.choose_path(flows, random, now, 0, None);
         self.acks.reply_by(path);
         self.mark_urgent(schedule);
@@ -165,7 +165,7 @@ impl Channel {
                 self.closed(&mut shared.channels, &mut shared.events);
                 return Verdict::Done;
             }
-            // Both closed at once: each takes the other's close as the answer.
+            // Both sides closed at once: each takes the other's close as the answer.
             State::Closing => {
                 self.closed(&mut shared.channels, &mut shared.events);
                 self.life.state = State::Lingering;
@@ -189,7 +189,7 @@ impl Channel {
         shared.channels.end(self.leader, Status::PeerDead);
     }
 
-    /// This channel, or another of its group, was closed by the peer, or the peer is dead.
+    /// Ends the channel because the peer closed it or another one of its group, or is dead.
     pub(crate) fn end_by_peer(&mut self, shared: &mut Shared, now: Instant, status: Status) {
         let dead = status == Status::PeerDead;
         self.life.state = if dead { State::Gone } else { State::Lingering };
@@ -205,7 +205,7 @@ impl Channel {
     }
 
     /// Ends every operation with `status` and returns everything taken from shared pools. What is
-    /// kept for the group goes when the whole of it has ended ([`Shared::forget_group`]).
+    /// kept for the group is freed when the whole group has ended ([`Shared::forget_group`]).
     pub(crate) fn flush(&mut self, shared: &mut Shared, status: Status) {
         self.congestion.flush();
         self.paths.flush();
@@ -220,7 +220,7 @@ impl Channel {
         self.retries.flush();
         self.forget_all_arrivals(shared);
         self.flush_bypass(shared);
-        // What has arrived in memory order and waits to be reported may never be executed.
+        // Messages in memory order that have arrived and wait to be reported may never be executed.
         for index in shared.messages.ever_taken() {
             let message = &mut shared.messages[index];
             let ours = message.channel.is_some() && message.group() == self.group();
@@ -249,7 +249,7 @@ impl Channel {
         self.retry_blocked(&mut shared.schedule);
     }
 
-    /// Drops everything the peer had under way.
+    /// Drops everything that the peer had under way.
     fn forget_all_arrivals(&mut self, shared: &mut Shared) {
         for index in shared.arrivals.ever_taken() {
             if shared.arrivals[index].channel == Some(self.index()) {

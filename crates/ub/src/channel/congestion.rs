@@ -1,4 +1,4 @@
-//! What lets a channel's packets leave: the congestion control, the pace that it sets, and credit.
+//! What limits a channel's sending: the congestion control, the pace that it sets, and credit.
 
 mod credit;
 
@@ -8,17 +8,17 @@ use alloc::boxed::Box;
 use fairway_policy::CongestionControl;
 use fairway_wire::{Duration, Instant};
 
-/// An acknowledgement is asked for at the end of a chunk when this much has gone without.
+/// Bytes sent without a requested acknowledgement after which the end of a chunk requests one.
 const ASK_BYTES: u64 = 256 * 1024;
 
-/// The congestion control of a channel, and what the engine keeps for it.
+/// The congestion control of a channel, and the state that the protocol keeps for it.
 pub(super) struct Congestion {
     controller: Box<dyn CongestionControl>,
     /// The pace that the congestion control sets.
     pace: Pace,
-    /// The congestion control has kept a packet back since the last acknowledgement.
+    /// Set if the congestion control has held a packet back since the last acknowledgement.
     is_limiting: bool,
-    /// Bytes sent since an acknowledgement was last asked for.
+    /// Bytes sent since an acknowledgement was last requested.
     unasked: u32,
     credit: CreditState,
 }
@@ -53,8 +53,9 @@ impl Congestion {
 
     // ---- the pace ----
 
-    /// May a packet that is ready leave, as far as the pace has a say? Otherwise when it may. While
-    /// nothing is in flight (`is_idle`), a controller that paces within its window has none.
+    /// Whether the pace permits a packet that is ready to leave; otherwise the time from which it
+    /// does. While nothing is in flight (`is_idle`), the pace of a controller that paces within its
+    /// window does not apply.
     #[inline]
     pub(super) fn admit(&mut self, now: Instant, is_idle: bool) -> Result<(), Instant> {
         if !self.pace.admit(now) {
@@ -66,13 +67,13 @@ impl Congestion {
         Ok(())
     }
 
-    /// No packet leaves, for another reason than the pace.
+    /// Notes that no packet leaves, for another reason than the pace.
     #[inline]
     pub(super) fn rest(&mut self) {
         self.pace.rest();
     }
 
-    /// A packet leaves: the next ones wait as the pace has it.
+    /// Charges a packet that leaves to the pace, which delays the next ones.
     #[inline]
     pub(super) fn charge(&mut self, now: Instant, bytes: u32, round_trip: Duration) {
         if let Some(rate) = self.controller.pacing_bytes_per_second() {
@@ -84,27 +85,27 @@ impl Congestion {
 
     // ---- the window ----
 
-    /// The congestion control keeps a packet back.
+    /// Notes that the congestion control holds a packet back.
     #[inline]
     pub(super) fn note_limit(&mut self) {
         self.is_limiting = true;
     }
 
-    /// Has the congestion control kept a packet back since the last call?
+    /// True if the congestion control has held a packet back since the last call.
     #[inline]
     pub(super) fn take_limit(&mut self) -> bool {
         core::mem::take(&mut self.is_limiting)
     }
 
-    /// Bytes leave for the first time. True if so much has left since an acknowledgement was asked
-    /// for that the end of a chunk asks for one.
+    /// Counts bytes that leave for the first time. True if so many have left since an
+    /// acknowledgement was last requested that the end of a chunk requests one.
     #[inline]
     pub(super) fn count_unasked(&mut self, bytes: u32, window: u64) -> bool {
         self.unasked = self.unasked.saturating_add(bytes);
         u64::from(self.unasked) >= (window / 8).min(ASK_BYTES)
     }
 
-    /// An acknowledgement is asked for.
+    /// Notes that an acknowledgement is requested.
     #[inline]
     pub(super) fn note_asked(&mut self) {
         self.unasked = 0;

@@ -1,4 +1,4 @@
-//! Unreliable packets (mode UNO): delivered if they can be, and never heard of again if not. They
+//! Unreliable packets (mode UNO): delivered if possible, and otherwise dropped without notice. They
 //! pass no gate, take no sequence number and are not acknowledged.
 
 use super::Channel;
@@ -87,7 +87,7 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The payload of an unreliable message is in place, or could not be placed.
+    /// Ends an unreliable message whose payload is in place, or could not be placed.
     pub(crate) fn end_datagram(
         &mut self,
         shared: &mut Shared,
@@ -108,7 +108,7 @@ impl Channel {
     }
 }
 
-/// The request as if it had come in a data packet of its own.
+/// The request in the form of a data packet.
 fn as_data(datagram: &Datagram) -> Data {
     Data {
         psn: Psn::default(),

@@ -1,5 +1,5 @@
-//! The target's side of order: what arrives before something it has to follow is held, and
-//! executed when its turn comes (UB §7.3, mode ROT), or sent back (mode ROL).
+//! The target's part in ordering: an operation that arrives before one it has to follow is held
+//! until it is the next in order (UB §7.3, mode ROT), or sent back (mode ROL).
 
 use super::Channel;
 use super::receive::Judgement;
@@ -17,8 +17,8 @@ use crate::tpg::ChannelGroups;
 use fairway_wire::{Data, JettyId, Operation, Order, Refusal, ServiceMode, Tag};
 
 impl Channel {
-    /// The tracker of a Jetty of the peer, made if need be. Once one could not be made, none is
-    /// made any more: it would not know which numbers have been refused for lack of it.
+    /// The tracker of a Jetty of the peer, created if necessary. After one could not be created, no
+    /// more are created, because a new tracker would lack the numbers refused in the meantime.
     fn tracker(
         &mut self,
         config: &Config,
@@ -37,7 +37,7 @@ impl Channel {
         tracker
     }
 
-    /// Lets a transaction pass, or says what becomes of it instead.
+    /// Lets a transaction pass (`None`), or returns what becomes of it instead.
     pub(crate) fn gate(
         &mut self,
         shared: &mut Shared,
@@ -68,7 +68,7 @@ impl Channel {
         match shared.trackers[tracker].status(order.sequence) {
             SequenceStatus::Next => self.hold_while_read(shared, tracker, data, payload),
             SequenceStatus::Early if order.tag == Tag::Ro => None,
-            // Those with payload are let in, and placed at their turn.
+            // Messages with payload are admitted now, and placed when they are next in order.
             SequenceStatus::Early if order.tag == Tag::Mo && !is_question(&data.operation) => None,
             SequenceStatus::Early if shared.is_injected(InjectedBug::StrictOvertakes) => None,
             SequenceStatus::Early => Some(self.hold(shared, tracker, data, payload)),
@@ -77,7 +77,7 @@ impl Channel {
         }
     }
 
-    /// An atomic in memory order waits while its word is being read.
+    /// Holds an atomic in memory order while its word is being read.
     fn hold_while_read(
         &mut self,
         shared: &mut Shared,
@@ -130,7 +130,7 @@ impl Channel {
         Judgement::Place { target, purpose: Purpose::Staging(index) }
     }
 
-    /// The payload of a held packet is in the staging memory.
+    /// Notes that the payload of a held packet is in the staging memory.
     pub(crate) fn staged(&mut self, shared: &mut Shared, index: Index<Deferred>) {
         if shared.deferred[index].is_part {
             return self.part_staged(shared, index);
@@ -142,7 +142,7 @@ impl Channel {
         }
     }
 
-    /// A numbered transaction of the peer was executed, or never will be.
+    /// Marks a numbered transaction of the peer that was executed, or never will be.
     pub(crate) fn mark_executed(&mut self, shared: &mut Shared, jetty: JettyId, sequence: u16) {
         let Some(tracker) =
             self.tracker(&shared.config, &mut shared.channels, &mut shared.trackers, jetty)
@@ -156,7 +156,8 @@ impl Channel {
         }
     }
 
-    /// Executes a held transaction whose turn has come, as far as the caller is not needed.
+    /// Executes a held transaction that is now next in order, as far as possible without the
+    /// caller.
     pub(crate) fn execute_deferred(
         &mut self,
         shared: &mut Shared,
@@ -202,8 +203,8 @@ impl Channel {
             }
             Judgement::Drop(reason) => {
                 shared.deferred.free(index, &mut shared.channels);
-                // It cannot come again by itself, so its sender is asked to send it again, as often
-                // as it takes: what is short is no receive.
+                // The initiator does not repeat an acknowledged request by itself, so it is asked
+                // to send it again, as often as necessary. The shortage is not one of receives.
                 let refusal = match reason {
                     DropReason::Malformed => Refusal::Operation,
                     _ if shared.is_injected(InjectedBug::BlameReceives) => {
@@ -234,7 +235,7 @@ impl Channel {
         }
     }
 
-    /// The caller has executed what was held.
+    /// Finishes a held operation that the caller has executed.
     pub(crate) fn executed(
         &mut self,
         shared: &mut Shared,
@@ -260,7 +261,7 @@ impl Channel {
         }
     }
 
-    /// A transaction that was given up: no message has to wait for its numbers, nor for the rest
+    /// Processes an abandoned transaction: no message has to wait for its numbers, nor for the rest
     /// of it.
     pub(crate) fn judge_abandon(&mut self, shared: &mut Shared, data: &Data) -> Judgement {
         if data.index != 0 || !data.last {
@@ -276,7 +277,8 @@ impl Channel {
         Judgement::Accept { purpose: Purpose::Plain }
     }
 
-    /// Lets no message wait for the numbers of a transaction that was refused for good.
+    /// Skips the numbers of a transaction that was refused for good, so that no message waits for
+    /// them.
     pub(crate) fn skip_numbers(&mut self, shared: &mut Shared, jetty: JettyId, order: &Order) {
         if is_numbered(order.mode, order.tag) {
             self.mark_executed(shared, jetty, order.sequence);
@@ -291,8 +293,8 @@ impl Channel {
         }
     }
 
-    /// No message with this number will come, unless it has come already and waits for its turn:
-    /// a sender that gives up does not always know that it has.
+    /// Notes that no message with this number will arrive, unless it has arrived already and waits
+    /// to be reported: a sender that gives up does not always know that it has arrived.
     pub(crate) fn skip_receive(
         &mut self,
         shared: &mut Shared,
@@ -308,7 +310,7 @@ impl Channel {
         shared.take_unreported_next(tracker);
     }
 
-    /// Reports a receive, in its turn if it asked for that.
+    /// Reports a receive, in order if its message requires that.
     pub(crate) fn complete_in_turn(
         &mut self,
         shared: &mut Shared,
@@ -340,7 +342,7 @@ impl Channel {
         }
     }
 
-    /// How a receive completes that a message has taken.
+    /// The completion of a receive that a message has taken.
     pub(crate) fn receive_completion(&self, arrival: &Arrival) -> Completion {
         let (kind, immediate) = arrival.completion();
         Completion {
@@ -358,8 +360,8 @@ impl Channel {
 }
 
 impl Shared {
-    /// Of the held ones of a tracker at most one is next: it is due now. (Its channel, which may be
-    /// another of the group, carries it out.)
+    /// Makes the held operation of a tracker that is next in order due now; there is at most one.
+    /// (Its channel, which may be another one of the group, executes it.)
     pub(crate) fn release_deferred(&mut self, tracker: KeyedIndex<Tracker>) {
         let mut previous: Option<Index<Deferred>> = None;
         let mut next = self.trackers[tracker].deferred;
@@ -367,7 +369,7 @@ impl Shared {
             let deferred = self.deferred[at];
             next = deferred.next;
             let status = self.trackers[tracker].status(deferred.data.order.sequence);
-            // What is past was given up while it waited here.
+            // An operation in the past was given up while it was held here.
             let goes = match status {
                 SequenceStatus::Past => true,
                 SequenceStatus::Next => !self.changes_what_is_read(tracker, &deferred.data),
@@ -386,7 +388,7 @@ impl Shared {
         }
     }
 
-    /// Is it an atomic in memory order on memory that is being read?
+    /// True for an atomic in memory order on memory that is being read.
     fn changes_what_is_read(&self, tracker: KeyedIndex<Tracker>, data: &Data) -> bool {
         let Operation::Atomic { access, .. } = data.operation else { return false };
         if data.order.tag != Tag::Mo {
@@ -396,7 +398,7 @@ impl Shared {
         checked.is_ok_and(|(_, target)| self.is_being_read(tracker, &target))
     }
 
-    /// Completes the parked receives whose turn has come.
+    /// Completes the unreported receives that are next in order.
     fn take_unreported_next(&mut self, tracker: KeyedIndex<Tracker>) {
         while let Some(unreported) = self.trackers.take_unreported_next(tracker) {
             self.complete_receive(unreported.receive, unreported.completion);
@@ -404,7 +406,7 @@ impl Shared {
         self.jetties.return_passed(&mut self.trackers, tracker);
     }
 
-    /// A Jetty has ended: receives of it that are complete and wait for their turn are flushed.
+    /// Flushes the receives of an ended Jetty that are complete and wait to be reported in order.
     pub(crate) fn flush_unreported(&mut self, id: JettyId) {
         if self.trackers.unreported_in_use() == 0 {
             return;
@@ -421,13 +423,14 @@ impl Shared {
         }
     }
 
-    /// The group of a channel has ended: what it had under way is dropped. Receives that are
-    /// complete and wait for an earlier one are reported, in their order: that one will not come.
+    /// Drops what an ended group had under way. Complete receives that wait for an earlier one are
+    /// reported, in order, because the earlier one will not arrive.
     pub(crate) fn forget_group(&mut self, leader: ChannelId) {
         let group = leader.record();
         for tracker in self.trackers.of_channel(group) {
             self.jetties.return_reserved(&mut self.trackers, tracker);
-            // What a Jetty in sequence has not heard in its turn it has not heard.
+            // A Jetty in sequence receives in order only, so messages behind a gap count as not
+            // received.
             while let Some(unreported) = self.trackers.take_unreported(tracker, |_, unreported| {
                 self.jetties.is_in_sequence(unreported.completion.jetty)
             }) {

@@ -1,4 +1,4 @@
-//! A channel's part in scheduling: which message of which flow stands in its queue.
+//! A channel's part in scheduling: which message of each flow is in the channel's queue.
 
 use super::Channel;
 use crate::flow::{FlowPlace, Flows, Gate};
@@ -16,11 +16,11 @@ use fairway_wire::{Instant, Tag};
 pub(super) struct Line {
     /// Messages with something to send, in turn.
     sending: List<Index<Message>>,
-    /// Flows that have had their turn in this round, and have more to send.
+    /// Flows that have had their turn in this round and have more to send.
     spent: List<FlowIndex>,
     /// When the round began.
     began: Instant,
-    /// The round before has ended, and another channel has not had its turn since.
+    /// Set if a round has ended and no other channel has had its turn since.
     has_ended: bool,
 }
 
@@ -40,7 +40,7 @@ impl Line {
         self.sending.is_empty()
     }
 
-    /// The message has had its turn: the others in line come before it.
+    /// Moves a message that has had its turn behind the others in the queue.
     #[inline]
     pub(super) fn put_last(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         if self.sending.head() != self.sending.tail() {
@@ -49,17 +49,17 @@ impl Line {
         }
     }
 
-    /// Does a flow wait for the next round?
+    /// True if a flow waits for the next round.
     pub(super) fn has_spent(&self) -> bool {
         !self.spent.is_empty()
     }
 
-    /// Every flow has had its turn: it is another channel's.
+    /// Ends a round in which every flow has had its turn: the next channel has its turn.
     pub(super) fn end_round(&mut self) {
         self.has_ended = true;
     }
 
-    /// The channel ends: no message is in line any more.
+    /// Empties the lists when the channel ends.
     pub(super) fn flush(&mut self) {
         (self.sending, self.spent) = (List::default(), List::default());
     }
@@ -71,8 +71,8 @@ impl Channel {
         core::mem::take(&mut self.line.has_ended)
     }
 
-    /// A message that has something to send gets in line: in the channel's queue, or behind others
-    /// of its flow.
+    /// Queues a message that has something to send: in the channel's queue, or behind others of its
+    /// flow.
     pub(crate) fn enlist(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.note_listed(shared, index);
         let is_injected = shared.is_injected(InjectedBug::RefusedFirst);
@@ -80,10 +80,11 @@ impl Channel {
         let message = &mut shared.messages[index];
         if message.has_payload() {
             message.flow = shared.flows.join(message);
-            // What keeps memory order goes one after the other: early packets would have to be set
-            // aside. A message that came too early and is the oldest now goes before the others of
-            // its flow, because they wait for it. One that found no receive goes behind them: the
-            // receive that is left may be kept for one of them.
+            // Messages in memory order are sent one after the other, because early packets would
+            // have to be set aside. A message that arrived too early and is the oldest now is sent
+            // before the others of its flow, because they wait for it. A message that found no
+            // receive is sent after them, because the receive that is left may be reserved for one
+            // of them.
             let in_turn = message.order.tag() == Tag::Mo;
             let was_early = message.attempts.outcome() == Outcome::TooEarly || is_injected;
             if let Some(flow) = message.flow.filter(|_| in_turn || shared.flows.are_scheduled()) {
@@ -110,8 +111,8 @@ impl Channel {
         self.mark_ready(&mut shared.schedule);
     }
 
-    /// Takes a message out of the line (not that of those that wait for something else); its place
-    /// is the caller's to say. The next one of its flow takes its turn.
+    /// Removes a message from the queue (not from that of messages that wait for something else);
+    /// the caller sets its new place. The next message of its flow has its turn.
     pub(crate) fn delist(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.note_delisted(shared, index);
         let message = &mut shared.messages[index];
@@ -135,7 +136,7 @@ impl Channel {
         }
     }
 
-    /// The next message of a flow takes its turn, if there is one.
+    /// Queues the next message of a flow, if there is one.
     fn call_next(&mut self, shared: &mut Shared, flow: FlowIndex) {
         let record = shared.flows.get_mut(flow);
         if let Some(next) = record.waiting.pop_front(&mut shared.messages) {
@@ -144,7 +145,7 @@ impl Channel {
         }
     }
 
-    /// Asks the gate of the flow whose message is at the head of the queue. If it is shut, the
+    /// Checks the gate of the flow whose message is at the head of the queue. If it is closed, the
     /// message goes back to its flow.
     pub(crate) fn passes_gate(
         &mut self,
@@ -164,7 +165,7 @@ impl Channel {
         if record.current == Some(index) {
             record.current = None;
         }
-        // One that had several messages in line before there was a scheduler may wait already.
+        // A flow that had several messages queued before there was a scheduler may wait already.
         match (record.place, gate) {
             (FlowPlace::Open, Gate::Paced) => record.place = FlowPlace::Paced,
             (FlowPlace::Open, _) => {
@@ -176,7 +177,7 @@ impl Channel {
         false
     }
 
-    /// Every flow that could has had its turn: the next round begins.
+    /// Begins the next round, after every flow that could has had its turn.
     pub(crate) fn begin_round(&mut self, shared: &mut Shared, now: Instant) {
         self.line.began = now;
         let mut spent = core::mem::take(&mut self.line.spent);
@@ -189,10 +190,11 @@ impl Channel {
         }
     }
 
-    /// The time of a flow that was paced may have come.
+    /// Reopens a paced flow if its time has come.
     pub(crate) fn wake_flow(&mut self, shared: &mut Shared, flow: FlowIndex, now: Instant) {
         if shared.flows.get(flow).queued == 0 {
-            // It may have had its turn, and its messages were taken back: it ends in no list.
+            // The flow may have had its turn before its messages were withdrawn: it must end in no
+            // list.
             self.release_flow(shared, flow);
         }
         if shared.flows.get(flow).place != FlowPlace::Paced {
@@ -204,10 +206,10 @@ impl Channel {
         }
     }
 
-    /// A flow ends if it has had no work for long enough, but not in a round in which it has sent
-    /// something while others wait for the next one. If it ended, it would begin again with a whole
-    /// turn. Two flows that do so by turns, each for a message that is refused again and again,
-    /// would keep the others waiting for ever.
+    /// Ends a flow that has had no work for long enough, but not in a round in which it has sent
+    /// something while others wait for the next one. If it ended then, it would begin again with a
+    /// whole turn: two flows that alternate in this way, each with a message that is refused
+    /// repeatedly, would keep the others waiting for ever.
     fn expire_flow(&mut self, config: &Config, flows: &mut Flows, flow: FlowIndex, now: Instant) {
         // Another bug was found while flows could end in every round.
         let bugs = [InjectedBug::EndInRound, InjectedBug::BeginSpent];
@@ -222,7 +224,7 @@ impl Channel {
         self.call_next(shared, flow);
     }
 
-    /// The scheduler has changed: flows that waited because of the old one go on.
+    /// Releases a flow that waited because of a scheduler that has been replaced.
     pub(crate) fn release_flow(&mut self, shared: &mut Shared, flow: FlowIndex) {
         match shared.flows.get(flow).place {
             FlowPlace::Open => return,
@@ -232,7 +234,7 @@ impl Channel {
         self.reopen(shared, flow);
     }
 
-    /// All messages of a flow are in the channel's queue: there is no scheduler any more.
+    /// Moves all messages of a flow to the channel's queue when there is no scheduler any more.
     pub(crate) fn unpark_all(&mut self, shared: &mut Shared, flow: FlowIndex) {
         self.release_flow(shared, flow);
         while let Some(next) = shared.flows.get_mut(flow).waiting.pop_front(&mut shared.messages) {
@@ -241,7 +243,7 @@ impl Channel {
         shared.flows.get_mut(flow).current = None;
     }
 
-    /// Forgets the flows of a channel whose messages are all being flushed.
+    /// Removes the flows of a channel whose messages are all being flushed.
     pub(crate) fn forget_flows(&mut self, flows: &mut Flows) {
         self.line.flush();
         flows.forget_channel(self.index());

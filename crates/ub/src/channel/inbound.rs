@@ -1,4 +1,4 @@
-//! What the peer has under way to this side: its messages, its questions and its wrong keys.
+//! What the peer has under way to this side: its messages, its requests and its wrong keys.
 
 use super::refuse::KeyBudget;
 use crate::arrival::Arrival;
@@ -7,12 +7,12 @@ use crate::pool::Index;
 use alloc::boxed::Box;
 use fairway_wire::Instant;
 
-/// The peer's messages by the slots that it chose for them, and the answers to its questions.
+/// The peer's messages by the slots that it chose for them, and the answers to its requests.
 #[derive(Debug)]
 pub(super) struct Inbound {
     /// Arrivals by the slot the peer chose.
     slots: Box<[Option<Index<Arrival>>]>,
-    /// Answers to the peer's questions that are on their way.
+    /// Answers to the peer's requests that are on their way.
     answers: u32,
     keys: KeyBudget,
 }
@@ -26,19 +26,20 @@ impl Inbound {
         }
     }
 
-    /// The message that is on its way by a slot, if there is one. `None` if there is no such slot.
+    /// The incoming message that uses a slot, if any. The outer `None` means that there is no such
+    /// slot.
     #[inline]
     pub(super) fn by_slot(&self, slot: u8) -> Option<Option<Index<Arrival>>> {
         self.slots.get(usize::from(slot)).copied()
     }
 
-    /// A message is on its way by a slot, which there is.
+    /// Records the incoming message that uses a slot, which must exist.
     #[inline]
     pub(super) fn occupy(&mut self, slot: u8, arrival: Index<Arrival>) {
         self.slots[usize::from(slot)] = Some(arrival);
     }
 
-    /// A message is on its way by a slot no more, unless another one is.
+    /// Frees a slot if this message still uses it.
     #[inline]
     pub(super) fn vacate(&mut self, slot: u8, arrival: Index<Arrival>) {
         let place = &mut self.slots[usize::from(slot)];
@@ -47,31 +48,31 @@ impl Inbound {
         }
     }
 
-    /// The messages that are on their way by a slot.
+    /// The incoming messages that use a slot.
     pub(super) fn messages(&self) -> impl Iterator<Item = Index<Arrival>> + '_ {
         self.slots.iter().flatten().copied()
     }
 
-    /// Answers to the peer's questions that are on their way.
+    /// Answers to the peer's requests that are on their way.
     #[inline]
     pub(super) fn answers(&self) -> u32 {
         self.answers
     }
 
-    /// An answer is to be sent.
+    /// Counts an answer that is to be sent.
     #[inline]
     pub(super) fn begin_answer(&mut self) {
         self.answers += 1;
     }
 
-    /// An answer has arrived, or will not be sent.
+    /// Uncounts an answer that has arrived, or will not be sent.
     #[inline]
     pub(super) fn end_answer(&mut self) {
         self.answers -= 1;
     }
 
-    /// The peer has named something that is there with a wrong key. True if the caller is to be
-    /// told that it does so too often, which happens once.
+    /// Counts a wrong key that the peer used for something that exists. True, once, if the caller
+    /// is to be notified that this happens too often.
     pub(super) fn count_wrong_key(&mut self, now: Instant, profile: &Profile) -> bool {
         self.keys.spend(now, profile)
     }

@@ -1,24 +1,24 @@
 //! Refusals of messages that have been acknowledged.
 //!
-//! In memory order a message that came early is set aside and acknowledged, so that it holds no
-//! sequence number up. If its memory is missing when its turn comes, it has to be refused although
-//! no packet of it is left to refuse. Two rules make that possible:
+//! In memory order a message that arrived early is set aside and acknowledged, so that it holds no
+//! sequence number up. If its memory is missing when it becomes next in order, it has to be refused
+//! although no packet of it is left to refuse. Two rules make that possible:
 //!
-//! * An initiator that asks for completion in order reports such a message only after all that were
+//! * An initiator that requires completion in order reports such a message only after all that were
 //!   posted before it.
-//! * At the target, no acknowledgement leaves between the packet that gives the message its turn
-//!   and the message's execution.
+//! * At the target, no acknowledgement leaves between the packet that makes the message next in
+//!   order and the message's execution.
 //!
-//! So the refusal goes with that packet, the **cause**: it is withheld from acknowledgements until
-//! the initiator has confirmed, by a void in its place that names the refused message, that it
-//! knows. The message to which the cause belongs is not refused by that, but does not end before
-//! the cause is acknowledged. What follows the refused message goes on waiting until then, so a
+//! So the refusal is attached to that packet, the **cause**: it is withheld from acknowledgements
+//! until the initiator has confirmed the refusal by a void in its place that names the refused
+//! message. The message to which the cause belongs is not refused by that, but does not end before
+//! the cause is acknowledged. Messages behind the refused one continue to wait until then, so a
 //! packet has at most one late refusal at a time.
 //!
-//! Where there is no such packet on the channel (the turn came by the end of a message that is
-//! answered, by an acknowledgement, by a call of the application, or by another channel of the
+//! If there is no such packet on the channel (the message became next by the end of a message that
+//! is answered, by an acknowledgement, by a call of the application, or by another channel of the
 //! group), or no record to withhold it, the group falls silent and has to be closed
-//! ([`Event::ExecutionLost`]): then what the initiator has not reported it reports as failed.
+//! ([`Event::ExecutionLost`]): the initiator then reports as failed whatever it has not reported.
 
 use super::Channel;
 use super::ack_state::BlockReason;
@@ -34,26 +34,26 @@ use crate::send_window::VOID;
 use crate::shared::{Arrivals, DeferredPackets, Shared};
 use fairway_wire::{Instant, Msn, Nak, Psn, Refusal};
 
-/// Late refusals that are confirmed at the same time, at most. The peer repeats those beyond.
+/// Most late refusals that are confirmed at the same time. The peer repeats those beyond.
 const LATE_MAX: usize = 4;
 
-/// Packets of ours that are void because the peer has refused another message with them, and that
+/// Local packets that are void because the peer refused another message with them, and that
 /// message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LateRefusals {
     entries: [Option<(Psn, Msn)>; LATE_MAX],
-    /// Entries in use: mostly none, so that an acknowledged packet costs one comparison.
+    /// Entries in use: usually none, so that an acknowledged packet costs one comparison.
     used: u32,
 }
 
 impl LateRefusals {
-    /// The message that the void in place of a packet has to name, if not the packet's own.
+    /// The message that the void in place of a packet has to name, if it is not the packet's own.
     pub(super) fn message_of(&self, psn: Psn) -> Option<Msn> {
         let entry = self.entries.iter().flatten().find(|(other, _)| *other == psn)?;
         Some(entry.1)
     }
 
-    /// False if there is no room.
+    /// Records that the void of a packet has to name this message. False if there is no room.
     pub(super) fn note(&mut self, psn: Psn, message: Msn) -> bool {
         self.confirmed(psn);
         let Some(free) = self.entries.iter_mut().find(|entry| entry.is_none()) else {
@@ -64,7 +64,8 @@ impl LateRefusals {
         true
     }
 
-    /// The packet has been acknowledged, or its void is to name its own message.
+    /// Removes the entry of a packet that was acknowledged, or whose void is to name its own
+    /// message.
     #[inline]
     pub(super) fn confirmed(&mut self, psn: Psn) {
         if self.used > 0 {
@@ -84,7 +85,7 @@ impl LateRefusals {
 impl Channel {
     // ---- the target ----
 
-    /// Refuses a message all of which has arrived, and which could not be executed at its turn.
+    /// Refuses a message all of which has arrived, and which could not be executed in its turn.
     pub(super) fn refuse_late(&mut self, shared: &mut Shared, arrival: &Arrival, reason: Refusal) {
         let has_room = self.acks.has_room_to_withhold();
         let cause =
@@ -108,8 +109,8 @@ impl Channel {
         self.mark_urgent(&mut shared.schedule);
     }
 
-    /// BlockReason a packet whose payload is in the staging memory now is to be refused: its
-    /// message was broken off meanwhile, and its initiator has not been told.
+    /// The reason for which a packet whose payload is now in the staging memory is to be refused:
+    /// its message was abandoned meanwhile, and its initiator has not been notified.
     pub(super) fn refusal_of_part(
         &self,
         arrivals: &mut Arrivals,
@@ -125,12 +126,13 @@ impl Channel {
 
     // ---- the initiator ----
 
-    /// Can a message that has been acknowledged be refused for this reason?
+    /// True if a message that has been acknowledged can be refused for this reason.
     pub(super) fn may_be_late(reason: Refusal) -> bool {
         matches!(reason, Refusal::Access | Refusal::Operation)
     }
 
-    /// The peer refuses a message that it has acknowledged, with a packet of another one.
+    /// Processes a refusal of a message that the peer has acknowledged, sent with a packet of
+    /// another message.
     pub(super) fn handle_late_nak(
         &mut self,
         shared: &mut Shared,
@@ -151,8 +153,8 @@ impl Channel {
         Verdict::Done
     }
 
-    /// An operation of ours that ends by an acknowledgement, and may have had it, fails, unless it
-    /// has been reported.
+    /// Fails the local operation that may have been acknowledged already and that ends by an
+    /// acknowledgement, unless it has been reported.
     fn fail_acknowledged(&mut self, shared: &mut Shared, now: Instant, nak: &Nak) {
         let own = self.index();
         let is_it = |index: &Index<Message>| {
@@ -176,7 +178,7 @@ impl Channel {
 }
 
 impl Shared {
-    /// The packet that is taken in with a placement.
+    /// The packet that is received with a placement.
     pub(crate) fn cause_of(&self, token: &PlacementToken) -> Option<Cause> {
         let arrival = match token.purpose {
             Purpose::Deferred(deferred) => return self.deferred.get(deferred)?.cause,

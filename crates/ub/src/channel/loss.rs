@@ -1,4 +1,4 @@
-//! Finding what is lost: by what later acknowledgements prove, and by the timer.
+//! Detection of lost packets, by later acknowledgements and by the timer.
 
 use super::path_set::PathSet;
 use super::{Channel, Timer};
@@ -12,7 +12,8 @@ use fairway_wire::{Ack, AckFlags, Instant, Psn, SACK_BITS, Sack};
 const PATHS_MAX: usize = 256;
 
 impl Channel {
-    /// Asks the detector about the oldest packets of each path on which news came, or of all.
+    /// Runs the loss detector on the oldest packets of each path in `touched`, or of all busy paths
+    /// if the detector looks across paths.
     ///
     /// Only an explicit report counts: a packet outside the map's range is unknown, not missing.
     pub(super) fn detect_losses(
@@ -48,7 +49,7 @@ impl Channel {
         }
     }
 
-    /// Asks the detector about the oldest packets of a path; gives the bytes that were lost.
+    /// Runs the loss detector on the oldest packets of a path; returns the bytes declared lost.
     fn detect_on_path(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, path: u8) -> u32 {
         let mut lost_bytes = 0;
         while let Some(oldest) = self.paths.oldest(path) {
@@ -61,10 +62,9 @@ impl Channel {
         lost_bytes
     }
 
-    /// Asks the detector about every packet that the map says is missing. Of a large window a map
-    /// shows a small part: if the oldest packet of a path is outside, those behind it would wait
-    /// until it has been repaired.
-    /// Adds what was lost on each path to `lost`, in bytes.
+    /// Runs the loss detector on every packet that the map reports missing. A map shows only a
+    /// small part of a large window: if the oldest packet of a path is outside, those behind it
+    /// would wait until it has been repaired. Adds the bytes lost on each path to `lost`.
     fn detect_in_map(
         &mut self,
         shared: &mut Shared,
@@ -92,13 +92,13 @@ impl Channel {
         }
     }
 
-    /// Asks the detector about a packet in flight; gives its bytes if it was declared lost.
+    /// Runs the loss detector on a packet in flight; returns its bytes if it was declared lost.
     fn try_lose(&mut self, shared: &mut Shared, now: Instant, ack: &Ack, psn: Psn) -> u32 {
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         let overtaken = self.paths.overtaken(sent.path, sent.path_sequence);
         let age = now.elapsed_since(sent.sent_at);
-        // Each further copy has twice the time of the one before it: where a network keeps packets
-        // far longer than the round trips that were measured, copies would pile up in it.
+        // Each further copy waits twice as long as the one before it: if a network delays packets
+        // far beyond the measured round trips, copies would pile up in it.
         if sent.further_copies() > 0
             && age < self.recovery.time_of_copy(&shared.config, sent.further_copies())
         {
@@ -125,8 +125,8 @@ impl Channel {
         u32::from(sent.bytes)
     }
 
-    /// A path has lost something. If nothing on it was acknowledged for a round trip, that counts
-    /// like a time-out; gives the bytes that were in flight on a path that it takes out of use.
+    /// Handles a path that has lost packets. If nothing on it was acknowledged for a round trip,
+    /// that counts as a time-out; returns the bytes in flight on a path that this takes out of use.
     fn expire_silent_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
         let silence = self.recovery.smoothed().times(2);
         if !self.paths.take_silence(path, now, silence) || !self.path_timed_out(shared, path, now) {
@@ -160,7 +160,7 @@ impl Channel {
         shared.counters.lost += 1;
     }
 
-    /// Has a packet resent without calling it lost.
+    /// Schedules a packet for resending without declaring it lost.
     pub(crate) fn take_from_path(
         &mut self,
         flows: &Flows,
@@ -172,7 +172,7 @@ impl Channel {
         self.send.record(psn, send_blocks).flags |= LOST;
         self.paths.land(sent.path, psn, &mut self.send.links(send_blocks));
         self.send.await_resend(psn, sent.bytes, send_blocks);
-        // Even what only fills a sequence number needs credit.
+        // Even a packet that only fills a sequence number needs credit.
         self.ask_for_credit(schedule, flows.now);
         self.tp.land(u32::from(sent.bytes));
     }
@@ -194,9 +194,9 @@ impl Channel {
         self.ask_for_credit(schedule, now);
     }
 
-    /// The oldest packet of some path is overdue. It is resent as a probe; the others of its path
-    /// follow only if packets that were sent later have been acknowledged, so that a peer that was
-    /// merely asleep is not sent everything twice.
+    /// Handles an overdue oldest packet of some path. It is resent as a probe; the others of its
+    /// path follow only if packets that were sent later have been acknowledged, so that a peer that
+    /// was merely stopped does not receive everything twice.
     pub(crate) fn retransmit_timer(&mut self, shared: &mut Shared, now: Instant) {
         if self.tp.is_idle() {
             return;
@@ -204,8 +204,8 @@ impl Channel {
         let timeout = self.recovery.timeout(shared.config.profile());
         let mut next: Option<Instant> = None;
         let mut fired = false;
-        // While packets of the last moments are acknowledged, what is overdue is a loss like
-        // others, and not the silence after which a sender has to begin again.
+        // While recently sent packets are being acknowledged, an overdue packet is an ordinary
+        // loss, not the silence after which a sender has to start over.
         let silent = self.recovery.is_silent(now, timeout);
         for path in 0..self.paths.count() as u32 {
             let lost = self.expire_path(shared, now, path as u8);
@@ -238,8 +238,8 @@ impl Channel {
         self.arm(&mut shared.schedule, Timer::Retransmit, at);
     }
 
-    /// Of all packets the one the peer waits for goes along with every time-out: a peer that is
-    /// short of records may be able to take no other.
+    /// Resends, with every time-out, the packet that the peer waits for: a peer that is short of
+    /// records may be able to accept no other.
     fn resend_oldest(&mut self, shared: &mut Shared) {
         let oldest = self.tp.oldest();
         let sent = *self.send.record(oldest, &mut shared.send_blocks);
@@ -248,11 +248,11 @@ impl Channel {
         }
     }
 
-    /// Declares lost what is overdue on one path; gives the bytes.
+    /// Declares overdue packets of one path lost; returns their bytes.
     fn expire_path(&mut self, shared: &mut Shared, now: Instant, path: u8) -> u32 {
         let timeout = self.recovery.timeout(shared.config.profile());
-        // Where the window counts what is sent again, all that is overdue leaves it, or nothing
-        // could be; what is acknowledged before its turn is not sent again.
+        // If the window counts retransmissions, all overdue packets leave it, or none could be sent
+        // again. A packet that is acknowledged before its retransmission is not sent again.
         let bounded = !self.congestion.controller_mut().permit_retransmit(now, 0);
         let mut bytes = 0;
         let mut down = false;

@@ -1,4 +1,4 @@
-//! PutStreams and gets: what arrives for a mailbox.
+//! Puts and gets: operations that arrive for a mailbox.
 
 use super::Channel;
 use super::receive::Judgement;
@@ -17,7 +17,7 @@ impl Channel {
     }
 
     /// Finds the epoch that a put belongs to. All its packets go to that epoch's buffer, whichever
-    /// of them has come first.
+    /// of them arrived first.
     pub(crate) fn admit_put(
         &self,
         config: &Config,
@@ -33,7 +33,7 @@ impl Channel {
                 (arrival.ticket, arrival.segment, arrival.offset) = (ticket, segment, offset);
                 Ok(())
             }
-            // Without a ticket its bytes go nowhere.
+            // Without a ticket the put's bytes are discarded.
             Admission::Discard => Ok(()),
             Admission::Wait => {
                 if !put.named && !config.is_injected(InjectedBug::KeepRoom) {
@@ -46,7 +46,7 @@ impl Channel {
         }
     }
 
-    /// A peer wants bytes of a mailbox: they are read as in a READ.
+    /// Processes a peer's get: the bytes of the mailbox are read as in a READ.
     pub(crate) fn judge_get(
         &mut self,
         shared: &mut Shared,

@@ -1,20 +1,20 @@
 //! Memory order at the target (tag [`Mo`](fairway_wire::Tag::Mo)): memory changes as if the
 //! operations of a peer Jetty were executed one after the other, whatever order packets arrive in.
 //!
-//! * A message whose **turn** has come is placed as its packets arrive. Payload of later messages
-//!   is **set aside** in the staging memory, packet by packet, and copied to its place at their
-//!   turn. Such a packet counts as arrived, so it never holds a sequence number up.
+//! * A message that is **next in order** is placed as its packets arrive. Payload of later messages
+//!   is **set aside** in the staging memory, packet by packet, and copied to its place when its
+//!   message is next. Such a packet counts as arrived, so it never holds a sequence number up.
 //! * Without room in the staging memory the message is sent back; its initiator sends it again when
-//!   it is the oldest one. What it took of the target's receives is kept for it.
-//! * A READ has had its turn when its answer begins. Until the answer has arrived (a lost packet of
-//!   it is read from memory again), messages that **overlap** what it reads wait, and only those.
-//!   A message that was posted while a READ was under way is therefore in mode ROT: it completes
-//!   when it has been executed, and not when it has arrived. So is one of a Jetty whose number had
-//!   relaxed or strict operations before: the target may still wait for the acknowledgement of an
-//!   answer to them.
+//!   it is the oldest one. Any receive that the message took at the target stays reserved for it.
+//! * A READ counts as executed when its answer begins. Until the answer has arrived (a lost packet
+//!   of it is read from memory again), messages that **overlap** what it reads wait, and only
+//!   those. A message that was posted while a READ was under way is therefore in mode ROT: it
+//!   completes when it has been executed, and not when it has arrived. The same applies to a
+//!   message of a Jetty whose number had relaxed or strict operations before, because the target
+//!   may still wait for the acknowledgement of an answer to them.
 //! * The **last packet** of a message of several is placed last, so a program that watches the last
 //!   byte of a WRITE sees all of it.
-//! * While payload whose turn has come is being copied, no acknowledgement or answer leaves: it
+//! * While payload that is next in order is being copied, no acknowledgement or answer leaves: it
 //!   might let the initiator report an operation whose bytes are not in place yet. If the memory
 //!   turns out to be missing, the message is refused late (`late_refusal.rs`).
 
@@ -33,11 +33,11 @@ use crate::tpg::ChannelGroups;
 use fairway_wire::{Data, Order, Refusal, ServiceMode, Tag};
 
 impl Channel {
-    /// Settles whether a new message may be placed, or waits for its turn. False if too many wait.
+    /// Decides whether a new message may be placed, or waits for its turn. False if too many wait.
     pub(crate) fn await_turn(&mut self, shared: &mut Shared, index: Index<Arrival>) -> bool {
         let arrival = shared.arrivals[index];
-        // What was posted while a READ or an atomic was under way waits for it all the same: those
-        // return the bytes of their turn.
+        // READs and atomics return the bytes of their place in the order, so an operation posted
+        // while one was under way waits for it even here.
         let relaxed = arrival.is_into_segment()
             && arrival.order.mode != ServiceMode::Rot
             && shared.segments.is_relaxed(arrival.segment, &arrival.admission);
@@ -53,7 +53,7 @@ impl Channel {
         shared.arrivals.wait(&mut shared.trackers[tracker].waiting, index)
     }
 
-    /// Must this packet of a message wait, although the message was let in?
+    /// True if this packet of a message has to wait, although the message was admitted.
     pub(crate) fn has_to_wait(
         &self,
         arrivals: &Arrivals,
@@ -71,8 +71,8 @@ impl Channel {
         }
     }
 
-    /// PutStreams a packet's payload into the staging memory. Without room there, its message is
-    /// sent back.
+    /// Puts a packet's payload into the staging memory. Without room there, its message is sent
+    /// back.
     pub(crate) fn set_aside(
         &mut self,
         shared: &mut Shared,
@@ -101,7 +101,7 @@ impl Channel {
     }
 
     /// Sends a message back that finds no room in the staging memory. Its initiator sends it again;
-    /// what it took of the receives here waits for it.
+    /// the receive that it took stays reserved for it.
     pub(crate) fn send_back(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Judgement {
         shared.counters.sent_back += 1;
         let arrival = shared.arrivals[index];
@@ -120,7 +120,7 @@ impl Channel {
         Judgement::Refuse(Refusal::OutOfOrder)
     }
 
-    /// The payload of a packet that was set aside is in the staging memory.
+    /// Notes that the payload of a packet that was set aside is in the staging memory.
     pub(crate) fn part_staged(&mut self, shared: &mut Shared, part: Index<Deferred>) {
         let deferred = shared.deferred[part];
         if deferred.given_up {
@@ -135,7 +135,7 @@ impl Channel {
         }
     }
 
-    /// Copies a packet that was set aside to its place, because its turn has come.
+    /// Copies a packet that was set aside to its place, because its message is next in order.
     pub(crate) fn execute_part(
         &mut self,
         shared: &mut Shared,
@@ -149,7 +149,7 @@ impl Channel {
         let current = !arrival.is_into_segment()
             || shared.segments.is_current(arrival.segment, &arrival.admission);
         if !current {
-            // Deregistered, or no longer granted, while it waited.
+            // The memory was deregistered, or access revoked, while the packet waited.
             self.break_off_later(shared, index);
             shared.deferred.free(part, &mut shared.channels);
             return None;
@@ -165,7 +165,7 @@ impl Channel {
         })
     }
 
-    /// A packet that was set aside is in its place.
+    /// Accounts for a packet that was set aside and is now in its place.
     pub(crate) fn part_executed(
         &mut self,
         shared: &mut Shared,
@@ -196,8 +196,8 @@ impl Channel {
         }
     }
 
-    /// All of a message that had to wait has arrived, some of it in the staging memory: its sender
-    /// may use its slot again.
+    /// Releases the slot of a message that had to wait, once all of it has arrived, some of it in
+    /// the staging memory: its sender may use the slot again.
     fn let_slot_go(&mut self, arrivals: &mut Arrivals, index: Index<Arrival>) {
         let arrival = arrivals[index];
         let is_whole = arrival.placed + arrival.aside == arrival.length;
@@ -225,7 +225,7 @@ impl Channel {
         same.then_some((index, arrival))
     }
 
-    /// Nothing more of a message is placed: what was set aside for it is dropped.
+    /// Stops placing a message and drops the packets that were set aside for it.
     pub(crate) fn drop_parts(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = shared.arrivals[index];
         if arrival.turn == Turn::Any {
@@ -240,7 +240,7 @@ impl Channel {
         shared.drop_parts(index);
     }
 
-    /// Drops a message that its initiator has given up before its turn came.
+    /// Drops a message that its initiator abandoned before it was next in order.
     pub(crate) fn drop_given_up(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let arrival = shared.arrivals[index];
         self.abandon_arrival(shared, index);
@@ -249,7 +249,7 @@ impl Channel {
         }
     }
 
-    /// A READ in memory order has had its turn: its answer begins. What it overlaps waits.
+    /// Registers the answer to a READ in memory order that begins. Operations that overlap it wait.
     pub(crate) fn read_begins(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &shared.messages[answer];
         let (jetty, sequence) = (message.jetty, message.order.sequence());
@@ -262,7 +262,7 @@ impl Channel {
         self.mark_executed(shared, jetty, sequence);
     }
 
-    /// The answer to a READ in memory order has arrived, or never will.
+    /// Removes the answer to a READ in memory order that has arrived, or never will.
     pub(crate) fn read_ends(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &mut shared.messages[answer];
         let jetty = message.jetty;
@@ -277,7 +277,7 @@ impl Channel {
         shared.release_waiting(tracker, self.mtu);
     }
 
-    /// Must acknowledgements and answers wait until what was set aside is in place?
+    /// True if acknowledgements and answers have to wait until what was set aside is in place.
     pub(crate) fn is_draining(&self, config: &Config, channels: &mut ChannelGroups) -> bool {
         let group = channels.get_mut(self.group());
         let draining = group.awaits_draining();
@@ -286,20 +286,20 @@ impl Channel {
 }
 
 impl Shared {
-    /// May a transaction of memory order, on this memory, be executed now?
+    /// True if an operation in memory order, on this memory, may be executed now.
     pub(crate) fn has_turn(
         &self,
         tracker: KeyedIndex<Tracker>,
         order: &Order,
         range: &LocalRange,
     ) -> bool {
-        // What was posted while no READ was under way says so by its mode: an answer that is still
-        // known here has arrived.
+        // An operation that was posted while no READ was under way is in another mode than ROT: any
+        // answer still recorded here has arrived.
         self.trackers[tracker].status(order.sequence) == SequenceStatus::Next
             && (order.mode != ServiceMode::Rot || !self.is_being_read(tracker, range))
     }
 
-    /// Does an answer to a READ of this Jetty's, which has not arrived, come from this memory?
+    /// True if an answer to a READ of this Jetty that has not arrived reads from this memory.
     pub(crate) fn is_being_read(&self, tracker: KeyedIndex<Tracker>, range: &LocalRange) -> bool {
         if self.is_injected(InjectedBug::ReadLate) {
             return false;
@@ -315,7 +315,7 @@ impl Shared {
         false
     }
 
-    /// Places what has been set aside for messages whose turn has come.
+    /// Places what has been set aside for messages that are now next in order.
     pub(crate) fn release_waiting(&mut self, tracker: KeyedIndex<Tracker>, mtu: u32) {
         let mut next = self.trackers[tracker].waiting;
         while let Some(at) = next {
@@ -331,8 +331,8 @@ impl Shared {
         }
     }
 
-    /// Makes due what was set aside for a message whose turn has come. Its last packet is not, as
-    /// long as another one is missing.
+    /// Makes due the packets that were set aside for a message that is now next in order, except
+    /// its last packet while another one is missing.
     fn call_parts(&mut self, index: Index<Arrival>, mtu: u32) {
         let arrival = self.arrivals[index];
         let mut next = self.arrivals[index].parts.take();

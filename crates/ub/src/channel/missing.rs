@@ -1,5 +1,5 @@
-//! Memory that its owner has taken away without deregistering it: what the caller could not place,
-//! change or gather ends in an error, here and at the peer.
+//! Memory that its owner unmapped without deregistering it: an operation whose payload the caller
+//! could not place, change or gather ends in an error, here and at the peer.
 
 use super::Channel;
 use crate::api::{Completion, Status};
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 use fairway_wire::{Data, Instant, Refusal};
 
 impl Channel {
-    /// A payload could not be placed, or a word not be changed.
+    /// Handles a payload that could not be placed, or a word that could not be changed.
     pub(crate) fn unplaced(&mut self, shared: &mut Shared, now: Instant, token: &PlacementToken) {
         if shared.is_injected(InjectedBug::PlaceNowhere) {
             return self.placed(shared, now, token, 0);
@@ -38,7 +38,7 @@ impl Channel {
             Purpose::Loaded(load) => {
                 return self.end_load(shared, load, number, Status::LocalMemory);
             }
-            // The staging memory is the caller's own.
+            // The staging memory belongs to the caller.
             Purpose::Staging(_) => return self.placed(shared, now, token, 0),
             _ => {}
         }
@@ -79,8 +79,8 @@ impl Channel {
         }
     }
 
-    /// The rest of a message goes nowhere. A receive whose memory is missing completes with an
-    /// error; that of a WRITE goes back. BlockReason the message is refused.
+    /// Discards the rest of a message. A receive whose memory is missing completes with an error;
+    /// that of a WRITE returns to its Jetty. Returns the reason for which the message is refused.
     fn break_off(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Refusal {
         let Arrival { remote_jetty, order, .. } = shared.arrivals[index];
         let refusal = self.stop_placing(shared, index);
@@ -88,7 +88,7 @@ impl Channel {
         refusal
     }
 
-    /// The same, but what is behind the message goes on waiting.
+    /// Like `break_off`, but operations behind the message continue to wait.
     fn stop_placing(&mut self, shared: &mut Shared, index: Index<Arrival>) -> Refusal {
         let arrival = shared.arrivals[index];
         if let Some(receive) = arrival.receive.filter(|_| !arrival.is_into_segment()) {
@@ -108,7 +108,7 @@ impl Channel {
         }
     }
 
-    /// A word was not changed: nothing waits for that any more.
+    /// Stops all waiting for a word that was not changed.
     fn unmark(&mut self, shared: &mut Shared, answer: Index<Message>) {
         let message = &mut shared.messages[answer];
         let (jetty, sequence) = (message.jetty, message.order.sequence());
@@ -122,14 +122,14 @@ impl Channel {
         self.unreserve_answer(shared, answer);
     }
 
-    /// An answer to a READ of ours could not be placed.
+    /// Fails a local READ whose answer could not be placed.
     fn fail_answered(&mut self, shared: &mut Shared, index: Index<Message>) {
         if self.is_answered(shared, index) {
             self.finish_question(shared, index, Status::LocalMemory);
         }
     }
 
-    /// What was held could not be executed.
+    /// Handles a held operation that could not be executed.
     fn unexecuted(&mut self, shared: &mut Shared, index: Index<Deferred>, token: &PlacementToken) {
         let Some(&deferred) = shared.deferred.get(index) else { return };
         let is_it = deferred.channel == Some(self.index())
@@ -153,10 +153,11 @@ impl Channel {
         }
     }
 
-    /// Ends a message that was set aside, and whose memory was missing at its turn. Its packets may
-    /// have been acknowledged, so its answer says so, if there is one. If some of it has yet to
-    /// come, the refusal goes with its next packet; and if all of it has arrived, with the packet
-    /// because of which it had its turn, which has not been acknowledged yet.
+    /// Ends a message that was set aside, and whose memory was missing when it became next in
+    /// order. Its packets may have been acknowledged, so its answer, if it has one, reports the
+    /// failure. If some of it has yet to arrive, the refusal is attached to its next packet; if all
+    /// of it has arrived, to the packet that made it next in order, which has not been acknowledged
+    /// yet.
     pub(super) fn break_off_later(&mut self, shared: &mut Shared, index: Index<Arrival>) {
         let response = shared.arrivals[index].response.take();
         let arrival = shared.arrivals[index];
@@ -174,8 +175,8 @@ impl Channel {
         }
     }
 
-    /// The payload of a packet that was handed out could not be gathered. An operation of ours
-    /// ends; the sender of a READ is told.
+    /// Handles a packet to be sent whose payload could not be gathered. A local operation fails;
+    /// the initiator of a READ is sent a refusal.
     pub(crate) fn ungathered(&mut self, shared: &mut Shared, data: &Data) {
         if !self.tp.is_in_window(data.psn) {
             return;
@@ -193,15 +194,16 @@ impl Channel {
             if shared.is_injected(InjectedBug::WaitForRecord) {
                 return;
             }
-            // Its own record is the next that is free for the refusal: when its packets are void.
+            // The next record available for the refusal is the answer's own, once its packets are
+            // void.
             shared.messages[sent.message()].own_answer().reply =
                 Reply::Bytes { refused_next: true };
         }
         if matches!(message.place, MessagePlace::Sending | MessagePlace::WithFlow) {
             self.delist(shared, sent.message());
         }
-        // The packets on their way become void when they are lost, as if the operation had been
-        // called off; the target need not wait for its numbers.
+        // The packets under way become void when they are lost, as if the operation had been
+        // cancelled; the target need not wait for its numbers.
         shared.messages[sent.message()].attempts.fail(Status::Flushed);
         if is_answer {
             self.unmark(shared, sent.message());
@@ -210,8 +212,8 @@ impl Channel {
         }
     }
 
-    /// Of the answer to a READ whose memory is missing nothing is under way any more: its record
-    /// becomes that of the refusal.
+    /// Reuses the record of an answer to a READ whose memory is missing for the refusal, once
+    /// nothing of the answer is under way.
     pub(crate) fn turn_into_refusal(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         self.read_ends(shared, index);
@@ -221,13 +223,13 @@ impl Channel {
         self.acknowledge_transaction(shared, index, Some(Refusal::Access));
     }
 
-    /// An answer to the same READ as one that was begun, with nothing to say yet.
+    /// A new answer, without content yet, to the READ that `begun` answers.
     fn successor_of_read(&self, begun: &Message) -> Message {
         Message::answer(self.index(), &begun.asked())
     }
 
-    /// Answers a READ with a refusal, instead of the answer that was begun. False if there is no
-    /// record for it at present.
+    /// Answers a READ with a refusal, instead of the answer that was begun. False if no record is
+    /// available for it at present.
     fn refuse_read(&mut self, shared: &mut Shared, begun: &Message) -> bool {
         let answer = self.successor_of_read(begun);
         let Some(index) = shared.messages.add(answer) else { return false };

@@ -6,8 +6,8 @@
 //! `MessageSlots` and `Retries` hold messages that wait.
 //!
 //! The work, which joins the owners, is split by direction: `transmit` pulls packets out, `receive`
-//! judges data packets, `acknowledge` takes in acknowledgements, `loss` and `recovery::tail` find
-//! what has to be resent, `settle` ends messages.
+//! judges data packets, `acknowledge` processes acknowledgements, `loss` and
+//! `recovery::tail_loss_probe` find what has to be resent, `settle` ends messages.
 
 mod ack_state;
 mod acknowledge;
@@ -91,7 +91,7 @@ pub(crate) struct Channel {
     bypass: Box<BypassState>,
     /// Unreliable messages, if they were agreed on at set-up.
     datagrams: Option<Box<Datagrams>>,
-    /// Round trips out of band: what we ask, if we do, and what the peer asks.
+    /// Round trips measured out of band: this side's probes, if it sends any, and the peer's.
     probes: Probes,
     life: Lifecycle,
     timers: Timers,
@@ -136,13 +136,13 @@ impl Channel {
         self.id.record()
     }
 
-    /// What the transaction layer knows of the peer is found by this.
+    /// The channel group, under which the transaction layer's records of the peer are found.
     pub(crate) fn group(&self) -> ChannelIndex {
         self.leader.record()
     }
 
-    /// How many operations of one Jetty may be under way that the target may have to hold, with
-    /// their read slots, until what they follow is done: see `Limits::read_slots`.
+    /// Most operations of one Jetty under way that the target may have to hold, with their read
+    /// slots, until the operations that they follow are done: see `Limits::read_slots`.
     pub(crate) fn share_per_jetty(&self) -> u32 {
         (self.slots.reads() / 4).max(2)
     }
@@ -157,43 +157,44 @@ impl Channel {
         }
     }
 
-    /// There may be data to send: take a place in the queue for it.
+    /// Enters the channel into the queue of those that may have data to send.
     #[inline]
     pub(crate) fn mark_ready(&mut self, schedule: &mut Schedule) {
         self.rings.enter_ready(schedule);
     }
 
-    /// Something is owed that goes before data.
+    /// Enters the channel into the queue of those with control packets, which precede data.
     #[inline]
     pub(crate) fn mark_urgent(&mut self, schedule: &mut Schedule) {
         self.rings.enter_urgent(schedule);
     }
 
-    /// The NIC has taken the channel out of the queue for data.
+    /// Notes that the device has taken the channel out of the queue for data.
     #[inline]
     pub(crate) fn left_ready(&mut self) {
         self.rings.left_ready();
     }
 
-    /// The NIC has taken the channel out of the queue for what goes before data.
+    /// Notes that the device has taken the channel out of the queue for control packets.
     #[inline]
     pub(crate) fn left_urgent(&mut self) {
         self.rings.left_urgent();
     }
 
-    /// Send-window blocks have come free, which the channel lacked.
+    /// Makes the channel ready again after send-window blocks, which it lacked, were freed.
     pub(crate) fn unblock(&mut self, schedule: &mut Schedule) {
         self.rings.left_blocked();
         self.mark_ready(schedule);
     }
 
-    /// A packet of the peer has arrived.
+    /// Notes that a packet of the peer has arrived.
     #[inline]
     pub(crate) fn note_packet_received(&mut self, now: Instant) {
         self.life.note_packet_received(now);
     }
 
-    /// An operation was posted to the channel, or a packet of one of the peer's has arrived.
+    /// Notes that an operation was posted to the channel, or a packet of a peer's operation has
+    /// arrived.
     #[inline]
     pub(crate) fn note_used(&mut self, now: Instant) {
         self.life.note_used(now);
@@ -204,18 +205,18 @@ impl Channel {
         self.life.used_at()
     }
 
-    /// What policies see of the channel's paths.
+    /// The view of the channel's paths that policies are given.
     pub(crate) fn path_views(&self) -> &[PathView] {
         self.paths.views()
     }
 
-    /// Has a burst begun that is to leave as one run?
+    /// True if a burst that is to leave as one run has begun.
     #[inline]
     pub(crate) fn is_mid_chunk(&self) -> bool {
         !self.paths.is_chunk_over()
     }
 
-    /// The policy that bounds what is in flight.
+    /// The congestion control, which bounds what is in flight.
     pub(crate) fn controller(&self) -> &dyn CongestionControl {
         self.congestion.controller()
     }
@@ -230,25 +231,26 @@ impl Channel {
         self.recovery.set_smoothed(smoothed);
     }
 
-    /// Replaces the policy that bounds what is in flight.
+    /// Replaces the congestion control.
     #[cfg(test)]
     pub(crate) fn set_controller(&mut self, controller: Box<dyn CongestionControl>) {
         self.congestion.set_controller(controller);
     }
 
-    /// Were unreliable messages agreed on at set-up?
+    /// True if both sides agreed on unreliable messages at set-up.
     pub(crate) fn may_send_datagrams(&self) -> bool {
         self.datagrams.is_some()
     }
 
-    /// As if neither unreliable messages nor loads and stores had been agreed on at set-up.
+    /// Acts as if neither unreliable messages nor loads and stores had been agreed on at set-up.
     #[cfg(test)]
     pub(crate) fn withhold_unsequenced(&mut self) {
         self.datagrams = None;
         self.bypass.withhold();
     }
 
-    /// Has a packet come from the peer? Those that bypass the transport do not name its channel.
+    /// True if a packet was sent by the peer. Packets that bypass the transport do not name the
+    /// channel.
     #[inline]
     pub(crate) fn is_peer(&self, route: &Route, bypasses: bool) -> bool {
         self.tp.is_peer(route, bypasses)

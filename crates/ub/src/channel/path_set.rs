@@ -1,6 +1,6 @@
 //! Sets of a channel's paths.
 
-/// A set of a channel's paths, a bit each.
+/// A set of a channel's paths, one bit each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PathSet([u64; 4]);
 
@@ -41,7 +41,7 @@ impl IntoIterator for PathSet {
     }
 }
 
-/// The paths of a set, by their numbers.
+/// The paths of a set, in ascending order of their numbers.
 pub(super) struct Members {
     words: [u64; 4],
     word: usize,

@@ -1,4 +1,4 @@
-//! The paths of a channel: what is in flight on each, and whether it works.
+//! The paths of a channel: the packets in flight on each, and whether it works.
 
 mod chunk;
 
@@ -20,24 +20,24 @@ use alloc::vec::Vec;
 use fairway_policy::{ChunkRequest, LossSample, PathAck, PathChoice, PathView};
 use fairway_wire::{Duration, Instant, Psn};
 
-/// What the engine keeps of a path beside what policies see of it.
+/// The protocol's own record of a path, beside the view that policies are given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path {
-    /// PSNs sent on it and neither acknowledged nor declared lost, in the order of sending.
+    /// PSNs sent on the path and neither acknowledged nor declared lost, in the order of sending.
     flying: List<Index<Sent>>,
-    /// Packets sent on it, wrapping.
+    /// Number of packets sent on the path, wrapping.
     sequence: u32,
     /// The highest sequence that was acknowledged, wrapping.
     acknowledged: u32,
-    /// Time-outs since something on it was acknowledged.
+    /// Time-outs since a packet on the path was acknowledged.
     timeouts: u32,
-    /// When something on it was acknowledged, or that did not happen for too long.
+    /// When a packet on it was last acknowledged, or a missing acknowledgement was last reported.
     last_received_at: Instant,
-    /// A probe has been asked for.
+    /// Set if a probe is to be sent.
     probe_due: bool,
-    /// A probe is out and its answer has not come.
+    /// Set while a probe is under way without an answer.
     probed: bool,
-    /// When the first of those time-outs was.
+    /// When the first of the time-outs in `timeouts` happened.
     suspect_since: Instant,
 }
 
@@ -58,13 +58,13 @@ impl Path {
 
 /// All paths of a channel, and the policy that chooses among them.
 pub(super) struct Paths {
-    /// What policies see of each path.
+    /// The view of each path that policies are given.
     views: Vec<PathView>,
     paths: Vec<Path>,
-    /// Paths that may have something in flight: with hundreds of paths few do.
+    /// Paths that may have packets in flight: with hundreds of paths few do.
     busy: PathSet,
     usable: u32,
-    /// Paths that owe a probe.
+    /// Number of paths on which a probe is due.
     probes_due: u32,
     /// The path of small messages.
     small: u8,
@@ -73,7 +73,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// `count` paths that work, of which small messages take `small`.
+    /// Creates `count` usable paths, of which small messages take `small`.
     pub(super) fn new(count: u32, small: u8, choice: Box<dyn PathChoice>, now: Instant) -> Paths {
         let view = PathView { usable: true, ..PathView::default() };
         Paths {
@@ -97,13 +97,13 @@ impl Paths {
         &self.views
     }
 
-    /// May packets be sent on a path?
+    /// True if packets may be sent on a path.
     #[inline]
     pub(super) fn is_usable(&self, path: u8) -> bool {
         self.views[usize::from(path)].usable
     }
 
-    /// The path that the policy chooses, or the next one in use that is not `avoid`.
+    /// The path that the policy chooses, or the next usable one that is not `avoid`.
     fn choose(&mut self, request: &ChunkRequest, avoid: Option<u8>) -> u8 {
         let choice = self.choice.choose(&self.views, request);
         let count = self.views.len();
@@ -116,7 +116,7 @@ impl Paths {
         matched.unwrap_or(choice % count) as u8
     }
 
-    /// Has the policy a path on which one more packet may be in flight?
+    /// True if the policy has a path on which one more packet may be in flight.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.choice.has_room(&self.views)
@@ -129,7 +129,7 @@ impl Paths {
 
     // ---- in flight ----
 
-    /// A packet leaves on a path. Bytes that it takes of the window.
+    /// Adds a packet that leaves on a path. Returns the bytes that it takes of the window.
     #[inline]
     pub(super) fn launch(
         &mut self,
@@ -154,7 +154,7 @@ impl Paths {
         bytes
     }
 
-    /// A packet is not in flight any more.
+    /// Removes a packet that is not in flight any more.
     #[inline]
     pub(super) fn land(&mut self, path: u8, psn: Psn, links: &mut SentLinks<'_>) {
         self.paths[usize::from(path)].flying.unlink(links, Sent::at(psn));
@@ -167,19 +167,19 @@ impl Paths {
         self.paths[usize::from(path)].flying.head().map(Sent::psn)
     }
 
-    /// The paths that have something in flight, and perhaps some that have not.
+    /// The paths that have packets in flight, and perhaps some that have none.
     pub(super) fn busy(&self) -> PathSet {
         self.busy
     }
 
-    /// Nothing is in flight on a path.
+    /// Notes that nothing is in flight on a path.
     pub(super) fn note_idle(&mut self, path: u8) {
         self.busy.remove(path);
     }
 
     // ---- what acknowledgements prove ----
 
-    /// A packet that was sent on a path has arrived.
+    /// Notes that a packet that was sent on a path has arrived.
     #[inline]
     pub(super) fn note_alive(&mut self, path: u8, now: Instant) {
         let path = &mut self.paths[usize::from(path)];
@@ -187,15 +187,14 @@ impl Paths {
         path.last_received_at = now;
     }
 
-    /// How many packets were sent on a path since the one with the highest sequence that was
-    /// acknowledged.
+    /// Number of packets sent on a path since the acknowledged one with the highest sequence.
     pub(super) fn sent_since(&self, path: u8) -> u32 {
         let path = &self.paths[usize::from(path)];
         path.sequence.wrapping_sub(path.acknowledged)
     }
 
-    /// A packet of a path was acknowledged: by how much its sequence is above the highest one that
-    /// was before; negative if it was overtaken.
+    /// Notes that a packet of a path was acknowledged. Returns by how much its sequence exceeds the
+    /// highest one acknowledged before; negative if the packet was overtaken.
     #[inline]
     pub(super) fn note_acknowledged(&mut self, path: u8, sequence: u32) -> i32 {
         let path = &mut self.paths[usize::from(path)];
@@ -206,8 +205,8 @@ impl Paths {
         ahead
     }
 
-    /// By how many packets of its path a packet in flight was overtaken; negative, or zero, if it
-    /// was not.
+    /// Number of packets of its path that have overtaken a packet in flight; negative, or zero, if
+    /// none has.
     #[inline]
     pub(super) fn overtaken(&self, path: u8, sequence: u32) -> i32 {
         self.paths[usize::from(path)].acknowledged.wrapping_sub(sequence) as i32
@@ -227,25 +226,25 @@ impl Paths {
         view.rtt_deviation = deviation;
     }
 
-    /// A probe has measured the round trip of a path.
+    /// Notes the round trip of a path that a probe has measured.
     pub(super) fn note_probed(&mut self, path: u8, now: Instant, round_trip: Duration) {
         let view = &mut self.views[usize::from(path)];
         view.probed_rtt = round_trip;
         if view.in_flight == 0 {
-            // Data says more, where there is any.
+            // Round trips of data are more accurate, where there are any.
             self.note_round_trip(path, round_trip);
         }
         let ready = PathAck { now, rtt: Some(round_trip), ..PathAck::default() };
         self.tell(path, &ready);
     }
 
-    /// Packets of a path came with congestion marks.
+    /// Counts packets of a path that arrived with congestion marks.
     #[inline]
     pub(super) fn note_marked(&mut self, path: u8, packets: u32) {
         self.views[usize::from(path)].marked += u64::from(packets);
     }
 
-    /// Tells the policy what an acknowledgement says of a path.
+    /// Reports the result of an acknowledgement for a path to the policy.
     #[inline]
     pub(super) fn tell(&mut self, path: u8, ready: &PathAck) {
         self.choice.on_ack(usize::from(path), ready);
@@ -253,18 +252,18 @@ impl Paths {
 
     // ---- losses, and paths out of use ----
 
-    /// A packet was declared lost on a path.
+    /// Counts a packet that was declared lost on a path.
     #[inline]
     pub(super) fn note_lost(&mut self, path: u8) {
         self.views[usize::from(path)].lost += 1;
     }
 
-    /// Tells the policy of losses on a path.
+    /// Reports losses on a path to the policy.
     pub(super) fn report_loss(&mut self, path: u8, sample: &LossSample) {
         self.choice.on_loss(usize::from(path), sample);
     }
 
-    /// Was nothing acknowledged on a path for `silence`? True once for each such time.
+    /// True if nothing was acknowledged on a path for `silence`, once for each such period.
     pub(super) fn take_silence(&mut self, path: u8, now: Instant, silence: Duration) -> bool {
         let path = &mut self.paths[usize::from(path)];
         let is_silent = now.elapsed_since(path.last_received_at) >= silence;
@@ -274,9 +273,9 @@ impl Paths {
         is_silent
     }
 
-    /// A packet on a path timed out. Takes the path out of use if that has happened `limit` times
-    /// while others deliver, of which the last packet that was acknowledged was sent at `newest`.
-    /// True if it did.
+    /// Counts a packet that timed out on a path. Takes the path out of use if that has happened
+    /// `limit` times while other paths deliver; of the packets acknowledged, the last one sent was
+    /// sent at `newest`. True if the path was taken out of use.
     fn time_out(&mut self, path: u8, now: Instant, newest: Option<Instant>, limit: u32) -> bool {
         let state = &mut self.paths[usize::from(path)];
         if state.timeouts == 0 {
@@ -294,7 +293,7 @@ impl Paths {
         true
     }
 
-    /// Has every path that is out of use probed; false if there is none.
+    /// Makes a probe due on every path that is out of use; false if there is none.
     fn probe_unusable(&mut self) -> bool {
         let mut any = false;
         for (view, path) in self.views.iter().zip(&mut self.paths) {
@@ -309,7 +308,7 @@ impl Paths {
         any
     }
 
-    /// The next path that is to be probed.
+    /// The next path on which a probe is due.
     #[inline]
     pub(super) fn take_probe(&mut self) -> Option<u8> {
         if self.probes_due == 0 {
@@ -322,7 +321,7 @@ impl Paths {
         Some(path as u8)
     }
 
-    /// An acknowledgement came by a path. True if that brings it back into use.
+    /// Notes an acknowledgement that arrived by a path. True if that brings the path back into use.
     #[inline]
     fn answered(&mut self, path: u8) -> bool {
         let state = &mut self.paths[usize::from(path)];
@@ -338,7 +337,7 @@ impl Paths {
         true
     }
 
-    /// The channel ends: nothing is in flight any more, and no path is probed.
+    /// Forgets packets in flight and probes when the channel ends.
     pub(super) fn flush(&mut self) {
         for (path, view) in self.paths.iter_mut().zip(&mut self.views) {
             path.flying = List::default();
@@ -347,10 +346,10 @@ impl Paths {
         self.probes_due = 0;
     }
 
-    /// Checks the counts against how many packets of each path were found in flight.
+    /// Checks the counts against the packets found in flight on each path.
     ///
     /// # Panics
-    /// If a count is wrong: our own mistake, never a peer's.
+    /// If a count is wrong, which is always a bug of this implementation, never the peer's fault.
     pub(super) fn audit(&self, in_flight: &[u32]) {
         for (path, (count, view)) in in_flight.iter().zip(&self.views).enumerate() {
             assert_eq!(*count, view.in_flight, "packets in flight on path {path}");
@@ -362,8 +361,8 @@ impl Paths {
 }
 
 impl Channel {
-    /// The path for a chunk of `bytes`, by the channel's policy, but never one that is out of use
-    /// and, if there is another, never `avoid`.
+    /// The path for a chunk of `bytes`, chosen by the channel's policy, but never one that is out
+    /// of use and, if there is another, never `avoid`.
     pub(crate) fn choose_path(
         &mut self,
         flows: &mut Flows,
@@ -381,7 +380,7 @@ impl Channel {
         path
     }
 
-    /// The path small messages keep to: the same one as long as it works.
+    /// The path that small messages take: the same one as long as it works.
     pub(crate) fn path_for_small(
         &mut self,
         flows: &mut Flows,
@@ -394,8 +393,8 @@ impl Channel {
         self.paths.small
     }
 
-    /// A packet on `path` timed out; takes the path out of use, and has it probed, if that keeps
-    /// happening while others deliver. True if it did.
+    /// Handles a time-out of a packet on `path`; takes the path out of use, and makes a probe due,
+    /// if that keeps happening while other paths deliver. True if the path was taken out of use.
     pub(crate) fn path_timed_out(&mut self, shared: &mut Shared, path: u8, now: Instant) -> bool {
         let limit = shared.config.profile().path_timeouts;
         if !self.paths.time_out(path, now, self.recovery.newest_acknowledged(), limit) {
@@ -419,7 +418,8 @@ impl Channel {
         }
     }
 
-    /// An acknowledgement came by `path`: the peer had received something on it.
+    /// Handles an acknowledgement that arrived by `path`, which proves that the peer received a
+    /// packet on it.
     pub(crate) fn path_answered(
         &mut self,
         counters: &mut Counters,

@@ -1,9 +1,9 @@
-//! Round trips measured out of band: small packets of their own, on every path or where something
-//! is odd ([`ProbeSpec`]).
+//! Round trips measured out of band: separate small packets, on every path or where a round trip or
+//! loss is unusual ([`ProbeSpec`]).
 //!
-//! The answer says how long the question was at the peer, so what is left is the fabric's part,
-//! with what our own queue adds. It becomes what is known of a path on which nothing is under way,
-//! and the difference from the round trip of data is the hosts' part of the delay.
+//! The answer reports how long the probe was at the peer, so what is left is the fabric's part,
+//! plus the delay of the local queue. It becomes the round trip of a path on which nothing is under
+//! way, and its difference from the round trip of data is the hosts' part of the delay.
 
 use super::{Channel, Timer};
 use crate::api::Transmit;
@@ -15,15 +15,15 @@ use alloc::vec::Vec;
 use fairway_policy::ProbeSpec;
 use fairway_wire::{Duration, Instant, Packet, Probe};
 
-/// An answer tells of the hosts' part of a path's delay for this long.
+/// Time for which an answer is used to compute the hosts' part of a path's delay.
 const FRESH: Duration = Duration::from_ms(10);
 /// The shortest time between two probes of one channel that a timer sends: with more paths than
-/// fit, all take longer.
+/// fit, the interval of every path grows.
 const STEP_MIN: Duration = Duration::from_us(10);
-/// Questions of a peer that may wait to be answered; more are not.
+/// Most probes of a peer that may wait to be answered; further ones are dropped.
 const ECHOES: usize = 8;
 
-/// The questions of a channel to its peer, if it asks any, and those of the peer.
+/// This side's probes to the peer, if it sends any, and those of the peer.
 #[derive(Debug)]
 pub(super) struct Probes {
     probing: Option<Box<Probing>>,
@@ -36,28 +36,28 @@ impl Probes {
     }
 }
 
-/// What a channel keeps that probes.
+/// The state of a channel that sends probes.
 #[derive(Debug)]
 struct Probing {
     spec: ProbeSpec,
     paths: Vec<PathProbe>,
-    /// Paths that are to be probed now.
+    /// Number of paths on which a probe is due now.
     due: u32,
-    /// The next one whose turn it is.
+    /// The next path that the timer probes.
     next: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct PathProbe {
     is_due: bool,
-    /// The question under way, if one is, and when it left.
+    /// The number of the probe under way, if one is, and when it left.
     asked: Option<u32>,
     asked_at: Instant,
-    /// Bytes sent since it was last due.
+    /// Bytes sent since a probe was last due.
     bytes: u64,
-    /// The least round trip of data.
+    /// The shortest round trip of data.
     least: Duration,
-    /// The last answer, and when it came.
+    /// The round trip that the last answer gave, and when it arrived.
     round_trip: Option<Duration>,
     answered_at: Instant,
 }
@@ -79,8 +79,8 @@ impl Probing {
         probe.bytes = 0;
     }
 
-    /// Is no probe of this path due or under way? One that is not answered for long is lost. (A
-    /// second one would have the first one's answer ignored.)
+    /// True if no probe of this path is due or under way. One that stays unanswered for long counts
+    /// as lost. (If a second one were sent, the first one's answer would be ignored.)
     fn is_idle(&self, path: u8, now: Instant) -> bool {
         let probe = &self.paths[usize::from(path)];
         !probe.is_due && (probe.asked.is_none() || now.elapsed_since(probe.asked_at) >= FRESH)
@@ -100,7 +100,7 @@ impl Probing {
     }
 }
 
-/// Questions of the peer that have not been answered.
+/// Probes of the peer that have not been answered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Echoes {
     waiting: [Echo; ECHOES],
@@ -115,7 +115,7 @@ struct Echo {
 }
 
 impl Echoes {
-    /// False if there is no room.
+    /// Adds a probe to be answered. False if there is no room.
     fn push(&mut self, echo: Echo) -> bool {
         let Some(place) = self.waiting.get_mut(usize::from(self.count)) else { return false };
         *place = echo;
@@ -130,7 +130,7 @@ impl Echoes {
 }
 
 impl Channel {
-    /// The channel is open: the first of its paths is due soon, if they are probed by the clock.
+    /// Starts the probe timer of an open channel, if its paths are probed periodically.
     pub(crate) fn begin_probing(&mut self, schedule: &mut Schedule, now: Instant) {
         if let Some(step) = self.probe_step() {
             self.arm(schedule, Timer::Probe, now + step);
@@ -143,7 +143,7 @@ impl Channel {
         Some(interval.divided_by(probing.paths.len() as u64).max(STEP_MIN))
     }
 
-    /// It is a path's turn.
+    /// Makes a probe due on the path whose turn it is.
     pub(crate) fn probe_timer(&mut self, schedule: &mut Schedule, now: Instant) {
         let Some(step) = self.probe_step() else { return };
         if let Some(probing) = &mut self.probes.probing {
@@ -157,7 +157,7 @@ impl Channel {
         self.arm(schedule, Timer::Probe, now + step);
     }
 
-    /// Bytes leave on a path.
+    /// Counts bytes that leave on a path.
     #[inline]
     pub(crate) fn sample_path(
         &mut self,
@@ -176,7 +176,7 @@ impl Channel {
         }
     }
 
-    /// Data took this round trip, or something was lost (`None`): is that odd?
+    /// Makes a probe due if the round trip of data, or a loss (`None`), is unusual.
     pub(crate) fn suspect(
         &mut self,
         schedule: &mut Schedule,
@@ -201,7 +201,7 @@ impl Channel {
         }
     }
 
-    /// The next answer or question, if one is owed.
+    /// The next answer or probe, if one is due.
     pub(crate) fn next_round_trip_probe(
         &mut self,
         shared: &mut Shared,
@@ -258,7 +258,7 @@ impl Channel {
     ) {
         let Some(probing) = &mut self.probes.probing else { return };
         let probe = &mut probing.paths[usize::from(path)];
-        // An answer to a question that was not asked, or is asked no more, proves nothing.
+        // An answer to a probe that was not sent, or is no longer under way, proves nothing.
         if probe.asked != Some(number) {
             return;
         }
@@ -276,7 +276,7 @@ impl Channel {
     }
 
     /// The part of a round trip of data that is not the fabric's, if a probe of its path was
-    /// answered lately.
+    /// answered within the last 10 ms.
     pub(crate) fn endpoint_delay(
         &self,
         now: Instant,

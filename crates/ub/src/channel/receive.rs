@@ -1,4 +1,4 @@
-//! Data packets in: judged, recorded, placed.
+//! Reception of data packets: they are judged, recorded and placed.
 
 use super::Channel;
 use super::ack_state::BlockReason;
@@ -16,17 +16,17 @@ use crate::receive_window::Unrecorded;
 use crate::shared::{Config, Jetties, MatchedReceive, Shared};
 use fairway_wire::{Data, Instant, Operation, Order, Psn, Refusal, Tag, Target, Void};
 
-/// What is to become of a data packet whose PSN is new.
+/// What to do with a data packet whose PSN is new.
 pub(crate) enum Judgement {
-    /// Its payload belongs there.
+    /// The payload belongs at `target`.
     Place { target: LocalRange, purpose: Purpose },
-    /// The word there is to be changed, and the answer is to bring its old value.
+    /// The word at `target` is to be changed, and the answer returns its old value.
     Atomic { target: LocalRange, answer: Index<Message> },
-    /// It counts as arrived; there is nothing to place.
+    /// The packet counts as arrived; there is nothing to place.
     Accept { purpose: Purpose },
-    /// Its message is refused, for good.
+    /// The packet's message is refused, for good.
     Refuse(Refusal),
-    /// It is as if it had never come.
+    /// The packet is treated as if it had never arrived.
     Drop(DropReason),
 }
 
@@ -130,7 +130,7 @@ impl Channel {
         }
     }
 
-    /// A sequence number that will carry nothing: fill it.
+    /// Fills a sequence number that will carry nothing.
     pub(crate) fn handle_void(
         &mut self,
         shared: &mut Shared,
@@ -175,8 +175,8 @@ impl Channel {
                 Some(Some(index)) if shared.arrivals[index].message == data.message => {
                     return self.judge_further(shared, index, data, payload);
                 }
-                // The peer reuses a slot only when all of the old message has arrived: this is
-                // the rest of one that was refused or given up.
+                // The peer reuses a slot only when all of the old message has arrived: the record
+                // left in the slot is that of a message that was refused or given up.
                 Some(Some(index)) => self.forget_arrival(shared, index),
             }
         }
@@ -187,7 +187,8 @@ impl Channel {
         self.judge_refused(shared, data, judgement)
     }
 
-    /// A refusal of a message of several packets is kept, so that the rest of it is known.
+    /// Records the refusal of a message of several packets, so that its other packets are
+    /// recognized.
     fn judge_refused(
         &mut self,
         shared: &mut Shared,
@@ -210,8 +211,8 @@ impl Channel {
         judgement
     }
 
-    /// A new transaction that may be executed. `reserved` is the record that was set aside for its
-    /// answer when it came, unless it has just come.
+    /// Judges a new transaction that may be executed. `reserved` is the record that was set aside
+    /// for its answer when it arrived, unless it has just arrived.
     pub(crate) fn judge_request(
         &mut self,
         shared: &mut Shared,
@@ -249,7 +250,7 @@ impl Channel {
         self.judge_first(shared, data, length, payload, reserved)
     }
 
-    /// The first packet to arrive of a message that has to be kept count of.
+    /// Judges the first packet to arrive of a message that needs a record.
     fn judge_first(
         &mut self,
         shared: &mut Shared,
@@ -292,13 +293,13 @@ impl Channel {
             false => self.send_back(shared, index),
         };
         if multi && matches!(judgement, Judgement::Refuse(_)) {
-            // The refusal gets a record of its own.
+            // The refusal gets a separate record.
             self.forget_arrival(shared, index);
         }
         judgement
     }
 
-    /// Checks a new message and takes the receive it needs.
+    /// Checks a new message and takes the receive that it needs.
     pub(crate) fn admit_message(
         &mut self,
         shared: &mut Shared,
@@ -387,7 +388,7 @@ impl Channel {
         Ok(())
     }
 
-    /// The tracker by which a message is matched with its receive, if it is.
+    /// The tracker by which a message is matched with its receive, if it is matched in order.
     fn sequenced(
         &self,
         config: &Config,
@@ -403,8 +404,8 @@ impl Channel {
         if matched { trackers.find(&key) } else { None }
     }
 
-    /// Would the receive that it takes have to wait for an earlier one, or for the turn of its
-    /// message in memory order?
+    /// True if the receive that the message takes would have to wait for an earlier one, or for the
+    /// message's turn in memory order.
     fn is_early_receive(&self, config: &Config, trackers: &Trackers, data: &Data) -> bool {
         let order = &data.order;
         let Some(tracker) = trackers.find(&Key::of(self.group(), data.jetty)) else {
@@ -416,7 +417,7 @@ impl Channel {
             || (waits_for_turn && tracker.status(order.sequence) != SequenceStatus::Next)
     }
 
-    /// A packet of a message that is known.
+    /// Judges a packet of a message that has a record.
     fn judge_further(
         &mut self,
         shared: &mut Shared,
@@ -438,7 +439,7 @@ impl Channel {
         if arrival.is_into_segment()
             && !shared.segments.is_current(arrival.segment, &arrival.admission)
         {
-            // Deregistered, or no longer granted, in the middle of the message.
+            // The memory was deregistered, or access revoked, in the middle of the message.
             let (jetty, order) = (arrival.remote_jetty, arrival.order);
             self.abandon_arrival(shared, index);
             self.skip_numbers(shared, jetty, &order);
@@ -469,14 +470,15 @@ impl Channel {
             match self.set_aside(shared, index, data, payload) {
                 Some(judgement) => return judgement,
                 None if waits => return self.send_back(shared, index),
-                // That the last packet is placed last is not worth sending the message back.
+                // The rule that the last packet is placed last does not justify sending the message
+                // back.
                 None => {}
             }
         }
         place_at(segment, offset, payload, Purpose::Arrival(index))
     }
 
-    /// Do index, payload and last-mark agree with the message's length?
+    /// True if index, payload and last-mark agree with the message's length.
     pub(crate) fn fits(&self, length: u32, data: &Data, payload: u32) -> bool {
         let start = u64::from(data.index) * u64::from(self.mtu);
         let end = start + u64::from(payload);
@@ -487,7 +489,7 @@ impl Channel {
         }
     }
 
-    /// A payload is in place, or a word was changed and was `old` before.
+    /// Handles a payload that is in place, or a word that was changed and was `old` before.
     pub(crate) fn placed(
         &mut self,
         shared: &mut Shared,
@@ -515,7 +517,7 @@ impl Channel {
             }
             _ => {}
         }
-        // A placement that was under way when the channel was flushed counts for nothing.
+        // A placement that was under way when the channel was flushed does not count.
         if self.acks.placed(token.psn) {
             self.account(shared, now, token, old);
         }
@@ -567,7 +569,7 @@ impl Channel {
     }
 }
 
-/// A payload of `length` bytes belongs into a segment.
+/// The judgement for a payload of `length` bytes that belongs into a segment.
 pub(crate) fn place_at(segment: u32, offset: u64, length: u32, purpose: Purpose) -> Judgement {
     if length == 0 {
         return Judgement::Accept { purpose };

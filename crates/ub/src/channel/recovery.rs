@@ -1,5 +1,5 @@
-//! Conclusions of a sender from acknowledgements: round trips, how late packets arrive, and how
-//! long it waits before it calls one lost.
+//! Conclusions that a sender draws from acknowledgements: round trips, how late packets arrive, and
+//! how long it waits before it declares one lost.
 
 mod tail_loss_probe;
 
@@ -15,14 +15,14 @@ use alloc::boxed::Box;
 use fairway_policy::{Evidence, LossDetector};
 use fairway_wire::{Ack, Duration, Instant, Msn, Psn};
 
-/// The sender's knowledge by which it calls packets lost, and the policy that decides.
+/// The measurements by which the sender declares packets lost, and the policy that decides.
 pub(super) struct Recovery {
     round_trip: RoundTrip,
-    /// When the packet that was acknowledged last, by time of sending, had been sent.
+    /// Latest time at which a packet was sent that has been acknowledged.
     newest_acknowledged: Option<Instant>,
     /// The highest PSN that was acknowledged.
     highest_acknowledged: Psn,
-    /// Time-outs since the last acknowledgement of anything new.
+    /// Time-outs since a packet was last newly acknowledged.
     backoff: u32,
     tail: TailLossProbe,
     reports: PeerReports,
@@ -61,7 +61,7 @@ impl Recovery {
         self.round_trip.note(sample);
     }
 
-    /// A round trip took as long as `least`, or longer. Which path it took is not known.
+    /// Notes that a round trip took at least `least`. Its path is not known.
     pub(super) fn note_round_trip_of_at_least(&mut self, least: Duration) {
         if least > self.round_trip.smoothed() {
             self.round_trip.note(least);
@@ -81,9 +81,9 @@ impl Recovery {
         let base = if smoothed == Duration::ZERO {
             profile.timeout_initial
         } else {
-            // A queue may double the round trip within one. What later packets prove lost is found
-            // within three; the shortest time-out leaves room for that on short ways, on long ones
-            // this does (RFC 6298 waits for a second).
+            // A queue may double the round trip within one. Losses that later packets prove are
+            // found within three; the shortest time-out leaves room for that on short paths, on
+            // long ones this factor does (RFC 6298 waits for a second).
             let long = smoothed.times(2) > profile.timeout_min;
             let silence = smoothed.times(if long { 4 } else { 2 });
             silence.saturating_add(self.round_trip.deviation().times(4))
@@ -92,26 +92,26 @@ impl Recovery {
         base.times(1 << self.backoff.min(16)).min(profile.timeout_max)
     }
 
-    /// Has a time-out fired since anything new was acknowledged?
+    /// True if a time-out has fired since a packet was last newly acknowledged.
     #[inline]
     pub(super) fn is_backing_off(&self) -> bool {
         self.backoff > 0
     }
 
-    /// A time-out has fired.
+    /// Counts a time-out that has fired.
     pub(super) fn back_off(&mut self) {
         self.backoff += 1;
     }
 
-    /// Something new was acknowledged. True if a time-out had fired before.
+    /// Resets the back-off after a new acknowledgement. True if a time-out had fired before.
     #[inline]
     pub(super) fn end_backoff(&mut self) -> bool {
         core::mem::take(&mut self.backoff) > 0
     }
 
-    /// How long the copy after the second that is the `further`-th has before it may be lost.
+    /// How long the `further`-th copy after the second has before it may be declared lost.
     pub(super) fn time_of_copy(&self, config: &Config, further: u32) -> Duration {
-        // The time would bound what the second of these bugs costs, too.
+        // This time would also bound the cost of the second of these bugs.
         if config.is_injected(InjectedBug::HastyCopies)
             || config.is_injected(InjectedBug::TrustNewPath)
         {
@@ -128,25 +128,26 @@ impl Recovery {
 
     // ---- what was acknowledged, and what that proves ----
 
-    /// Packets with a congestion mark, and duplicates, that an acknowledgement reports anew.
+    /// Packets with a congestion mark, and duplicates, that an acknowledgement reports for the
+    /// first time.
     #[inline]
     pub(super) fn count_reports(&mut self, ack: &Ack) -> (u32, u32) {
         self.reports.count(ack)
     }
 
-    /// True if the peer has not reported before that it knows where this message starts.
+    /// True if the peer has not reported before that it has recorded where this message starts.
     #[inline]
     pub(super) fn is_newly_known(&mut self, message: Msn) -> bool {
         self.reports.note_known(message)
     }
 
-    /// When the packet that was acknowledged last, by time of sending, had been sent.
+    /// Latest time at which a packet was sent that has been acknowledged.
     #[inline]
     pub(super) fn newest_acknowledged(&self) -> Option<Instant> {
         self.newest_acknowledged
     }
 
-    /// What the arrival of a packet proves of those sent before it on its path. `is_trusting`
+    /// Learns from the arrival of a packet about those sent before it on its path. `is_trusting`
     /// injects a bug.
     #[inline]
     pub(super) fn learn_from(
@@ -162,14 +163,14 @@ impl Recovery {
         if psn_late == 0 {
             self.highest_acknowledged = psn;
         }
-        // A path that has not been measured is thought to be as long as the others.
+        // A path that has not been measured is assumed to be as long as the others.
         let round_trip = match paths.round_trip(sent.path) {
             Duration::ZERO if !is_trusting => self.smoothed(),
             measured => measured,
         };
         let too_soon = now.elapsed_since(sent.sent_at) < round_trip.divided_by(2);
         if sent.is(RESENT) && !sent.is(LOST) && too_soon {
-            // It was the first copy that arrived: late, and resent for nothing. The second copy
+            // The first copy arrived: it was late, and the resend was unnecessary. The second copy
             // is still under way and proves nothing of its path.
             let distance = paths.sent_since(sent.path);
             self.detector.on_reordering(distance, psn_late, true);
@@ -186,37 +187,38 @@ impl Recovery {
         self.newest_acknowledged = Some(newest.max(sent.sent_at));
     }
 
-    /// Does the detector look at packets of other paths than those on which news came?
+    /// True if the detector examines packets of other paths than those on which packets were
+    /// acknowledged.
     #[inline]
     pub(super) fn looks_across_paths(&self) -> bool {
         self.detector.looks_across_paths()
     }
 
-    /// Was a packet in flight passed by others, on its path or, if the detector looks at those, on
-    /// another one?
+    /// True if a packet in flight was passed by others, on its path or, if the detector looks
+    /// across paths, on another one.
     pub(super) fn is_passed(&self, sent: &Sent, overtaken: i32) -> bool {
-        // A copy that was resent is judged by what left after it: the report may be older.
+        // A resent copy is judged by packets that left after it, because the report may be older.
         let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
         overtaken > 0 || (self.detector.looks_across_paths() && !(sent.is(RESENT) && older))
     }
 
-    /// How long before the newest packet that was acknowledged a packet was sent.
+    /// How long before the newest acknowledged packet a packet was sent.
     pub(super) fn overtaken_by(&self, sent: &Sent) -> Duration {
         self.newest_acknowledged.map_or(Duration::ZERO, |newest| newest.since(sent.sent_at))
     }
 
-    /// Asks the detector whether a packet is lost.
+    /// Whether the detector declares a packet lost.
     pub(super) fn is_lost(&mut self, evidence: &Evidence) -> bool {
         self.detector.is_lost(evidence)
     }
 
-    /// Was a packet sent a round trip before one that has been acknowledged, or longer?
+    /// True if a packet was sent at least a round trip before one that has been acknowledged.
     pub(super) fn is_long_passed(&self, sent: &Sent) -> bool {
         self.newest_acknowledged
             .is_some_and(|newest| (sent.sent_at + self.smoothed()).is_before(newest))
     }
 
-    /// Was nothing acknowledged that was sent in the last `time`?
+    /// True if no packet that was sent within the last `time` was acknowledged.
     pub(super) fn is_silent(&self, now: Instant, time: Duration) -> bool {
         self.newest_acknowledged.is_none_or(|newest| now.elapsed_since(newest) >= time)
     }

@@ -1,9 +1,9 @@
 //! Refusals, on both sides.
 //!
-//! A refusal is final the moment it is made: the packet counts as arrived, so that no repeat of it
-//! can be judged anew, but it is withheld from acknowledgements until its sender has confirmed, by
-//! a [`Void`](fairway_wire::Void) in its place, that it knows. So a message can never be reported
-//! as done by an acknowledgement that overtook its refusal, and a refused SEND that is sent again
+//! A refusal is final when it is made: the packet counts as arrived, so that no repeat of it can be
+//! judged again, but it is withheld from acknowledgements until its sender has confirmed the
+//! refusal by a [`Void`](fairway_wire::Void) in its place. So a message can never be reported as
+//! done by an acknowledgement that overtook its refusal, and a refused SEND that is sent again
 //! under a new number can never be delivered twice.
 
 use super::ack_state::BlockReason;
@@ -22,18 +22,19 @@ use crate::send_window::{ACKNOWLEDGED, LOST, SendBlocks, UNCOUNTED, VOID};
 use crate::shared::{Config, Schedule, Shared};
 use fairway_wire::{Data, Duration, Instant, Nak, Operation, Psn, Refusal, Void};
 
-/// Wrong keys that the peer has left ([`Profile::refused_keys`](crate::Profile::refused_keys)).
+/// Budget of wrong keys that the peer may use
+/// ([`Profile::refused_keys`](crate::Profile::refused_keys)).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KeyBudget {
     spent: u32,
-    /// When `spent` was last brought up to date.
+    /// When `spent` was last updated.
     at: Instant,
-    /// The caller has been told.
+    /// Set once the caller has been notified.
     is_over: bool,
 }
 
 impl KeyBudget {
-    /// A wrong key is counted. True, once, if that exceeds what the profile allows.
+    /// Counts a wrong key. True, once, if that exceeds what the profile allows.
     pub(super) fn spend(&mut self, now: Instant, profile: &Profile) -> bool {
         let interval = profile.refused_key_interval;
         let earned = now.elapsed_since(self.at).as_ns() / interval.as_ns().max(1);
@@ -51,10 +52,10 @@ impl KeyBudget {
     }
 }
 
-/// How many operations after the oldest of a Jetty are tried again when that changes, if they were
-/// refused because they came before others. Where receives come one by one, all but the next would
-/// be refused again, and each attempt takes a round trip of a window of one packet; where many came
-/// at once, it soon is many.
+/// Distance from the oldest operation of a Jetty up to which operations are tried again when the
+/// oldest changes, if they were refused because they arrived before others. If receives are posted
+/// one at a time, all but the next would be refused again, and each attempt takes a round trip of a
+/// window of one packet; if many are posted at once, the distance soon grows again.
 #[derive(Clone, Copy, Debug)]
 struct RetryBurst(u32);
 
@@ -65,12 +66,13 @@ impl Default for RetryBurst {
 }
 
 impl RetryBurst {
-    /// One was refused that was posted `distance` operations after the oldest.
+    /// Lowers the limit to half of `distance`, because an operation was refused that was posted
+    /// `distance` operations after the oldest.
     fn note_refusal(&mut self, distance: u32) {
         self.0 = self.0.min(distance / 2).max(1);
     }
 
-    /// One that had been refused is over.
+    /// Doubles the limit when an operation that had been refused has ended.
     fn note_end(&mut self) {
         self.0 = self.0.saturating_mul(2);
     }
@@ -88,7 +90,7 @@ pub(super) struct Retries {
 }
 
 impl Retries {
-    /// A message waits to be tried again. Returns the time of the next attempt.
+    /// Queues a message to be tried again. Returns the time of the next attempt.
     pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> Instant {
         let message = &mut messages[index];
         message.place = MessagePlace::AwaitingReceiver;
@@ -97,26 +99,27 @@ impl Retries {
         at
     }
 
-    /// A message is not to be tried again.
+    /// Removes a message that is not to be tried again.
     pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         self.waiting.unlink(messages, index);
     }
 
-    /// One that had been refused is over.
+    /// Notes that an operation that had been refused has ended.
     pub(super) fn note_end(&mut self) {
         self.burst.note_end();
     }
 
-    /// The channel ends: no message waits any more.
+    /// Empties the list when the channel ends.
     pub(super) fn flush(&mut self) {
         self.waiting = List::default();
     }
 }
 
 impl Channel {
-    /// A message of the peer was refused. If it names something that is there and has the wrong key
-    /// for it, it may be a guess: those are counted. What names nothing that is there is not,
-    /// because operations that are under way when a segment or Jetty goes are refused as well.
+    /// Counts a refused message of the peer that names existing memory or an existing Jetty with
+    /// the wrong key, because it may be a guess. Messages that name nothing that exists are not
+    /// counted, because operations that are under way when a segment or Jetty is removed are
+    /// refused as well.
     pub(crate) fn note_refused_key(&mut self, shared: &mut Shared, operation: &Operation) {
         if !shared.has_wrong_key(operation) {
             return;
@@ -142,7 +145,7 @@ impl Channel {
         self.mark_urgent(schedule);
     }
 
-    /// The refused packet came again: its NAK was lost, or has crossed it.
+    /// Repeats the NAK of a refused packet that arrived again: the NAK was lost, or has crossed it.
     pub(crate) fn repeat_nak(&mut self, config: &Config, schedule: &mut Schedule, psn: Psn) {
         let revives = config.is_injected(InjectedBug::ReviveRefused);
         if revives && self.acks.revive_not_ready(psn) {
@@ -161,7 +164,8 @@ impl Channel {
         Some(Nak { psn, message, reason, retry_after_us })
     }
 
-    /// The sender knows of the refusal of a message by this packet; false if there was none.
+    /// Processes the sender's confirmation that it received the refusal of a message by this
+    /// packet; false if there was none.
     pub(crate) fn confirm_refusal(&mut self, shared: &mut Shared, void: &Void) -> bool {
         let Some(why) = self.acks.confirm_refusal(void) else { return false };
         if let BlockReason::Late { jetty, order, .. } = why {
@@ -170,7 +174,7 @@ impl Channel {
         true
     }
 
-    /// A message of ours was refused.
+    /// Handles the refusal of a local message.
     pub(crate) fn handle_nak(
         &mut self,
         shared: &mut Shared,
@@ -208,7 +212,7 @@ impl Channel {
         Verdict::Done
     }
 
-    /// A packet of ours is to be replaced by a void, which confirms that its refusal is known.
+    /// Replaces a local packet by a void, which confirms that its refusal was received.
     pub(super) fn send_void(
         &mut self,
         flows: &Flows,
@@ -221,12 +225,12 @@ impl Channel {
         let sent = *record;
         if !sent.is(LOST) {
             self.take_from_path(flows, schedule, send_blocks, psn, &sent);
-            // It was not declared lost, so there is nothing to revoke if the peer acknowledges it.
+            // The packet was not declared lost, so an acknowledgement of it revokes no loss.
             self.send.record(psn, send_blocks).flags |= UNCOUNTED;
         }
     }
 
-    /// Stops sending a refused message; what becomes of it is settled when nothing is in flight.
+    /// Stops sending a refused message; its outcome is settled when nothing is in flight.
     pub(crate) fn give_up(
         &mut self,
         shared: &mut Shared,
@@ -237,11 +241,11 @@ impl Channel {
         let status = status_of(reason);
         let early = reason == Refusal::OutOfOrder;
         if early {
-            // It may be our acknowledgement of an answer that the peer lacks.
+            // The peer may lack this side's acknowledgement of an answer.
             self.acknowledge_soon(&mut shared.schedule);
         }
-        // One that is received in order may be refused because it came before others, ordered or
-        // not: only when none is left does that count.
+        // A message that is received in order may be refused because it arrived before others,
+        // ordered or not: the refusal counts only when none of those is left.
         let overtakes = shared.messages[index].order.request().receive_in_order
             && Self::overtakes(shared, index);
         let is_hasty = shared.is_injected(InjectedBug::RetryAtOnce);
@@ -285,14 +289,15 @@ impl Channel {
         }
     }
 
-    /// How many operations of its Jetty were posted after `first` and up to it.
+    /// Number of operations of its Jetty that were posted after `first`, up to and including this
+    /// one.
     fn distance(shared: &Shared, index: Index<Message>, first: Option<Index<Message>>) -> u32 {
         first.map_or(0, |first| {
             shared.messages[index].order.posts_since(&shared.messages[first].order)
         })
     }
 
-    /// Is anything of its Jetty left that was posted before an operation of ours?
+    /// True if an operation of the same Jetty that was posted before this one is left.
     fn overtakes(shared: &Shared, index: Index<Message>) -> bool {
         !match shared.is_injected(InjectedBug::CountOvertaking) {
             true => shared.initiator.is_oldest(&shared.messages, index),
@@ -300,7 +305,7 @@ impl Channel {
         }
     }
 
-    /// Refused messages whose time has come go back into the queue.
+    /// Puts refused messages back into the queue when their retry time has passed.
     pub(crate) fn not_ready_timer(&mut self, shared: &mut Shared, now: Instant) {
         let mut listed = self.retries.waiting.head();
         let mut earliest: Option<Instant> = None;

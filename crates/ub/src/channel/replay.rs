@@ -1,20 +1,21 @@
-//! Which of a peer's unreliable packets have arrived, so that none is executed twice.
+//! Records which unreliable packets of a peer have arrived, so that none is executed twice.
 //!
-//! Such packets have no sequence number of the transport, so a network that duplicates packets, or
-//! an observer that sends a copy of one later, could have them executed again. Their own number
-//! counts them, and the receiver remembers the last [`WINDOW`], as IPsec does (RFC 4303 §3.4.3,
-//! with the ring of RFC 6479): a number in the window is taken once, and one below it is late.
+//! Unreliable packets have no sequence number of the transport, so a network that duplicates
+//! packets, or an observer that sends a copy of one later, could cause a second execution. They are
+//! counted by a number of their own, and the receiver records the last [`WINDOW`] of them, as IPsec
+//! does (RFC 4303 §3.4.3, with the ring of RFC 6479): a number in the window is accepted once, and
+//! one below it is late.
 
 /// Words of the ring. One of them is always being cleared.
 const WORDS: u64 = 33;
-/// Numbers below the highest one that are told apart. Packets that are overtaken by more than this
-/// many later ones are dropped, as if the network had lost them.
+/// Numbers below the highest one that are recorded individually. Packets that are overtaken by more
+/// than this many later ones are dropped, as if the network had lost them.
 pub const WINDOW: u64 = (WORDS - 1) * 64;
 
 /// The datagrams of a channel, in both directions.
 #[derive(Debug)]
 pub(crate) struct Datagrams {
-    /// The number of the last one that was sent; 0 before the first.
+    /// Number of the last unreliable packet sent; 0 before the first.
     sent: u64,
     arrived: ReplayWindow,
 }
@@ -24,13 +25,13 @@ impl Datagrams {
         Datagrams { sent: 0, arrived: ReplayWindow { highest: 0, seen: [0; WORDS as usize] } }
     }
 
-    /// The number of the next one to be sent.
+    /// The number of the next packet to be sent.
     pub(crate) fn next(&mut self) -> u64 {
         self.sent += 1;
         self.sent
     }
 
-    /// Takes note of one that has arrived; false if it is a copy, or too late to tell.
+    /// Records a packet that has arrived; false if it is a copy, or below the window.
     pub(crate) fn accept(&mut self, number: u64) -> bool {
         self.arrived.accept(number)
     }
@@ -39,7 +40,7 @@ impl Datagrams {
 #[derive(Debug)]
 struct ReplayWindow {
     highest: u64,
-    /// A bit for each number, by the number modulo the bits of the ring.
+    /// One bit for each number, indexed by the number modulo the bits of the ring.
     seen: [u64; WORDS as usize],
 }
 

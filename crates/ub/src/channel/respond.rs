@@ -1,4 +1,4 @@
-//! Answers: those we owe the peer, and those to our own questions.
+//! Answers: those to the peer's requests, and those to local requests.
 
 use super::Channel;
 use super::receive::{Judgement, place_at};
@@ -10,24 +10,25 @@ use crate::pool::Index;
 use crate::shared::Shared;
 use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag};
 
-/// Does a transaction that is no question get an answer of its own (TAACK)?
+/// True if a transaction other than a READ, get or atomic gets a separate answer (TAACK).
 pub(crate) fn wants_done(order: &Order) -> bool {
     matches!(order.mode, ServiceMode::Roi | ServiceMode::Rot)
 }
 
-/// Does it ask for an answer of its own, whatever the mode? Such a request is one packet.
+/// True if an operation requests an answer in every mode. Such a request is one packet.
 pub(crate) fn is_question(operation: &Operation) -> bool {
     matches!(operation, Operation::Read { .. } | Operation::Get(_) | Operation::Atomic { .. })
 }
 
 impl Channel {
-    /// Sets a record aside for the answer to a request; what it says is settled later.
+    /// Reserves a record for the answer to a request; its content is set later.
     pub(crate) fn reserve_answer(
         &mut self,
         shared: &mut Shared,
         data: &Data,
     ) -> Option<Index<Message>> {
-        // An initiator may reuse its slot as soon as the answer has come, before we hear of it.
+        // An initiator may reuse its slot once the answer has arrived, before its acknowledgement
+        // arrives.
         if self.inbound.answers() >= 2 * shared.config.limits().read_slots {
             return None;
         }
@@ -43,7 +44,7 @@ impl Channel {
         Some(index)
     }
 
-    /// Gives a record that was set aside back.
+    /// Releases a reserved record.
     pub(crate) fn unreserve_answer(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.inbound.end_answer();
         shared.messages[index].channel = None;
@@ -54,12 +55,12 @@ impl Channel {
         self.enlist(shared, index);
     }
 
-    /// Tells the sender of a transaction that it is done.
+    /// Sends the sender of a transaction the answer that it is done.
     pub(crate) fn answer_done(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.acknowledge_transaction(shared, index, None);
     }
 
-    /// Tells the sender of a transaction that it is done, or why it is refused.
+    /// Sends the sender of a transaction the answer that it is done, or the reason for its refusal.
     pub(crate) fn acknowledge_transaction(
         &mut self,
         shared: &mut Shared,
@@ -71,7 +72,7 @@ impl Channel {
         self.send_answer(shared, index);
     }
 
-    /// Tells the sender of a transaction, which the transport has acknowledged, that it is refused.
+    /// Refuses, in an answer, a transaction that the transport has acknowledged.
     pub(crate) fn answer_refused(
         &mut self,
         shared: &mut Shared,
@@ -97,7 +98,7 @@ impl Channel {
         }
     }
 
-    /// A peer wants to read: answer with a message of our own.
+    /// Judges a READ of the peer: a local message answers it.
     pub(crate) fn judge_read(
         &mut self,
         shared: &mut Shared,
@@ -127,8 +128,8 @@ impl Channel {
         };
         let answer = &mut shared.messages[index];
         answer.settle_bytes(local, self.mtu);
-        // The memory may still be read when a packet has to be resent: until the answer has
-        // arrived, nothing that has to follow the read may change it.
+        // The memory may be read again when a packet has to be resent: until the answer has
+        // arrived, no operation that has to follow the READ may change it.
         let in_memory_order = data.order.tag == Tag::Mo;
         answer.own_answer().marks =
             is_numbered(data.order.mode, data.order.tag) && !in_memory_order;
@@ -149,7 +150,7 @@ impl Channel {
         reserved.or_else(|| self.reserve_answer(shared, data))
     }
 
-    /// A peer wants a word changed.
+    /// Judges an atomic of the peer.
     pub(crate) fn judge_atomic(
         &mut self,
         shared: &mut Shared,
@@ -175,7 +176,7 @@ impl Channel {
         Judgement::Atomic { target, answer: index }
     }
 
-    // ---- answers to our own ----
+    // ---- answers to local requests ----
 
     /// The operation that an answer is for, if it still waits for one.
     fn asked(&self, shared: &Shared, data: &Data) -> Option<Index<Message>> {
@@ -193,7 +194,7 @@ impl Channel {
         fits.then_some(index)
     }
 
-    /// An answer to something we asked.
+    /// Judges an answer to a local request.
     pub(crate) fn judge_response(
         &mut self,
         shared: &mut Shared,
@@ -203,7 +204,7 @@ impl Channel {
     ) -> Judgement {
         let nothing = Judgement::Accept { purpose: Purpose::Plain };
         let Some(index) = self.asked(shared, data) else {
-            // No operation waits for it; it must not hold the sender up.
+            // No operation waits for the answer; it must not hold the sender up.
             shared.counters.drops[DropReason::NoRead as usize] += 1;
             return nothing;
         };
@@ -253,9 +254,9 @@ impl Channel {
         place_at(local.segment.number(), offset, payload, Purpose::Read(index))
     }
 
-    /// True if an answer that was being placed is still that of this READ. A peer that refuses what
-    /// it has answered, or answers twice, must not end the READ while it waits to be asked again,
-    /// nor another one.
+    /// True if an answer that was being placed still belongs to this READ. A peer that refuses what
+    /// it has answered, or answers twice, must not end the READ while it waits to be sent again,
+    /// nor another READ.
     pub(crate) fn is_answered(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
         message.asks_for_bytes()
@@ -264,13 +265,13 @@ impl Channel {
             && message.place == MessagePlace::Unlisted
     }
 
-    /// Is a part of the answer to an operation of ours being put in place?
+    /// True if a part of the answer to a local operation is being placed.
     pub(crate) fn is_being_answered(&self, index: Index<Message>) -> bool {
         self.acks.is_placing_answer(index)
     }
 
-    /// A part of an answer is in place whose operation was refused meanwhile. When it was the last,
-    /// the operation may end: until then its memory has no other use.
+    /// Handles a placed part of an answer whose operation was refused meanwhile. When it was the
+    /// last part, the operation may end: until then its memory has no other use.
     pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let is_refused = message.attempts.outcome().is_refused();
@@ -285,12 +286,12 @@ impl Channel {
         }
     }
 
-    /// The answer is complete, and what it brought is in place.
+    /// Completes an operation whose whole answer is in place.
     pub(crate) fn finish_answered(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.finish_question(shared, index, Status::Success);
     }
 
-    /// An operation that waits for an answer ends, with whatever of the answer has come.
+    /// Ends an operation that waits for an answer, with whatever part of the answer has arrived.
     pub(crate) fn finish_question(
         &mut self,
         shared: &mut Shared,

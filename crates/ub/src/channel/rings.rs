@@ -1,9 +1,9 @@
-//! A channel's places in the rings by which the NIC finds the channels that have something to do.
+//! A channel's entries in the rings by which the device finds the channels that have work.
 
 use crate::names::ChannelIndex;
 use crate::shared::Schedule;
 
-/// Which of the NIC's rings a channel stands in. It stands in each of them once at most.
+/// Which of the device's rings contain the channel. Each contains it at most once.
 #[derive(Debug)]
 pub(super) struct Rings {
     /// The channel's index.
@@ -20,7 +20,7 @@ impl Rings {
         Rings { channel, engine, in_ready: false, in_urgent: false, is_blocked_on_pool: false }
     }
 
-    /// PutStreams the channel behind the others that may have data to send.
+    /// Puts the channel behind the others that may have data to send.
     #[inline]
     pub(super) fn enter_ready(&mut self, schedule: &mut Schedule) {
         if !self.in_ready {
@@ -29,7 +29,7 @@ impl Rings {
         }
     }
 
-    /// PutStreams the channel behind the others that have to send something that goes before data.
+    /// Puts the channel behind the others that have control packets, which precede data.
     #[inline]
     pub(super) fn enter_urgent(&mut self, schedule: &mut Schedule) {
         if !self.in_urgent {
@@ -38,7 +38,7 @@ impl Rings {
         }
     }
 
-    /// PutStreams the channel behind the others that lack a send-window block.
+    /// Puts the channel behind the others that lack a send-window block.
     pub(super) fn enter_blocked(&mut self, schedule: &mut Schedule) {
         if !self.is_blocked_on_pool {
             self.is_blocked_on_pool = true;
@@ -46,19 +46,20 @@ impl Rings {
         }
     }
 
-    /// The NIC has taken the channel out of the ring of those that may have data to send.
+    /// Notes that the device has taken the channel out of the ring of those that may have data to
+    /// send.
     #[inline]
     pub(super) fn left_ready(&mut self) {
         self.in_ready = false;
     }
 
-    /// The NIC has taken the channel out of the ring of those with something urgent to send.
+    /// Notes that the device has taken the channel out of the ring of those with control packets.
     #[inline]
     pub(super) fn left_urgent(&mut self) {
         self.in_urgent = false;
     }
 
-    /// The channel was taken out of the ring of those that lack a send-window block.
+    /// Notes that the channel was taken out of the ring of those that lack a send-window block.
     pub(super) fn left_blocked(&mut self) {
         self.is_blocked_on_pool = false;
     }

@@ -1,4 +1,4 @@
-//! Round trips: the usual estimators (RFC 6298).
+//! Round-trip estimation with the usual estimators (RFC 6298).
 
 use fairway_wire::Duration;
 
@@ -15,7 +15,7 @@ impl RoundTrip {
         self.smoothed
     }
 
-    /// The smoothed round trip with four times its deviation: few take longer.
+    /// The smoothed round trip plus four times its deviation; few round trips take longer.
     pub(super) fn usual_most(&self) -> Duration {
         self.smoothed.saturating_add(self.deviation.times(4))
     }
@@ -36,7 +36,7 @@ impl RoundTrip {
     }
 }
 
-/// One step of the usual estimators: gains 1/8 and 1/4.
+/// Updates both estimates by one sample, with gains 1/8 and 1/4.
 pub(super) fn smooth(
     smoothed: Duration,
     deviation: Duration,

@@ -6,8 +6,8 @@ use crate::pool::Index;
 use crate::send_window::{SendBlocks, SendWindow, Sent, SentLinks};
 use fairway_wire::{Msn, Psn};
 
-/// The records of packets that have been sent and not acknowledged. Each is in flight on a path, or
-/// in the list of those that wait to be resent.
+/// The records of packets that have been sent and not acknowledged. Each packet is in flight on a
+/// path, or in the list of those that wait to be resent.
 #[derive(Debug)]
 pub(super) struct SentPackets {
     window: SendWindow,
@@ -15,7 +15,7 @@ pub(super) struct SentPackets {
     lost: List<Index<Sent>>,
     /// Bytes that are to be resent.
     lost_bytes: u64,
-    /// Refusals, with one of these packets, of messages that had been acknowledged.
+    /// Late refusals that the peer attached to one of these packets.
     late_refusals: LateRefusals,
 }
 
@@ -29,7 +29,7 @@ impl SentPackets {
         }
     }
 
-    /// PSNs that can be tracked at once.
+    /// Number of PSNs that can be tracked at once.
     #[inline]
     pub(super) fn capacity(&self) -> u32 {
         self.window.capacity()
@@ -46,29 +46,29 @@ impl SentPackets {
         self.window.record(psn, pool)
     }
 
-    /// The records, as a place where the lists of paths keep their links.
+    /// Access to the records, in which the lists of paths keep their links.
     #[inline]
     pub(super) fn links<'a>(&'a self, pool: &'a mut SendBlocks) -> SentLinks<'a> {
         SentLinks { window: &self.window, pool }
     }
 
-    /// The oldest packet has moved from `from` to `to`: returns the blocks in between; true if any
-    /// was.
+    /// Frees the blocks between `from` and `to`, the old and the new oldest packet; true if any was
+    /// freed.
     #[inline]
     pub(super) fn retire(&mut self, from: Psn, to: Psn, pool: &mut SendBlocks) -> bool {
         self.window.retire(from, to, pool)
     }
 
-    // ---- those that wait to be resent ----
+    // ---- packets that wait to be resent ----
 
-    /// PutStreams a packet that is in no list behind those to be resent.
+    /// Appends a packet that is in no list to those to be resent.
     pub(super) fn await_resend(&mut self, psn: Psn, bytes: u16, pool: &mut SendBlocks) {
         let mut links = SentLinks { window: &self.window, pool };
         self.lost.push_back(&mut links, Sent::at(psn));
         self.lost_bytes += u64::from(bytes);
     }
 
-    /// A packet that waits to be resent leaves, or need not.
+    /// Removes a packet that leaves, or need not be resent, from those that wait.
     pub(super) fn stop_waiting(&mut self, psn: Psn, bytes: u16, pool: &mut SendBlocks) {
         let mut links = SentLinks { window: &self.window, pool };
         self.lost.unlink(&mut links, Sent::at(psn));
@@ -87,36 +87,37 @@ impl SentPackets {
         self.lost_bytes
     }
 
-    // ---- those with which the peer has refused another message ----
+    // ---- packets with which the peer has refused another message ----
 
-    /// The message that the void in place of a packet has to name, if not the packet's own.
+    /// The message that the void in place of a packet has to name, if it is not the packet's own.
     pub(super) fn late_refusal(&self, psn: Psn) -> Option<Msn> {
         self.late_refusals.message_of(psn)
     }
 
-    /// The peer refuses a message, which it has acknowledged, with a packet of another one. False
-    /// if there is no room to remember that.
+    /// Records that the peer refused a message, which it has acknowledged, with a packet of another
+    /// one. False if there is no room for the record.
     pub(super) fn note_late_refusal(&mut self, psn: Psn, message: Msn) -> bool {
         self.late_refusals.note(psn, message)
     }
 
-    /// The packet has been acknowledged, or its void is to name its own message.
+    /// Removes the entry of a packet that was acknowledged, or whose void is to name its own
+    /// message.
     #[inline]
     pub(super) fn end_late_refusal(&mut self, psn: Psn) {
         self.late_refusals.confirmed(psn);
     }
 
-    /// The channel ends: nothing is in flight or waits any more.
+    /// Forgets packets in flight and waiting when the channel ends.
     pub(super) fn flush(&mut self, pool: &mut SendBlocks) {
         self.lost = List::default();
         self.lost_bytes = 0;
         self.window.clear(pool);
     }
 
-    /// Checks what waits to be resent against what was counted.
+    /// Checks the packets that wait to be resent against the counts.
     ///
     /// # Panics
-    /// If it is wrong: our own mistake, never a peer's.
+    /// If they disagree, which is always a bug of this implementation, never the peer's fault.
     pub(super) fn audit(&self, lost: u32, lost_bytes: u64, pool: &mut SendBlocks) {
         assert_eq!(lost_bytes, self.lost_bytes, "bytes to be resent");
         let mut listed = 0;

@@ -1,4 +1,4 @@
-//! The end of messages: reported, tried again, released.
+//! The end of messages: they are reported, tried again, or released.
 
 use super::{Channel, Timer};
 use crate::api::Status;
@@ -9,7 +9,8 @@ use crate::shared::{Schedule, Shared};
 use fairway_wire::Tag;
 
 impl Channel {
-    /// Nothing of the message is in flight any more: is it over?
+    /// Ends or retries a message of which nothing is in flight any more, if nothing else is
+    /// pending.
     pub(crate) fn settle(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let lasts =
@@ -23,7 +24,8 @@ impl Channel {
                 let (jetty, sequence) = (message.jetty, message.order.sequence());
                 let is_unreported_loss = message.report.is_pending();
                 if shared.messages[index].take_marks() {
-                    // The answer to an ordered read has arrived: what follows it may go on.
+                    // The answer to an ordered READ has arrived: operations that follow it may
+                    // continue.
                     self.mark_executed(shared, jetty, sequence);
                 }
                 if is_unreported_loss {
@@ -49,7 +51,8 @@ impl Channel {
         if message.report.is_pending() {
             shared.complete_message(index, status);
         }
-        // The target refused it for good and goes on; what it never heard of it has to be told.
+        // A target that refused the operation for good does not wait for it. It has to be notified
+        // of other failures.
         let unreported_losses = matches!(status, Status::ReceiverNotReady | Status::Flushed);
         if let Some(put) = shared.messages[index].open_put() {
             put.is_unnoted = unreported_losses
@@ -65,7 +68,7 @@ impl Channel {
         }
     }
 
-    /// Its Jetty has failed: what has not been sent yet is flushed.
+    /// Flushes a message of a failed Jetty of which nothing has been sent.
     pub(crate) fn cancel_unsent(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = shared.messages[index];
         if !message.report.is_pending() || message.progress.has_begun() {
@@ -105,7 +108,7 @@ impl Channel {
         }
     }
 
-    /// Tells the target, by the record of a message that was given up, not to wait for it.
+    /// Notifies the target, by the record of an abandoned message, not to wait for the message.
     fn abandon(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         let message = &mut shared.messages[index];
@@ -114,7 +117,8 @@ impl Channel {
         self.send_notice(shared, index);
     }
 
-    /// Tells the receiver, by the record of a put that is over, up to which number all are.
+    /// Notifies the receiver, by the record of a put that has ended, up to which number all have
+    /// ended.
     fn report_over(&mut self, shared: &mut Shared, index: Index<Message>, through: u32) {
         let message = &mut shared.messages[index];
         message.give_notice(Notice::PutsOver { through });
@@ -147,8 +151,8 @@ impl Channel {
         self.arm(&mut shared.schedule, Timer::NotReady, at);
     }
 
-    /// The transport is done with a message that is in no list and has nothing in flight. Its
-    /// record is free once it has completed, too.
+    /// Releases a message that is in no list and has nothing in flight. Its record is freed as soon
+    /// as it has also completed.
     pub(crate) fn release(&mut self, shared: &mut Shared, index: Index<Message>) {
         self.release_slots(shared, index);
         let message = &shared.messages[index];
@@ -185,12 +189,12 @@ impl Channel {
         }
     }
 
-    /// Lets the puts of a stream go whose turn has come.
+    /// Sends the puts of a stream that may leave now.
     fn call_puts(&mut self, shared: &mut Shared, index: Index<Message>) {
         while self.is_open()
             && let Some(next) = shared.puts.next_turn(&shared.messages, index)
         {
-            // It counts as issued at once, so that this ends.
+            // A put counts as issued at once, so that this loop ends.
             shared.puts.issue(&mut shared.messages, next);
             if shared.messages[next].channel == Some(self.index()) {
                 self.enlist(shared, next);
@@ -200,8 +204,8 @@ impl Channel {
         }
     }
 
-    /// Passes the slots a message holds on to those that wait for such slots. They get them at
-    /// once: if they only got in line, others could take them first for ever.
+    /// Passes the slots of a message on to messages that wait for such slots. They receive them at
+    /// once: if they were only queued, others could repeatedly take the slots first.
     pub(crate) fn release_slots(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         if let Some(slot) = message.slots.give_request_back() {
@@ -215,8 +219,8 @@ impl Channel {
         self.pass_message_slot(shared, slot);
     }
 
-    /// A message in memory order has arrived, but waits for its answer and perhaps for its turn:
-    /// what it waits for may need its slot.
+    /// Passes on the slot of a message in memory order that has arrived, but waits for its answer
+    /// and perhaps for its turn: the operation that it waits for may need the slot.
     fn give_message_slot_back(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         if message.order.tag() == Tag::Mo
@@ -240,14 +244,14 @@ impl Channel {
         }
     }
 
-    /// One that waits for a slot may have one of the last now.
+    /// Gives one of the last slots to a waiting message that may now have one.
     pub(crate) fn grant_slot(&mut self, shared: &mut Shared, index: Index<Message>) {
         if self.slots.grant_slot(&mut shared.messages, index) {
             self.enlist(shared, index);
         }
     }
 
-    /// Send-window blocks have come free: channels that lacked them may try again.
+    /// Lets channels that lacked send-window blocks try again, after some were freed.
     pub(crate) fn retry_blocked(&mut self, schedule: &mut Schedule) {
         while let Some(channel) = schedule.pop_blocked() {
             if channel == self.index() {

@@ -1,5 +1,5 @@
-//! Slots at the peer: numbers 0..n (n ≤ 256), each free or with the message of ours that has it;
-//! and the messages that wait for one.
+//! Slots at the peer: numbers 0..n (n ≤ 256), each free or taken by a local message; and the
+//! messages that wait for one.
 
 use crate::list::List;
 use crate::message::{Message, MessagePlace};
@@ -11,9 +11,9 @@ use fairway_wire::ServiceMode;
 /// The slots that a channel's messages need at the peer, and the messages that wait for them.
 #[derive(Debug)]
 pub(super) struct MessageSlots {
-    /// Slots of our messages of several packets.
+    /// Slots of local messages of several packets.
     of_messages: SlotTable,
-    /// Slots of those of our messages that await an answer.
+    /// Slots of local messages that await an answer.
     of_reads: SlotTable,
     awaiting_message_slot: List<Index<Message>>,
     awaiting_read_slot: List<Index<Message>>,
@@ -29,19 +29,19 @@ impl MessageSlots {
         }
     }
 
-    /// How many read slots there are, free or not.
+    /// Number of read slots, free or not.
     #[inline]
     pub(super) fn reads(&self) -> u32 {
         self.of_reads.count()
     }
 
-    /// Read slots that are only for those that wait for nothing at the target, however many Jetties
+    /// Read slots reserved for messages that wait for nothing at the target, however many Jetties
     /// have their share.
     fn kept_for_first(&self) -> u32 {
         (self.of_reads.count() / 4).max(1)
     }
 
-    /// The message that has a read slot. The peer names the slot, so there may be no such slot.
+    /// The message that has a read slot. The peer names the slot, so it may not exist.
     pub(super) fn asker(&self, slot: u8) -> Option<Index<Message>> {
         self.of_reads.owner(slot)
     }
@@ -51,9 +51,10 @@ impl MessageSlots {
         self.of_messages.owners()
     }
 
-    /// Takes the slots a message needs; false if one is not to be had. The last read slots are only
-    /// for those that wait for nothing at the target (`first`): what is held there keeps its slot
-    /// until what it follows has been executed, and that may need a slot, too.
+    /// Takes the slots that a message needs; false if one is not available. The last read slots are
+    /// reserved for messages that wait for nothing at the target (`first`): a message held there
+    /// keeps its slot until the operations that it follows have been executed, and those may also
+    /// need slots.
     pub(super) fn acquire(
         &mut self,
         message: &mut Message,
@@ -86,7 +87,7 @@ impl MessageSlots {
         true
     }
 
-    /// A message that did not get a slot waits for one.
+    /// Queues a message that did not get a slot.
     pub(super) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &mut messages[index];
         if needs_read_slot(message) {
@@ -98,7 +99,7 @@ impl MessageSlots {
         }
     }
 
-    /// A message waits for a slot no more; false if it did not.
+    /// Removes a message from those that wait for a slot; false if it did not wait.
     pub(super) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
         let list = match messages[index].place {
             MessagePlace::AwaitingSlot => &mut self.awaiting_message_slot,
@@ -110,7 +111,7 @@ impl MessageSlots {
     }
 
     /// Passes the slot of a message of several packets on to the message that has waited longest
-    /// for one, which is returned: it gets in line again.
+    /// for one, which is returned and has to be queued for sending again.
     pub(super) fn pass(
         &mut self,
         messages: &mut Pool<Message>,
@@ -128,7 +129,7 @@ impl MessageSlots {
     }
 
     /// Passes a read slot on to the message that has waited longest for one and may have it, which
-    /// is returned: it gets in line again.
+    /// is returned and has to be queued for sending again.
     pub(super) fn pass_read(
         &mut self,
         messages: &mut Pool<Message>,
@@ -165,7 +166,7 @@ impl MessageSlots {
         false
     }
 
-    /// Gives a read slot to one that waits for it.
+    /// Gives a read slot to a message that waits for it.
     fn grant_read(&mut self, messages: &mut Pool<Message>, index: Index<Message>, slot: u8) {
         self.awaiting_read_slot.unlink(messages, index);
         self.of_reads.pass(slot, index);
@@ -177,20 +178,20 @@ impl MessageSlots {
         }
     }
 
-    /// The channel ends: no message waits for a slot any more. Slots that messages have are given
-    /// back with them.
+    /// Empties the lists of waiting messages when the channel ends. Slots are released with the
+    /// messages that have them.
     pub(super) fn flush(&mut self) {
         self.awaiting_message_slot = List::default();
         self.awaiting_read_slot = List::default();
     }
 }
 
-/// Does a message lack a read slot?
+/// True if a message lacks a read slot.
 fn needs_read_slot(message: &Message) -> bool {
     message.awaits_answer() && !message.slots.has_any()
 }
 
-/// The slots of one kind, and which message has each.
+/// The slots of one kind, and the message that has each.
 #[derive(Debug)]
 struct SlotTable {
     free: Slots,
@@ -204,12 +205,12 @@ impl SlotTable {
         SlotTable { free: Slots::new(count), owners }
     }
 
-    /// How many there are.
+    /// Number of slots.
     fn count(&self) -> u32 {
         self.owners.len() as u32
     }
 
-    /// How many are free.
+    /// Number of free slots.
     fn free(&self) -> u32 {
         self.free.free()
     }
@@ -221,7 +222,7 @@ impl SlotTable {
         Some(slot)
     }
 
-    /// Passes a slot that is taken on to another message.
+    /// Passes a taken slot on to another message.
     fn pass(&mut self, slot: u8, message: Index<Message>) {
         self.owners[usize::from(slot)] = Some(message);
     }
@@ -231,7 +232,7 @@ impl SlotTable {
         self.free.release(slot);
     }
 
-    /// The message that has a slot. The peer names the slot, so there may be no such slot.
+    /// The message that has a slot. The peer names the slot, so it may not exist.
     fn owner(&self, slot: u8) -> Option<Index<Message>> {
         self.owners.get(usize::from(slot)).copied().flatten()
     }

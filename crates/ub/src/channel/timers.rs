@@ -6,31 +6,31 @@ use crate::injected_bug::InjectedBug;
 use crate::shared::{Schedule, Shared};
 use fairway_wire::{Duration, Instant};
 
-/// What a channel waits for.
+/// Events for which a channel waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Timer {
     /// The oldest packet of some path has not been acknowledged.
     Retransmit,
-    /// An acknowledgement was held back in the hope of covering more.
+    /// An acknowledgement was delayed so that it may cover more packets.
     Acknowledge,
     /// A refused message is to be tried again.
     NotReady,
-    /// Ask whether the peer is alive.
+    /// A keep-alive is due, to check whether the peer is alive.
     KeepAlive,
-    /// Ask whether a path that was taken out works again.
+    /// A probe is due, to check whether a path that was taken out of use works again.
     PathProbe,
     /// The dequeue rate allows the next packet.
     Pace,
-    /// Repeat the close, or stop lingering.
+    /// A close is to be repeated, or the channel stops lingering.
     Close,
     /// A load or store was not answered.
     Bypass,
-    /// A sender on credit may want to say again what it wants.
+    /// A sender on credit may have to repeat its credit request.
     CreditRequest,
-    /// It is a path's turn to be probed.
+    /// The next path is to be probed.
     Probe,
-    /// Nothing was sent or acknowledged for some round trips.
+    /// Nothing was sent or newly acknowledged for some round trips.
     TailLossProbe,
 }
 
@@ -51,14 +51,14 @@ impl Timer {
     ];
 }
 
-/// A peer that may not be called dead yet is looked at again after this long.
+/// Delay before a silent peer is checked again that may not be declared dead yet.
 const END_RETRY: Duration = Duration::from_us(100);
 
 /// When each timer of a channel fires, if it is armed.
 #[derive(Debug)]
 pub(super) struct Timers {
     at: [Instant; Timer::COUNT],
-    /// A bit for each timer.
+    /// One bit for each timer.
     armed: u16,
 }
 
@@ -67,7 +67,7 @@ impl Timers {
         Timers { at: [Instant::ZERO; Timer::COUNT], armed: 0 }
     }
 
-    /// Has a timer fire at `at`, whenever it was to fire before.
+    /// Makes a timer fire at `at`, whenever it was to fire before.
     #[inline]
     fn arm(&mut self, timer: Timer, at: Instant) {
         self.at[timer as usize] = at;
@@ -94,7 +94,7 @@ impl Timers {
         self.is_armed(timer).then_some(self.at[timer as usize])
     }
 
-    /// True if a timer is due; it is not armed any more then.
+    /// True if a timer is due; it is disarmed in that case.
     fn take_due(&mut self, timer: Timer, now: Instant) -> bool {
         let is_due = self.deadline(timer).is_some_and(|at| now.is_at_or_after(at));
         if is_due {
@@ -111,7 +111,7 @@ impl Channel {
         schedule.wake_by(self.index(), at);
     }
 
-    /// Does what is due, and asks to be woken for the rest.
+    /// Fires the timers that are due, and schedules the next wake-up.
     pub(crate) fn handle_timeout(&mut self, shared: &mut Shared, now: Instant) {
         for timer in Timer::ALL {
             if self.timers.take_due(timer, now) {
@@ -146,7 +146,7 @@ impl Channel {
             Timer::CreditRequest if shared.is_injected(InjectedBug::AskOnce) => {}
             Timer::CreditRequest => {
                 self.ask_for_credit(&mut shared.schedule, now);
-                // Credit may have come of what the policy was told before.
+                // The policy may have gained credit from earlier events.
                 self.mark_ready(&mut shared.schedule);
             }
             Timer::Probe => self.probe_timer(&mut shared.schedule, now),
@@ -154,7 +154,8 @@ impl Channel {
         }
     }
 
-    /// A silent peer is probed; one that leaves enough probes unanswered for long enough is dead.
+    /// Probes a silent peer; one that leaves enough probes unanswered for long enough is declared
+    /// dead.
     pub(crate) fn keep_alive_timer(&mut self, shared: &mut Shared, now: Instant) {
         match self.life.silence(now, shared.config.profile()) {
             Silence::Dead if shared.channels.try_end() => return self.peer_is_dead(shared, now),

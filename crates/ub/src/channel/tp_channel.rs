@@ -6,7 +6,7 @@ use crate::pool::Pool;
 use crate::receive_window::ReceiveWindow;
 use fairway_wire::{Cna, Msn, Psn, Route, Tpn};
 
-/// The protocol state every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
+/// The protocol state that every packet touches: 56 bytes (checked below), as OpenURMA counts a TP
 /// channel (paper Table 4). Blocks, records and lists come from shared pools on demand.
 #[derive(Debug)]
 pub(crate) struct TpChannel {
@@ -15,7 +15,7 @@ pub(crate) struct TpChannel {
     remote_tpn: Tpn,
     /// The next PSN to be used.
     next: Psn,
-    /// The oldest PSN not acknowledged; equal to `next` if none is.
+    /// The oldest PSN not acknowledged; equal to `next` if there is none.
     oldest: Psn,
     /// The peer tracks PSNs before this one.
     edge: Psn,
@@ -54,8 +54,8 @@ impl TpChannel {
         self.remote_tpn
     }
 
-    /// Has a packet come from the peer? Packets that bypass the transport have no header that would
-    /// name the sender's channel.
+    /// True if a packet was sent by the peer. Packets that bypass the transport have no header that
+    /// would name the sender's channel.
     #[inline]
     pub(super) fn is_peer(&self, route: &Route, bypasses: bool) -> bool {
         route.source == self.remote && (bypasses || route.source_tpn == self.remote_tpn)
@@ -69,25 +69,25 @@ impl TpChannel {
         self.next
     }
 
-    /// The oldest PSN not acknowledged; that to be used next if there is none.
+    /// The oldest PSN not acknowledged; the next one to be used if there is none.
     #[inline]
     pub(super) fn oldest(&self) -> Psn {
         self.oldest
     }
 
-    /// Is everything acknowledged that was sent?
+    /// True if everything that was sent is acknowledged.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.oldest == self.next
     }
 
-    /// Was a PSN used, and is it not before the oldest that is not acknowledged?
+    /// True if a PSN was used and is not before the oldest that is not acknowledged.
     #[inline]
     pub(super) fn is_in_window(&self, psn: Psn) -> bool {
         psn.distance_from(self.oldest) >= 0 && self.is_used(psn)
     }
 
-    /// Is a PSN before the next one to be used?
+    /// True if a PSN is before the next one to be used.
     #[inline]
     pub(super) fn is_used(&self, psn: Psn) -> bool {
         psn.distance_from(self.next) < 0
@@ -99,13 +99,14 @@ impl TpChannel {
         self.next.distance_from(self.oldest) as u32
     }
 
-    /// Does the peer track the next PSN?
+    /// True if the peer tracks the next PSN.
     #[inline]
     pub(super) fn has_room_at_peer(&self) -> bool {
         self.edge.distance_from(self.next) > 0
     }
 
-    /// The peer tracks PSNs before `edge`, or did when it said so: the window never shrinks.
+    /// Sets the window's edge: the peer tracks PSNs before `edge`, or did when it reported this,
+    /// because the window never shrinks.
     #[inline]
     pub(super) fn widen(&mut self, edge: Psn) {
         if edge.distance_from(self.edge) > 0 {
@@ -113,7 +114,7 @@ impl TpChannel {
         }
     }
 
-    /// The next PSN, which is used.
+    /// Takes the next PSN.
     #[inline]
     pub(super) fn take_psn(&mut self) -> Psn {
         let psn = self.next;
@@ -121,7 +122,7 @@ impl TpChannel {
         psn
     }
 
-    /// The number of a new message.
+    /// Takes the number of a new message.
     #[inline]
     pub(super) fn take_message_number(&mut self) -> Msn {
         let number = self.next_message;
@@ -129,7 +130,7 @@ impl TpChannel {
         number
     }
 
-    /// Everything before `to` is acknowledged.
+    /// Notes that everything before `to` is acknowledged.
     #[inline]
     pub(super) fn advance(&mut self, to: Psn) {
         self.oldest = to;
@@ -141,13 +142,13 @@ impl TpChannel {
         self.flight
     }
 
-    /// A packet leaves.
+    /// Counts a packet that leaves as in flight.
     #[inline]
     pub(super) fn launch(&mut self, bytes: u32) {
         self.flight += bytes;
     }
 
-    /// A packet is not in flight any more.
+    /// Uncounts a packet that is not in flight any more.
     #[inline]
     pub(super) fn land(&mut self, bytes: u32) {
         self.flight -= bytes;
@@ -155,7 +156,7 @@ impl TpChannel {
 
     // ---- what arrives ----
 
-    /// What has arrived.
+    /// The window of received PSNs.
     #[inline]
     pub(super) fn receive(&self) -> &ReceiveWindow {
         &self.receive
@@ -166,19 +167,19 @@ impl TpChannel {
         &mut self.receive
     }
 
-    /// The data packet that arrived last.
+    /// The PSN of the data packet that arrived last.
     #[inline]
     pub(super) fn echo(&self) -> Psn {
         self.echo
     }
 
-    /// A data packet has arrived.
+    /// Notes that a data packet has arrived.
     #[inline]
     pub(super) fn note_arrival(&mut self, psn: Psn) {
         self.echo = psn;
     }
 
-    /// The channel ends: nothing is in flight, and no block of the receive window is held.
+    /// Ends flight and returns the blocks of the receive window, when the channel ends.
     pub(super) fn flush(&mut self, pool: &mut Pool<u16>) {
         self.oldest = self.next;
         self.flight = 0;

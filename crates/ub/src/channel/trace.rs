@@ -1,4 +1,4 @@
-//! What of a channel goes into the trace.
+//! Entries of a channel in the trace.
 
 use super::Channel;
 use crate::control::TraceEntry;
@@ -7,7 +7,7 @@ use fairway_policy::{AckSample, LossSample};
 use fairway_wire::Instant;
 
 impl Channel {
-    /// Writes down what the congestion control was told, and what it has decided since.
+    /// Records an event that the congestion control received, and its decisions since.
     #[inline]
     pub(super) fn trace(&self, flows: &mut Flows, at: Instant, entry: impl FnOnce() -> TraceEntry) {
         let Some(recorder) = &mut flows.trace else { return };

@@ -1,4 +1,4 @@
-//! Packets out: control first, then what was lost, then what is new.
+//! Packets to be sent: control packets first, then lost ones, then new ones.
 
 use super::{Channel, Timer};
 use crate::api::{LocalRange, Transmit};
@@ -12,13 +12,13 @@ use fairway_wire::{
     Close, Data, Datagram, Instant, Operation, Order, Packet, Psn, ServiceMode, Void,
 };
 
-/// Header bytes a WRITE does without once its start is known: MAETAH and TVETAH.
+/// Header bytes that a WRITE leaves out once its start is recorded: MAETAH and TVETAH.
 const CONTINUATION_SAVES: u64 = 20;
-/// A chunk of small messages, in bytes.
+/// Size of a chunk of small messages, in bytes.
 const SMALL_CHUNK_BYTES: u32 = 64 * 1024;
 
 impl Channel {
-    /// The next packet that goes before data: close, refusals, acknowledgement, probes.
+    /// The next control packet, which precedes data: close, refusals, acknowledgement, probes.
     pub(crate) fn next_control(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         if let Some((ack, path)) = self.life.take_last_word() {
             return Some(self.bare(&shared.config, path, Packet::Ack(ack)));
@@ -43,7 +43,7 @@ impl Channel {
             let path = self.acks.path();
             return Some(self.bare(&shared.config, path, Packet::Nak(nak)));
         }
-        // What an acknowledgement lets the peer report has to be in place.
+        // Everything that an acknowledgement lets the peer report has to be in place.
         if self.is_draining(&shared.config, &mut shared.channels) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Channel {
         }
     }
 
-    /// The next data packet, if window, pace and peer allow one.
+    /// The next data packet, if the window, the pace and the peer allow one.
     pub(crate) fn next_data(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         if !self.is_open() || self.is_draining(&shared.config, &mut shared.channels) {
             return None;
@@ -118,7 +118,7 @@ impl Channel {
         self.send_new(shared, index, now)
     }
 
-    /// The message whose turn it is and which has, or needs no, slot.
+    /// The first message in the queue that has its slot, or needs none.
     fn next_message(&mut self, shared: &mut Shared, now: Instant) -> Option<Index<Message>> {
         let scheduled = shared.flows.are_scheduled();
         while let Some(index) = self.line.first() {
@@ -137,8 +137,9 @@ impl Channel {
                 let message = &shared.messages[index];
                 let is_flowless = message.has_payload() && message.flow.is_none();
                 if is_flowless && !shared.is_injected(InjectedBug::WaitForFlowless) {
-                    // No gate holds back what found no record for a flow. While such messages come
-                    // again and again, flows that have had their turn must not wait for the last.
+                    // No gate holds back messages that found no record for a flow. While such
+                    // messages keep arriving, flows that have had their turn must not wait for the
+                    // last of them.
                     self.begin_round(shared, now);
                 }
                 return Some(index);
@@ -153,8 +154,8 @@ impl Channel {
         None
     }
 
-    /// Have the window, the peer and the pools room for the next new packet of a message, which
-    /// has `bytes` bytes, headers included?
+    /// True if the window, the peer and the pools have room for the next new packet of a message,
+    /// which has `bytes` bytes, headers included.
     #[inline]
     fn has_room(&mut self, shared: &mut Shared, index: Index<Message>, bytes: u32) -> bool {
         let psn = self.tp.next();
@@ -243,7 +244,7 @@ impl Channel {
         Some(self.with_payload(&shared.config, path, packet, message, packet_index))
     }
 
-    /// An unreliable message: it is over once the caller has gathered its payload
+    /// Sends an unreliable message: it ends once the caller has gathered its payload
     /// (`UbDevice::finish_datagram`).
     fn send_datagram(
         &mut self,
@@ -287,13 +288,14 @@ impl Channel {
         if last {
             self.delist(shared, index);
         } else if self.paths.is_chunk_over() {
-            // A chunk is a message's turn.
+            // A message's turn is one chunk.
             self.line.put_last(&mut shared.messages, index);
         }
         last
     }
 
-    /// Is the next packet of a message the first of a chunk for which a path is to be chosen?
+    /// True if the next packet of a message is the first of a chunk for which a path is to be
+    /// chosen.
     fn needs_path(&self, shared: &Shared, index: Index<Message>) -> bool {
         let message = &shared.messages[index];
         let small = message.progress.carried() <= shared.config.profile().small_message_bytes;
@@ -331,10 +333,10 @@ impl Channel {
     }
 
     /// The packet to be retransmitted next, and whether the window had no room for it. That is the
-    /// one that has waited longest, or, after a time-out, the one the peer waits for: a peer that
-    /// is short of records can take no other. If it does not fit, a probe may leave all the same;
-    /// otherwise a window that has shrunk below what is in flight opens when that is acknowledged
-    /// or overdue.
+    /// one that has waited longest, or, after a time-out, the one that the peer waits for: a peer
+    /// that is short of records can accept no other. If it does not fit, a probe may leave all the
+    /// same; otherwise a window that has shrunk below what is in flight opens when that is
+    /// acknowledged or overdue.
     fn next_lost(
         &mut self,
         config: &Config,
@@ -344,7 +346,7 @@ impl Channel {
         let one_by_one =
             self.recovery.is_backing_off() && !config.is_injected(InjectedBug::OldestLast);
         let oldest = self.send.record(self.tp.oldest(), send_blocks);
-        // A peer may have claimed it, and yet say that it is missing.
+        // A peer may have acknowledged the packet and still report it missing.
         let is_due = oldest.is(LOST) && !oldest.is(ACKNOWLEDGED);
         let first = match one_by_one && is_due {
             true => self.tp.oldest(),
@@ -364,14 +366,14 @@ impl Channel {
         None
     }
 
-    /// Sends a packet that was lost.
+    /// Resends a lost packet.
     fn resend(&mut self, shared: &mut Shared, now: Instant) -> Option<Transmit> {
         let (psn, beyond_window) = self.next_lost(&shared.config, &mut shared.send_blocks, now)?;
         let sent = *self.send.record(psn, &mut shared.send_blocks);
         self.send.stop_waiting(psn, sent.bytes, &mut shared.send_blocks);
         let message = shared.messages[sent.message()];
-        // Of what was answered every packet has arrived, and its memory may be gone: only the
-        // sequence number has to be filled.
+        // All packets of an answered operation have arrived, and its memory may have been released:
+        // only the sequence number has to be filled.
         let void = sent.is(VOID) || !message.attempts.is_open();
         let record = self.send.record(psn, &mut shared.send_blocks);
         record.flags = sent.flags_when_resent() | if void { VOID } else { 0 };
@@ -417,7 +419,7 @@ impl Channel {
         Some(self.with_payload(&shared.config, path, packet, &message, sent.index))
     }
 
-    /// Books a packet as in flight on `path`.
+    /// Records a packet as in flight on `path`.
     fn launch(&mut self, shared: &mut Shared, psn: Psn, path: u8, now: Instant) {
         let mut links = self.send.links(&mut shared.send_blocks);
         let bytes = self.paths.launch(path, psn, now, &mut links);
@@ -449,12 +451,12 @@ impl Channel {
     }
 }
 
-/// Does the application wait for this message to be acknowledged? A question is answered by its
-/// response, and no operation waits for the end of a short response: acknowledgements of those may
-/// wait for more to acknowledge.
+/// True if an operation waits for the acknowledgement of this message. A READ, get or atomic is
+/// completed by its response, and no operation waits for the end of a short response:
+/// acknowledgements of those may wait so that they cover more packets.
 fn wants_news(message: &Message) -> bool {
     if message.is_answer() {
-        // What has to follow a read that was ordered waits until its answer has arrived.
+        // Operations that follow an ordered READ wait until its answer has arrived.
         return message.progress.is_multi() || message.is_answer_awaited();
     }
     !message.is_question()

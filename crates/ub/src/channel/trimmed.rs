@@ -1,8 +1,8 @@
-//! Packets that a switch has trimmed: their headers are news of a loss, long before any other.
+//! Packets trimmed by a switch: their headers reveal a loss long before anything else does.
 //!
-//! The receiver answers with a NAK of that one packet; its sender sends it again and tells the
-//! policy of a loss. A NAK that is lost, or has no room, costs nothing but time: the packet is then
-//! found missing as any other.
+//! The receiver answers with a NAK of that one packet; its sender resends it and reports a loss to
+//! the policy. A NAK that is lost, or for which there is no room, costs nothing but time: the
+//! packet is then found missing like any other.
 
 use super::Channel;
 use crate::placement::Verdict;
@@ -10,8 +10,8 @@ use crate::send_window::{LOST, RESENT, VOID};
 use crate::shared::Shared;
 use fairway_wire::{Data, Instant, Msn, Nak, Psn, Refusal};
 
-/// NAKs that may wait to be sent, of one channel: more headers come while one packet leaves only if
-/// they are shorter by as much.
+/// Most NAKs of one channel that may wait to be sent: more headers arrive during the sending of one
+/// packet only in proportion as they are shorter.
 const WAITING: usize = 8;
 
 /// NAKs that wait to be sent, first in, first out.
@@ -23,7 +23,7 @@ pub(super) struct Trimmed {
 }
 
 impl Trimmed {
-    /// False if there is no room.
+    /// Queues a NAK. False if there is no room.
     pub(super) fn push(&mut self, data: &Data) -> bool {
         if usize::from(self.count) == WAITING {
             return false;
@@ -46,12 +46,12 @@ impl Trimmed {
 }
 
 impl Channel {
-    /// Only the header of a data packet has come.
+    /// Handles a data packet of which only the header arrived.
     pub(crate) fn handle_trimmed(&mut self, shared: &mut Shared, data: &Data, path: u8) -> Verdict {
         shared.counters.trimmed_received += 1;
         self.acks.reply_by(path);
         if self.tp.receive().has_arrived(data.psn, &shared.bitmap_blocks) {
-            // Another copy has come whole: say so again.
+            // Another copy has arrived whole: acknowledge it again.
             self.acknowledge_soon(&mut shared.schedule);
         } else if self.acks.note_trimmed(data) {
             self.mark_urgent(&mut shared.schedule);
@@ -59,8 +59,8 @@ impl Channel {
         Verdict::Done
     }
 
-    /// A copy of a packet of ours has lost its payload. Unless it is known to be lost, or another
-    /// copy is under way, it is sent again.
+    /// Resends a local packet of which a copy has lost its payload, unless it is already declared
+    /// lost, or another copy is under way.
     pub(crate) fn resend_trimmed(
         &mut self,
         shared: &mut Shared,

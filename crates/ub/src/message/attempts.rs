@@ -8,20 +8,20 @@ use fairway_wire::{Duration, Instant};
 /// How the current attempt to carry out a message is going to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nothing stands against it.
+    /// The attempt has not been refused.
     Open,
-    /// Refused for lack of a receive: to be tried again once nothing of it is in flight.
+    /// Refused for lack of a receive: to be tried again once nothing of the message is in flight.
     NotReady,
-    /// Refused because it came too early: to be tried again after what goes before it.
+    /// Refused because the message came too early: to be tried again after the ones before it.
     TooEarly,
     /// Refused for good.
     Failed(Status),
-    /// Its answer is complete, and it has been reported.
+    /// The answer is complete, and the operation has been reported.
     Reported,
 }
 
 impl Outcome {
-    /// Was the attempt refused, for good or not?
+    /// True if the attempt was refused, for good or not.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self, Outcome::NotReady | Outcome::TooEarly | Outcome::Failed(_))
     }
@@ -30,17 +30,17 @@ impl Outcome {
 /// The attempts to carry out one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempts {
-    /// After a refusal, when to try again; of a load or store that was sent, when to repeat it.
+    /// After a refusal, when to try again; for a load or store that was sent, when to repeat it.
     retry_at: Instant,
     /// Refusals because the message came before others.
     overtaking: Overtaking,
-    /// Other refusals for lack of a receive; of a load or store, how often it was repeated.
+    /// Other refusals for lack of a receive; for a load or store, the number of repeats.
     retries: u8,
     outcome: Outcome,
 }
 
 impl Attempts {
-    /// Those of a message that has not been refused.
+    /// The attempts of a message that has not been refused.
     pub(super) const NONE_YET: Attempts = Attempts {
         retry_at: Instant::ZERO,
         overtaking: Overtaking::NONE_YET,
@@ -48,7 +48,7 @@ impl Attempts {
         outcome: Outcome::Open,
     };
 
-    // ---- the current one ----
+    // ---- the current attempt ----
 
     /// How the current attempt is going to end.
     #[inline]
@@ -56,38 +56,38 @@ impl Attempts {
         self.outcome
     }
 
-    /// Does nothing stand against the current attempt?
+    /// True if the current attempt has not been refused and has not ended.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.outcome == Outcome::Open
     }
 
-    /// The target refuses the attempt because the message came too early.
+    /// Notes that the target refuses the attempt because the message came too early.
     pub(crate) fn refuse_early(&mut self, retry_at: Instant) {
         (self.outcome, self.retry_at) = (Outcome::TooEarly, retry_at);
     }
 
-    /// The target refuses the attempt for lack of a receive.
+    /// Notes that the target refuses the attempt for lack of a receive.
     pub(crate) fn refuse_not_ready(&mut self, retry_at: Instant) {
         (self.outcome, self.retry_at) = (Outcome::NotReady, retry_at);
     }
 
-    /// The attempt has failed, and no other follows.
+    /// Notes that the attempt has failed, and that no other follows.
     pub(crate) fn fail(&mut self, status: Status) {
         self.outcome = Outcome::Failed(status);
     }
 
-    /// The answer is complete, and the operation has been reported.
+    /// Notes that the answer is complete, and the operation has been reported.
     pub(crate) fn note_reported(&mut self) {
         self.outcome = Outcome::Reported;
     }
 
-    /// Begins another attempt, or that to send a notice. Returns how the previous one ended.
+    /// Begins another attempt, or the sending of a notice. Returns how the previous one ended.
     pub(crate) fn reopen(&mut self) -> Outcome {
         core::mem::replace(&mut self.outcome, Outcome::Open)
     }
 
-    // ---- later ones ----
+    // ---- later attempts ----
 
     /// Refusals for lack of a receive, except those of a message that came before others.
     #[inline]
@@ -95,18 +95,18 @@ impl Attempts {
         self.retries
     }
 
-    /// Counts such a refusal, or the repeat of a load or store.
+    /// Counts a refusal for lack of a receive, or the repeat of a load or store.
     pub(crate) fn count_retry(&mut self) {
         self.retries = self.retries.saturating_add(1);
     }
 
-    /// Takes note of a refusal because the message came before others, of which `first` is the
-    /// oldest ([`Overtaking::note`]).
+    /// Records a refusal because the message came before others, of which `first` is the oldest
+    /// ([`Overtaking::note`]).
     pub(crate) fn note_overtaking(&mut self, first: Option<Index<Message>>, plan: OvertakingPlan) {
         self.overtaking.note(first, plan);
     }
 
-    /// Was it refused at least once for lack of a receive?
+    /// True if the message was refused at least once for lack of a receive.
     pub(crate) fn was_not_ready(&self) -> bool {
         self.retries > 0 || self.overtaking.has_happened()
     }
@@ -122,7 +122,7 @@ impl Attempts {
         self.retry_at = at;
     }
 
-    /// When to try again, if that is after `now`. A message whose time has come may let it pass
+    /// When to try again, if that is after `now`. A message whose retry time has come may skip it
     /// ([`Overtaking::lets_pass`]): then it waits for `pass`.
     pub(crate) fn next_time(
         &mut self,

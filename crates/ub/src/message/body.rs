@@ -1,4 +1,4 @@
-//! What a message is: an operation of our own or an answer to one of the peer, a variant per kind.
+//! The kinds of messages: local operations and answers to the peer's, one variant per kind.
 
 use crate::api::{CompletionKind, RemoteMailbox, RemoteRange, Work};
 use crate::limits::Profile;
@@ -7,9 +7,9 @@ use crate::message::Message;
 use crate::pool::Index;
 use fairway_wire::{Access, AtomicOperator, Get, Operation, Put, Refusal, Target};
 
-/// What a message is, with what only messages of its kind have. The kind never changes.
+/// The kind of a message, with the data that only this kind has. The kind never changes.
 ///
-/// The tag is a byte of its own: every packet looks at it.
+/// The tag is a separate byte, because every packet reads it.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Body {
@@ -47,48 +47,50 @@ pub(crate) enum Body {
     Answer(OwnAnswer),
 }
 
-/// An atomic of our own.
+/// A local atomic.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnAtomic {
     remote: RemoteRange,
     operator: AtomicOperator,
     operand: u64,
     compare: u64,
-    /// The old value of the word; zero until the answer has brought it.
+    /// The old value of the word; zero until the answer has arrived.
     pub(crate) old: u64,
 }
 
-/// A put of our own; [`crate::put_streams`] numbers it.
+/// A local put; [`crate::put_streams`] numbers it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnPut {
     pub(crate) mailbox: RemoteMailbox,
     offset: u64,
     /// The epoch that the operation names.
     pub(crate) epoch: Option<u32>,
-    /// Its number among the puts of its Jetty to its mailbox, and the bytes of those before it.
+    /// The put's number among the puts of its Jetty to its mailbox, and the bytes of those before
+    /// it.
     pub(crate) sequence: u32,
     pub(crate) before: u32,
-    /// How many of its stream had been let go when it was, or when it was sent back.
+    /// Number of puts of its stream issued before this one was issued, or was sent back.
     pub(crate) serial: u32,
     pub(crate) links: Links<Index<Message>>,
-    /// The receiver has not taken note of its number.
+    /// Set if the receiver has not recorded the put's number.
     pub(crate) is_unnoted: bool,
-    /// All earlier ones of its Jetty to its mailbox are over.
+    /// Set if all earlier puts of its Jetty to its mailbox have ended.
     pub(crate) is_oldest: bool,
-    /// An earlier one may be waiting for something.
+    /// Set if an earlier put may be waiting for something.
     pub(crate) follows: bool,
-    /// It counts as under way; and it was sent back because earlier ones were missing.
+    /// Set if the put counts as under way; and if it was sent back because earlier ones were
+    /// missing.
     pub(crate) is_issued: bool,
     pub(crate) was_early: bool,
-    /// It may have to wait for something.
+    /// Set if the put may have to wait for something.
     pub(crate) is_bound: bool,
 }
 
-/// A load or store of our own, which takes no packet sequence number.
+/// A local load or store, which takes no packet sequence number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unsequenced {
     pub(crate) remote: RemoteRange,
-    /// Its number among the loads and stores of its channel, from when it is sent first.
+    /// Number among the loads and stores of its channel, set when it is first sent.
     pub(crate) number: u32,
 }
 
@@ -96,32 +98,34 @@ pub(crate) struct Unsequenced {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnAnswer {
     pub(crate) reply: Reply,
-    /// The number of the peer's operation is to be marked as executed when the answer has arrived.
+    /// Set if the number of the peer's operation is to be marked as executed when the answer has
+    /// arrived.
     pub(crate) marks: bool,
-    /// It answers a READ in memory order: what overlaps it waits until it has arrived.
+    /// Set for the answer to a READ in memory order: operations that overlap it wait until it has
+    /// arrived.
     pub(crate) is_tracked: bool,
 }
 
-/// What an answer says.
+/// Content of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Nothing yet: the record is set aside until the operation has been executed or refused.
+    /// Not known yet: the record is reserved until the operation has been executed or refused.
     Pending,
-    /// The bytes that a READ or GET asks for. `refused_next`: they could not be gathered, and a
+    /// The bytes that a READ or GET requests. `refused_next`: they could not be gathered, and a
     /// refusal takes over the record when nothing of them is under way.
     Bytes { refused_next: bool },
     /// The old value of an atomic's word.
     Old(u64),
-    /// The transaction's acknowledgement (TAACK), or why the transaction was refused.
+    /// The transaction's acknowledgement (TAACK), or the reason for its refusal.
     Done(Option<Refusal>),
 }
 
-/// What the record of an operation that is over tells the target, in place of the operation.
+/// Notice to the target that the record of an ended operation sends in place of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// Nothing needs to wait for the operation: it was given up.
+    /// The operation was abandoned: nothing needs to wait for it.
     Abandoned,
-    /// All puts of the stream up to this number are over.
+    /// All puts of the stream up to this number have ended.
     PutsOver { through: u32 },
 }
 
@@ -159,7 +163,7 @@ impl Body {
         }
     }
 
-    /// What the completion of the operation calls it.
+    /// The operation's kind in its completion.
     pub(super) fn completes_as(&self) -> CompletionKind {
         match self {
             Body::Read { .. } => CompletionKind::Read,
@@ -175,7 +179,7 @@ impl Body {
         }
     }
 
-    /// Does the local range travel with it?
+    /// True if the message carries the bytes of its local range.
     pub(super) fn has_payload(&self) -> bool {
         matches!(
             self,
@@ -188,13 +192,13 @@ impl Body {
         )
     }
 
-    /// Does it ask for an answer of its own, whatever the mode?
+    /// True if the message requests an answer in every mode.
     pub(super) fn is_question(&self) -> bool {
         matches!(self, Body::Read { .. } | Body::Get { .. } | Body::Atomic(_))
     }
 
-    /// What a packet of a message of `length` bytes says; `start_known`: the receiver knows where
-    /// the message starts.
+    /// The operation in a packet of a message of `length` bytes. `start_known`: the receiver has
+    /// recorded where the message starts.
     pub(super) fn operation(&self, length: u32, start_known: bool, profile: &Profile) -> Operation {
         match *self {
             Body::Read { ref remote, .. } | Body::Load(Unsequenced { ref remote, .. }) => {
@@ -232,7 +236,7 @@ impl Body {
 }
 
 impl OwnAnswer {
-    /// Nothing to say yet.
+    /// An answer whose content is not known yet.
     pub(super) const PENDING: OwnAnswer =
         OwnAnswer { reply: Reply::Pending, marks: false, is_tracked: false };
 }
@@ -269,7 +273,7 @@ impl OwnAnswer {
     }
 }
 
-/// The remote memory that an operation on `length` bytes names.
+/// The remote memory that an operation on `length` bytes accesses.
 pub(crate) fn access(remote: &RemoteRange, length: u32) -> Access {
     Access {
         address: remote.address,

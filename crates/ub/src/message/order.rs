@@ -1,4 +1,4 @@
-//! The order that a message has to keep: what its operation asked for, its numbers and its lists.
+//! The order that a message has to keep: what its operation requires, its numbers and its lists.
 
 use super::Message;
 use crate::api::{OrderRequest, is_numbered};
@@ -6,28 +6,29 @@ use crate::list::Links;
 use crate::pool::Index;
 use fairway_wire::{Order, ServiceMode, Tag};
 
-/// The order of one message: what was asked for, the numbers by which the target orders it, and its
+/// The order of one message: what was requested, the numbers by which the target orders it, and its
 /// places among the operations of its Jetty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderState {
     request: OrderRequest,
-    /// The number by which the target orders it; in an answer, that of the peer's operation.
+    /// The number by which the target orders the message; in an answer, that of the peer's
+    /// operation.
     sequence: u16,
-    /// The number by which the target orders the receive that it consumes.
+    /// The number by which the target orders the receive that the message consumes.
     receive_sequence: u16,
-    /// Counts the posts of its Jetty, if that keeps order.
+    /// Number of the message among the posts of its Jetty, if the Jetty keeps order.
     serial: u32,
-    /// Among the operations of its Jetty that have not completed.
+    /// Links among the operations of its Jetty that have not completed.
     incomplete: Links<Index<Message>>,
-    /// Among the relaxed and strict ones that are not done; of an answer, among those that are read
-    /// from memory in memory order.
+    /// Links among the relaxed and strict operations that are not done; for an answer, among those
+    /// that are read from memory in memory order.
     ordered: Links<Index<Message>>,
-    /// Among the questions that have not completed.
+    /// Links among the READs, GETs and atomics that have not completed.
     reads: Links<Index<Message>>,
 }
 
 impl OrderState {
-    /// That of an operation that was just posted.
+    /// The order of an operation that was just posted.
     pub(super) fn of(request: OrderRequest) -> OrderState {
         OrderState {
             request,
@@ -40,14 +41,14 @@ impl OrderState {
         }
     }
 
-    /// That of the answer to the peer's operation with this number.
+    /// The order of the answer to the peer's operation with this number.
     pub(super) fn of_answer(sequence: u16) -> OrderState {
         OrderState { sequence, ..OrderState::of(OrderRequest::default()) }
     }
 
-    // ---- what was asked for ----
+    // ---- what was requested ----
 
-    /// What was asked for, as far as it still holds.
+    /// The requested order, as far as it still applies.
     #[inline]
     pub(crate) fn request(&self) -> &OrderRequest {
         &self.request
@@ -59,18 +60,18 @@ impl OrderState {
         self.request.mode
     }
 
-    /// Whether the message waits for others, and is waited for.
+    /// Whether the message waits for others, and others for it.
     #[inline]
     pub(crate) fn tag(&self) -> Tag {
         self.request.tag
     }
 
-    /// Has it numbers that messages at the target may wait for?
+    /// True if the message has numbers that messages at the target may wait for.
     pub(crate) fn is_awaited(&self) -> bool {
         is_numbered(self.mode(), self.tag()) || self.request.receive_in_order
     }
 
-    /// The order of a data packet of the message, which awaits its response in `request_slot`.
+    /// The order in a data packet of the message, which awaits its response in `request_slot`.
     #[inline]
     pub(crate) fn of_packet(&self, request_slot: u8) -> Order {
         if self.request == OrderRequest::default() {
@@ -86,33 +87,35 @@ impl OrderState {
         }
     }
 
-    /// An answer of the target, and not the acknowledgement of the packets, ends the operation.
+    /// Makes an answer of the target, and not the acknowledgement of the packets, end the
+    /// operation.
     pub(crate) fn require_answer(&mut self) {
         self.request.mode = ServiceMode::Rot;
     }
 
-    /// The completion does not wait for those of earlier operations any more.
+    /// Makes the completion independent of those of earlier operations.
     pub(crate) fn complete_at_once(&mut self) {
         self.request.complete_in_order = false;
     }
 
-    /// The operation was given up. The record tells the target, which orders the notice.
+    /// Sets the order of the notice that follows an abandoned operation: the target orders it.
     pub(crate) fn give_up(&mut self) {
         if self.request.mode == ServiceMode::Roi {
-            // What the initiator orders has no number at the target.
+            // An operation that the initiator orders has no number at the target.
             self.request.tag = Tag::No;
         }
         self.request.mode = ServiceMode::Rol;
     }
 
-    /// What the record tells the target from now on needs no order.
+    /// Clears the order for a notice that needs none.
     pub(crate) fn clear_request(&mut self) {
         self.request = OrderRequest::default();
     }
 
     // ---- numbers ----
 
-    /// The number by which the target orders the message; in an answer, that of the operation.
+    /// The number by which the target orders the message; in an answer, that of the peer's
+    /// operation.
     #[inline]
     pub(crate) fn sequence(&self) -> u16 {
         self.sequence
@@ -140,7 +143,8 @@ impl OrderState {
         *next = next.wrapping_add(1);
     }
 
-    /// How many operations of its Jetty were posted after `other`, up to this one.
+    /// Number of operations of its Jetty that were posted after `other`, up to and including this
+    /// one.
     pub(crate) fn posts_since(&self, other: &OrderState) -> u32 {
         self.serial.wrapping_sub(other.serial)
     }
@@ -159,7 +163,7 @@ impl OrderState {
         &mut self.ordered
     }
 
-    /// The links of the list of questions.
+    /// The links of the list of READs, GETs and atomics.
     #[inline]
     pub(crate) fn read_links(&mut self) -> &mut Links<Index<Message>> {
         &mut self.reads

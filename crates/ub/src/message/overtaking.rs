@@ -1,31 +1,32 @@
-//! How seldom a message is tried again that was refused because it came before others.
+//! Back-off of a message that was refused because it came before others.
 
 use super::Message;
 use crate::pool::Index;
 
-/// A message that came before others lets at most `2^7` times to try again pass. Dozens of them may
-/// wait, and where the window has room for one packet each attempt takes a round trip.
+/// A message that came before others skips at most `2^7` retry times. Dozens of them may wait, and
+/// if the window has room for one packet each attempt takes a round trip.
 const PASSES_MAX: u8 = 8;
 /// The same with [`InjectedBug::RetrySoon`] injected.
 const PASSES_INJECTED: u8 = 5;
 
-/// How seldom a message that came before others is tried again: as it is, or with a bug injected.
+/// The back-off of a message that came before others: the correct one, or with an injected bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OvertakingPlan {
     Patient,
-    /// Whenever the oldest has completed, all begin anew
+    /// Whenever the oldest message has completed, all begin again
     /// ([`InjectedBug::RetryAll`](crate::InjectedBug::RetryAll)).
     ForEachFirst,
-    /// The same, and they wait less ([`InjectedBug::RetrySoon`](crate::InjectedBug::RetrySoon)).
+    /// As `ForEachFirst`, and they wait less
+    /// ([`InjectedBug::RetrySoon`](crate::InjectedBug::RetrySoon)).
     ForEachFirstSoon,
 }
 
 /// Refusals of a message that came before others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Overtaking {
-    /// In a row.
+    /// Refusals in a row.
     refusals: u8,
-    /// How many times to try again it still lets pass.
+    /// Number of retry times that the message still skips.
     passes: u8,
     /// The oldest message that it came before, if it was refused for that.
     first: Option<Index<Message>>,
@@ -34,9 +35,10 @@ pub(super) struct Overtaking {
 impl Overtaking {
     pub(super) const NONE_YET: Overtaking = Overtaking { refusals: 0, passes: 0, first: None };
 
-    /// The message was refused because it came before others, of which `first` is the oldest. It is
-    /// tried again ever more seldom (after 1, 1, 2, 4 and so on to 128 waits) until enough of those
-    /// have completed: each attempt takes a slot, and its packets' place on the wire, from them.
+    /// Records that the message was refused because it came before others, of which `first` is the
+    /// oldest. It is tried again at growing intervals (after 1, 1, 2, 4 and so on to 128 waits)
+    /// until enough of those have completed: each attempt takes a slot, and room on the wire, from
+    /// them.
     pub(super) fn note(&mut self, first: Option<Index<Message>>, plan: OvertakingPlan) {
         let (again, most) = match plan {
             OvertakingPlan::Patient => (self.first.is_some(), PASSES_MAX),
@@ -48,13 +50,14 @@ impl Overtaking {
         self.passes = ((1_u32 << self.refusals) >> 1) as u8;
     }
 
-    /// Was the message refused for that?
+    /// True if the message was refused because it came before others.
     pub(super) fn has_happened(&self) -> bool {
         self.first.is_some()
     }
 
-    /// The time to try again has come. True if the message lets it pass: it does while `first` is
-    /// the oldest that it came before, and `goes` says whether it goes on when that has changed.
+    /// Called when a retry time has come. True if the message skips it: it does while `first` is
+    /// the oldest message that it came before. `goes` says whether it is tried when that has
+    /// changed.
     pub(super) fn lets_pass(&mut self, first: Option<Index<Message>>, goes: bool) -> bool {
         if self.passes == 0 || (self.first != first && goes) {
             return false;

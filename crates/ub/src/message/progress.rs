@@ -1,9 +1,9 @@
-//! How far the transmission of a message has got: packets sent, acknowledged and still to be sent.
+//! Progress of the transmission of a message: packets sent, acknowledged and still to be sent.
 
 use fairway_wire::Msn;
 
-/// The transmission of one message, packet by packet. What travels in the packets, and where they
-/// are in flight, belongs to others: [`super::Body`] and the send window of the channel.
+/// The transmission of one message, packet by packet. The content of the packets belongs to
+/// [`super::Body`], and the paths where they are in flight to the send window of the channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     number: Msn,
@@ -15,9 +15,9 @@ pub(crate) struct Progress {
     next: u32,
     /// Packets sent and not acknowledged.
     outstanding: u32,
-    /// The receiver has acknowledged that it knows where the message starts.
+    /// Set if the receiver has acknowledged that it recorded where the message starts.
     is_start_known: bool,
-    /// The next transmission has the number of the previous one.
+    /// Set if the next transmission has the number of the previous one.
     keeps_number: bool,
 }
 
@@ -51,13 +51,13 @@ impl Progress {
         self.carried
     }
 
-    /// Does the message take several packets?
+    /// True if the message takes several packets.
     #[inline]
     pub(crate) fn is_multi(&self) -> bool {
         self.packets > 1
     }
 
-    /// Is packet `index` the last one of the message?
+    /// True if packet `index` is the last one of the message.
     #[inline]
     pub(crate) fn is_last(&self, index: u32) -> bool {
         index + 1 == self.packets
@@ -84,13 +84,13 @@ impl Progress {
         self.next
     }
 
-    /// Has any packet been sent?
+    /// True if any packet has been sent.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         self.next > 0
     }
 
-    /// Has every packet been sent at least once?
+    /// True if every packet has been sent at least once.
     #[inline]
     pub(crate) fn is_all_sent(&self) -> bool {
         self.next == self.packets
@@ -108,25 +108,25 @@ impl Progress {
         u64::from(self.carried).saturating_sub(u64::from(self.next) * u64::from(mtu))
     }
 
-    /// Is any packet sent and not acknowledged?
+    /// True if any packet is sent and not acknowledged.
     #[inline]
     pub(crate) fn has_outstanding(&self) -> bool {
         self.outstanding > 0
     }
 
-    /// Does the receiver know where the message starts? Then its packets need not repeat it.
+    /// True if the receiver has recorded where the message starts: its packets need not repeat it.
     #[inline]
     pub(crate) fn is_start_known(&self) -> bool {
         self.is_start_known
     }
 
-    /// Does the first packet need a new message number?
+    /// True if the first packet needs a new message number.
     #[inline]
     pub(crate) fn needs_number(&self) -> bool {
         !self.keeps_number
     }
 
-    // ---- what happens to it ----
+    // ---- events ----
 
     /// Sets the message number, before the first packet is sent.
     #[inline]
@@ -154,29 +154,29 @@ impl Progress {
         self.outstanding == 0
     }
 
-    /// The receiver has acknowledged that it knows where the message of this number starts.
+    /// Notes that the receiver has acknowledged that it recorded where the message starts.
     pub(crate) fn note_start_known(&mut self) {
         self.is_start_known = self.has_begun();
     }
 
-    /// The message is to be sent again from its first packet. None is outstanding.
+    /// Prepares the message to be sent again from its first packet. None is outstanding.
     pub(crate) fn restart(&mut self) {
         self.next = 0;
         self.is_start_known = false;
     }
 
-    /// One packet without payload is to be sent in place of the message.
+    /// Prepares one packet without payload to be sent in place of the message.
     pub(super) fn restart_as_notice(&mut self) {
         (self.carried, self.packets) = (0, 1);
         self.restart();
     }
 
-    /// States whether the notice that follows the message has to have its number.
+    /// Sets whether the notice that follows the message has to have its number.
     pub(crate) fn set_keeps_number(&mut self, keeps_number: bool) {
         self.keeps_number = keeps_number;
     }
 
-    /// The channel has ended: no packet is acknowledged any more.
+    /// Clears the outstanding packets when the channel has ended: none is acknowledged any more.
     pub(crate) fn forget_outstanding(&mut self) {
         self.outstanding = 0;
     }

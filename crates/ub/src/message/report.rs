@@ -1,4 +1,4 @@
-//! The completion of one operation: what it names, and whether it has been reported.
+//! The completion of one operation: its content, and whether it has been reported.
 
 use crate::api::{ChannelId, Status};
 
@@ -17,7 +17,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unreported {
     pub(crate) status: Status,
-    /// The transport does not need the record any more.
+    /// Set if the transport does not need the record any more.
     pub(crate) is_released: bool,
 }
 
@@ -26,12 +26,12 @@ pub(crate) struct Unreported {
 pub(crate) struct Report {
     /// The application's number for the operation.
     id: u64,
-    /// The channel to which the operation was posted. Its name outlives it.
+    /// The channel to which the operation was posted. The identifier outlives the channel.
     channel: ChannelId,
-    /// Success is reported, too.
+    /// Set if success is reported too.
     is_signaled: bool,
-    /// The operation failed, in memory order. Later operations are not reported before the target
-    /// has acknowledged that it does not wait for this one.
+    /// Set if the operation failed, in memory order. Later operations are not reported before the
+    /// target has acknowledged that it does not wait for this one.
     bars_later: bool,
     state: State,
 }
@@ -42,7 +42,7 @@ impl Report {
         Report { id, channel, is_signaled, bars_later: false, state: State::Pending }
     }
 
-    /// That of an answer to a peer, which is not reported.
+    /// The report of an answer to a peer, which is not reported.
     pub(super) fn none(channel: ChannelId) -> Report {
         Report { state: State::Reported, ..Report::new(0, channel, false) }
     }
@@ -58,29 +58,29 @@ impl Report {
         self.channel
     }
 
-    /// Is success reported, too?
+    /// True if success is reported too.
     pub(crate) fn is_signaled(&self) -> bool {
         self.is_signaled
     }
 
-    /// Is the end of the operation still to come?
+    /// True if the operation has not ended.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         matches!(self.state, State::Pending)
     }
 
-    /// Has the completion been reported, or is there none?
+    /// True if the completion has been reported, or there is none.
     #[inline]
     pub(crate) fn is_reported(&self) -> bool {
         matches!(self.state, State::Reported)
     }
 
-    /// Does the record only wait for its completion to be reported?
+    /// True if the record is only kept until its completion is reported.
     pub(crate) fn is_released(&self) -> bool {
         matches!(self.state, State::Unreported(Unreported { is_released: true, .. }))
     }
 
-    /// The completion begins to wait for those of earlier operations.
+    /// Makes the completion wait for those of earlier operations.
     pub(crate) fn add_unreported(&mut self, status: Status) {
         self.state = State::Unreported(Unreported { status, is_released: false });
     }
@@ -92,7 +92,7 @@ impl Report {
         Some(parked)
     }
 
-    /// An operation whose success waits to be reported has failed after all. False if none waits.
+    /// Changes a success that waits to be reported into a failure. False if none waits.
     pub(crate) fn fail_unreported(&mut self, failure: Status) -> bool {
         match &mut self.state {
             State::Unreported(Unreported { status, .. }) if *status == Status::Success => {
@@ -103,12 +103,12 @@ impl Report {
         }
     }
 
-    /// The completion is reported.
+    /// Notes that the completion is reported.
     pub(crate) fn note_reported(&mut self) {
         self.state = State::Reported;
     }
 
-    /// The transport does not need the record any more. True if nothing else does.
+    /// Notes that the transport does not need the record any more. True if nothing else does.
     #[inline]
     pub(crate) fn release(&mut self) -> bool {
         match &mut self.state {
@@ -121,17 +121,17 @@ impl Report {
 
     // ---- later operations ----
 
-    /// States whether completions of later operations have to wait for the target.
+    /// Sets whether completions of later operations have to wait for the target.
     pub(crate) fn set_bars_later(&mut self, bars: bool) {
         self.bars_later = bars;
     }
 
-    /// Have completions of later operations to wait for the target?
+    /// True if completions of later operations have to wait for the target.
     pub(crate) fn bars_later(&self) -> bool {
         self.bars_later
     }
 
-    /// Completions of later operations need not wait any more. False if they did not.
+    /// Lets completions of later operations proceed. False if they did not wait.
     pub(crate) fn lift_bar(&mut self) -> bool {
         core::mem::take(&mut self.bars_later)
     }

@@ -3,7 +3,7 @@
 /// One slot at the peer.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Stays after the slot has been given back: packets under way and notices still name it.
+    /// Kept after the slot has been released: packets under way and notices still name it.
     number: u8,
     is_taken: bool,
 }
@@ -21,10 +21,11 @@ impl Slot {
 }
 
 /// The slots at the peer that a message has, and the numbers of those that it had.
-/// [`crate::channel`] gives them and takes them back.
+/// [`crate::channel`] assigns and releases them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TakenSlots {
-    /// The message slot of an operation of several packets, or the read slot of a question.
+    /// The message slot of an operation of several packets, or the read slot of a READ, GET or
+    /// atomic.
     main: Slot,
     /// The read slot in which the response to another operation is awaited.
     request: Slot,
@@ -33,7 +34,7 @@ pub(crate) struct TakenSlots {
 impl TakenSlots {
     pub(super) const NONE: TakenSlots = TakenSlots { main: Slot::NONE, request: Slot::NONE };
 
-    /// Those of an answer, which has none of its own: it names the slot of the peer's operation.
+    /// The slots of an answer, which takes none: it names the slot of the peer's operation.
     pub(super) fn of_answer(slot: u8) -> TakenSlots {
         TakenSlots { main: Slot { number: slot, is_taken: false }, ..TakenSlots::NONE }
     }
@@ -50,19 +51,19 @@ impl TakenSlots {
         self.request.number
     }
 
-    /// Has it the slot that its data packets name?
+    /// True if the message has the slot that its data packets name.
     #[inline]
     pub(crate) fn has_slot(&self) -> bool {
         self.main.is_taken
     }
 
-    /// Has it a read slot for the response?
+    /// True if the message has a read slot for the response.
     #[inline]
     pub(crate) fn has_request(&self) -> bool {
         self.request.is_taken
     }
 
-    /// Has it any slot?
+    /// True if the message has any slot.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
         self.main.is_taken || self.request.is_taken
@@ -79,13 +80,13 @@ impl TakenSlots {
         self.request.set(slot);
     }
 
-    /// Gives the slot back that data packets name, if the message has it.
+    /// Releases the slot that data packets name, if the message has it.
     #[inline]
     pub(crate) fn release(&mut self) -> Option<u8> {
         self.main.release()
     }
 
-    /// Gives the read slot for the response back, if the message has one.
+    /// Releases the read slot for the response, if the message has one.
     #[inline]
     pub(crate) fn give_request_back(&mut self) -> Option<u8> {
         self.request.release()

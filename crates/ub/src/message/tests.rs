@@ -1,4 +1,4 @@
-//! The owners of a message's state, each by itself.
+//! Tests of the owners of a message's state, one at a time.
 
 use super::{Attempts, Gate, Outcome, Progress, Report, TakenSlots};
 use crate::api::{ChannelId, Status};

@@ -1,5 +1,5 @@
-//! The initiator's tracker: operations in the order in which they were posted, and what has to
-//! wait before it is issued.
+//! The initiator's tracker: operations in the order in which they were posted, and which of them
+//! have to wait before they are issued.
 
 use super::{Key, Keyed};
 use crate::api::{OrderRequest, PostError, is_numbered};
@@ -11,19 +11,19 @@ use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, ServiceMode, Tag};
 
-/// Numbers already given to the transactions of one Jetty to one node.
+/// Next sequence numbers of the transactions of one Jetty to one node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sequences {
-    /// Of the next relaxed or strict one that the target orders (modes ROT and ROL).
+    /// Number of the next relaxed or strict transaction that the target orders (modes ROT and ROL).
     pub(crate) order: u16,
-    /// Of the next one whose receive completes in order.
+    /// Number of the next transaction whose receive completes in order.
     pub(crate) receive: u16,
-    /// Some were relaxed or strict, of an earlier Jetty with this number: as long as the target
-    /// does not know that the answers to them have arrived, it holds what follows.
+    /// Set if some were relaxed or strict, of an earlier Jetty with this number: the target holds
+    /// later operations until it has received the acknowledgements of the answers to them.
     has_other_tags: bool,
 }
 
-/// What is kept of a Jetty one of whose operations has asked for order.
+/// State of a Jetty one of whose operations has requested order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JettyOrder {
     /// Relaxed and strict operations that are not done.
@@ -32,22 +32,23 @@ pub(crate) struct JettyOrder {
     reads: List<Index<Message>>,
     /// Operations that wait at a fence.
     fenced: List<Index<Message>>,
-    /// The oldest of `ordered` that waits for a place in the share, if any does.
+    /// The oldest of `ordered` that waits for a place in the share, if any.
     next_share: Option<Index<Message>>,
-    /// Operations that have a place in the share, and how many may.
+    /// Operations that have a place in the share, and the limit on their number.
     shares: u32,
     shares_max: u32,
     /// The newest relaxed and strict operations, from `run_start` on, are numbered for the target
-    /// of this channel group, which orders them; `None` if the initiator has to.
+    /// of this channel group, which orders them; `None` if the initiator has to order them.
     run_group: Option<ChannelIndex>,
     run_start: u32,
-    /// Counts posts.
+    /// Number of posts.
     serial: u32,
-    /// Its ordered operations are of memory order, or of the other tags: they do not mix, because
-    /// a relaxed or strict READ ends at the target only when its answer is acknowledged, and what
-    /// follows it in memory order would complete here before its turn.
+    /// Whether its ordered operations are of memory order, or of the other tags: they do not mix,
+    /// because a relaxed or strict READ ends at the target only when its answer is acknowledged,
+    /// and an operation that follows it in memory order would complete here before its turn.
     keeps_memory_order: Option<bool>,
-    /// The Jetty has gone, but the target has not acknowledged yet that it waits for nothing of it.
+    /// Set if the Jetty is gone, but the target has not acknowledged yet that it waits for nothing
+    /// of it.
     is_left: bool,
 }
 
@@ -68,7 +69,7 @@ impl JettyOrder {
     };
 }
 
-/// All of it, for all Jetties.
+/// The initiator's order state of all Jetties.
 pub(crate) struct Initiator {
     /// By Jetty: its operations that have not completed, in posting order.
     pub(crate) incomplete: Vec<List<Index<Message>>>,
@@ -76,7 +77,8 @@ pub(crate) struct Initiator {
     record: Vec<Option<Index<JettyOrder>>>,
     records: Pool<JettyOrder>,
     pub(crate) sequences: Keyed<Sequences>,
-    /// Operations that wait for a slot and may have one of the last now. Some may have gone on.
+    /// Operations that wait for a slot and may have one of the last now. Some may not wait any
+    /// more.
     pub(crate) promoted: Vec<Index<Message>>,
     /// Operations whose gate has opened, on their way to their channels.
     pub(crate) opened: List<Index<Message>>,
@@ -116,19 +118,20 @@ impl Linked<Index<Message>> for Reads<'_> {
     }
 }
 
-/// Of the operations of a Jetty that the target may have to hold, only so many are let into a
-/// channel at a time, its share: what is held keeps its read slot, and with all of them held
-/// operations of other Jetties could not go on. Places are given in posting order, so the oldest
-/// ordered operation never waits for one, and what the others follow always goes on.
+/// Of the operations of a Jetty that the target may have to hold, a channel admits only a limited
+/// number at a time, the Jetty's share: an operation that is held keeps its read slot, and if all
+/// slots were held operations of other Jetties could not continue. Places are given in posting
+/// order, so the oldest ordered operation never waits for one, and the operation that the others
+/// follow always continues.
 impl JettyOrder {
-    /// Gives a new operation a place in the share, or makes it wait for one. Before it is put
-    /// into `ordered`.
+    /// Gives a new operation a place in the share, or makes it wait for one. Called before the
+    /// operation is put into `ordered`.
     fn ask_for_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>, share: u32) {
         let message = &mut messages[index];
         if !message.may_be_deferred() {
             return;
         }
-        // Those under way may be of an earlier run, to another channel.
+        // Operations under way may be of an earlier run, to another channel.
         let is_first = self.shares == 0 && self.next_share.is_none();
         self.shares_max = if is_first { share } else { self.shares_max.min(share) };
         if self.next_share.is_none() && self.shares < self.shares_max {
@@ -140,7 +143,8 @@ impl JettyOrder {
         }
     }
 
-    /// The operation is done, or never will be. While it is still in `ordered`.
+    /// Frees the place of an operation that is done, or never will be. Called while it is in
+    /// `ordered`.
     fn leave_share(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         if messages[index].gate.leave_share() {
             self.shares -= 1;
@@ -150,7 +154,7 @@ impl JettyOrder {
         }
     }
 
-    /// The one that gets a place which has come free, if there is one.
+    /// Gives a free place to the next operation that waits for one, which is returned, if any.
     fn pass_share_on(&mut self, messages: &mut Pool<Message>) -> Option<Index<Message>> {
         let next = self.next_share.filter(|_| self.shares < self.shares_max)?;
         self.shares += 1;
@@ -159,7 +163,7 @@ impl JettyOrder {
         Some(next)
     }
 
-    /// Moves on to the next one that waits: each is passed once.
+    /// Advances to the next operation that waits: each is passed once.
     fn find_next_share(&mut self, messages: &Pool<Message>) {
         while let Some(next) = self.next_share.filter(|&next| !messages[next].gate.awaits_share()) {
             self.next_share = messages[next].order.next_ordered();
@@ -183,7 +187,7 @@ impl Initiator {
         }
     }
 
-    /// Makes sure that whatever the operation will need can be had.
+    /// Ensures that every resource that the operation will need is available.
     pub(crate) fn prepare(
         &mut self,
         messages: &mut Pool<Message>,
@@ -217,7 +221,8 @@ impl Initiator {
         Ok(())
     }
 
-    /// The first operation that asks for order may have to wait for READs that did not.
+    /// Registers earlier operations: the first one that requires order may have to wait for READs
+    /// that did not.
     fn adopt(&mut self, messages: &mut Pool<Message>, jetty: usize, record: Index<JettyOrder>) {
         let record = &mut self.records[record];
         let mut next = self.incomplete[jetty].head();
@@ -231,9 +236,9 @@ impl Initiator {
         }
     }
 
-    /// Takes note of a new operation and gives it its numbers. True if it has to wait; its place
-    /// says so then. `share`: how many of its Jetty the channel takes that the target may have to
-    /// hold. `injected`: the bug to be committed, if any.
+    /// Registers a new operation and gives it its numbers. True if it has to wait, which its place
+    /// then says. `share`: the number of operations of its Jetty that the channel admits and the
+    /// target may have to hold. `injected`: the injected bug, if any.
     pub(crate) fn post(
         &mut self,
         messages: &mut Pool<Message>,
@@ -263,7 +268,7 @@ impl Initiator {
         }
         if in_memory_order && may_be_deferred {
             // The operation may have to wait at the target for a READ's answer. An acknowledgement
-            // only says that it has arrived, so its answer (mode ROT) has to report its end.
+            // only reports that it has arrived, so its answer (mode ROT) has to report its end.
             message.order.require_answer();
         }
         if order.tag != Tag::No {
@@ -275,7 +280,7 @@ impl Initiator {
             }
             let (start, multi) = (record.run_start, message.progress.is_multi());
             let oldest = record.ordered.head();
-            // What the target would have to set aside in many packets waits here instead.
+            // Operations that the target would have to set aside in many packets wait here instead.
             let waits_here_itself = !numbered || multi;
             let waits_here = order.tag == Tag::So && oldest.is_some() && waits_here_itself;
             let waits = matches!(order.tag, Tag::So | Tag::Mo);
@@ -318,8 +323,8 @@ impl Initiator {
         numbered && sequences.has_other_tags
     }
 
-    /// A message that was told "too early" waits until everything before it is done. True if it
-    /// does not have to.
+    /// Makes a message that was refused as too early wait until everything before it is done. True
+    /// if it does not have to.
     pub(crate) fn wait_for_order(
         &mut self,
         messages: &mut Pool<Message>,
@@ -336,8 +341,8 @@ impl Initiator {
         false
     }
 
-    /// An operation has failed, but what follows it still waits for it: its place in the share goes
-    /// to another one.
+    /// Passes on the place in the share of an operation that has failed, although later operations
+    /// still wait for it.
     pub(crate) fn failed(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let record = self.record[messages[index].jetty.value() as usize];
         let Some(record) = record else { return };
@@ -347,7 +352,8 @@ impl Initiator {
         }
     }
 
-    /// An operation has been carried out, or never will be: those that wait for that may go on.
+    /// Handles an operation that was executed, or never will be: operations that wait for it may
+    /// continue.
     pub(crate) fn done(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
@@ -374,7 +380,7 @@ impl Initiator {
         }
     }
 
-    /// An operation has completed: fences may open.
+    /// Handles an operation that has completed: fences may open.
     pub(crate) fn completed(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         let number = message.jetty.value() as usize;
@@ -398,20 +404,20 @@ impl Initiator {
         }
     }
 
-    /// One of the things that a message waits for has come: it goes on if that was the last.
+    /// Opens the gate of a message if it waits for nothing any more.
     fn open_if_free(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         if !messages[index].gate.is_closed() {
             self.open(messages, index);
         }
     }
 
-    /// Sends an operation on its way to its channel.
+    /// Queues an operation to be moved to its channel.
     pub(crate) fn open(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         messages[index].place = MessagePlace::Opened;
         self.opened.push_back(messages, index);
     }
 
-    /// Takes a message out of whatever it waits in, because it ends.
+    /// Removes a message that ends from any list in which it waits.
     pub(crate) fn withdraw(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let message = &messages[index];
         match message.place {
@@ -429,8 +435,9 @@ impl Initiator {
         message.gate.open();
     }
 
-    /// The Jetty has gone, with nothing of it under way but what bars later operations: that stays
-    /// in its list, for the next Jetty of its number. `lax` forgets it (an injected bug).
+    /// Removes the record of a Jetty that has nothing under way except failed operations that bar
+    /// later ones: those stay in its list, for the next Jetty of its number. `lax` forgets them (an
+    /// injected bug).
     pub(crate) fn forget_jetty(&mut self, jetty: JettyId, lax: bool) {
         let number = jetty.value() as usize;
         let Some(record) = self.record[number] else { return };
@@ -447,7 +454,7 @@ impl Initiator {
         self.records.in_use()
     }
 
-    /// Does the target execute it as soon as it arrives, whatever else is under way?
+    /// True if the target executes the message as soon as it arrives, whatever else is under way.
     pub(crate) fn is_first_in_order(
         &self,
         messages: &Pool<Message>,
@@ -466,7 +473,7 @@ impl Initiator {
         record.is_none_or(|record| self.records[record].ordered.head() == Some(index))
     }
 
-    /// Is everything ordered done that was posted before it?
+    /// True if every ordered operation posted before the message is done.
     pub(crate) fn is_oldest(&self, messages: &Pool<Message>, index: Index<Message>) -> bool {
         let message = &messages[index];
         let record = self.record[message.jetty.value() as usize];

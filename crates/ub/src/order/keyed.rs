@@ -1,11 +1,11 @@
-//! Records found by channel and Jetty (and mailbox): made on demand, from a fixed number.
+//! Records found by channel and Jetty (and mailbox), created on demand from a fixed number.
 
 use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
-/// What a record is found by.
+/// The key of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// The index of the leader of the channel's group.
@@ -28,14 +28,15 @@ pub(crate) struct Entry<T> {
     value: T,
 }
 
-/// Names a record of a [`Keyed`] of `T`.
+/// Identifies a record of a [`Keyed`] of `T`.
 pub(crate) type KeyedIndex<T> = Index<Entry<T>>;
 
-/// At most `capacity` records. They live until their channel ends. `N` marks their names.
+/// At most `capacity` records. They live until their channel ends. `N` is the type of their
+/// indices.
 #[derive(Debug)]
 pub(crate) struct Keyed<T, N = Entry<T>> {
     records: Pool<Entry<T>>,
-    /// Open addressing with linear probing. Twice as many places as records.
+    /// Hash table with open addressing and linear probing; twice as many places as records.
     table: Vec<Option<Index<N>>>,
 }
 
@@ -55,7 +56,7 @@ impl<T: Copy, N> Keyed<T, N> {
         (mixed ^ mixed >> 32) as usize & (self.table.len() - 1)
     }
 
-    /// Where the record is in the table, or the free place where it would go.
+    /// Position of the record in the table, or the free place where it would be inserted.
     fn place(&self, key: &Key) -> usize {
         let mut at = self.start(key);
         while let Some(index) = self.table[at]
@@ -71,7 +72,7 @@ impl<T: Copy, N> Keyed<T, N> {
         self.table[self.place(key)]
     }
 
-    /// The index of the record, which is made if there is none; `None` if no record is free.
+    /// The index of the record, created if there is none; `None` if no record is free.
     pub(crate) fn find_or_make(&mut self, key: &Key, new: T) -> Option<Index<N>> {
         let at = self.place(key);
         if self.table[at].is_none() {
@@ -81,7 +82,7 @@ impl<T: Copy, N> Keyed<T, N> {
         self.table[at]
     }
 
-    /// Is there a record of which this is true? Looks at all there are.
+    /// True if any record satisfies the predicate. Examines all records.
     pub(crate) fn any(&self, is_it: impl Fn(&T) -> bool) -> bool {
         self.records.in_use() > 0
             && self.table.iter().flatten().any(|&at| is_it(&self.entry(at).value))
@@ -96,7 +97,7 @@ impl<T: Copy, N> Keyed<T, N> {
         found.into_iter()
     }
 
-    /// The records of a channel, by index. Looks at all there are.
+    /// The records of a channel, by index. Examines all records.
     pub(crate) fn of_channel(
         &self,
         channel: ChannelIndex,
@@ -110,7 +111,7 @@ impl<T: Copy, N> Keyed<T, N> {
         found.into_iter()
     }
 
-    /// Forgets one record, if there is one.
+    /// Removes one record, if it exists.
     pub(crate) fn forget(&mut self, key: &Key) {
         let at = self.place(key);
         if let Some(index) = self.table[at] {
@@ -119,13 +120,13 @@ impl<T: Copy, N> Keyed<T, N> {
         }
     }
 
-    /// Forgets every record of a channel.
+    /// Removes every record of a channel.
     pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
         if self.records.in_use() == 0 {
             return;
         }
         for at in 0..self.table.len() {
-            // Removal moves a later entry here: look again until this one stays.
+            // Removal moves a later entry here: check again until this one stays.
             while let Some(index) = self.table[at]
                 && self.entry(index).key.channel == channel
             {
@@ -135,7 +136,7 @@ impl<T: Copy, N> Keyed<T, N> {
         }
     }
 
-    /// Takes an entry out of the table and moves those behind it up.
+    /// Removes an entry from the table and moves those behind it up.
     fn close_gap(&mut self, removed: usize) {
         let mask = self.table.len() - 1;
         let (mut gap, mut at) = (removed, removed);
@@ -160,7 +161,7 @@ impl<T: Copy, N> Keyed<T, N> {
     pub(crate) const RECORD_BYTES: usize = size_of::<Entry<T>>() + 2 * size_of::<u32>();
 }
 
-/// The record that a name is of.
+/// The record that an index refers to.
 fn record<T, N>(index: Index<N>) -> Index<Entry<T>> {
     Index::of(index.number())
 }

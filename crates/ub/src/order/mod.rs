@@ -1,9 +1,10 @@
 //! Order among the transactions of a Jetty (UB §7.3).
 //!
-//! Order is opted into. An operation that asks for none, on a Jetty whose operations never did,
-//! touches nothing here. The others are kept by two trackers that know nothing of packet sequence
-//! numbers: `initiator` holds back what has to wait before it is issued, `target` knows what has
-//! been executed and defers what must not be yet.
+//! Order is opt-in. An operation that requires none, on a Jetty whose operations never did, uses
+//! nothing of this module. The others are kept by two trackers that are independent of packet
+//! sequence numbers: `initiator` holds back operations that have to wait before they are issued,
+//! `target` records which operations have been executed and defers those that must not be executed
+//! yet.
 
 mod initiator;
 mod keyed;

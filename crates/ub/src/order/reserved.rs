@@ -1,17 +1,17 @@
-//! Receives that are set aside for messages whose turn has not come.
+//! Receives that are set aside for messages that are not next in order yet.
 
 use crate::jetty::Receive;
 use crate::pool::Index;
 use fairway_wire::JettyId;
 
-/// What a tracker knows of receives that are set aside for messages in the order of their numbers.
+/// A tracker's receives that are set aside for messages in the order of their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
-    /// The first of the receives that are set aside, linked.
+    /// The first of the receives that are set aside, a linked list.
     pub(crate) first: Option<Index<Receive>>,
-    /// Whose they are, and of whose receives `given` speaks.
+    /// The Jetty that owns these receives and to which `given` refers.
     pub(crate) jetty: JettyId,
-    /// Messages before this one were given a receive, or one is set aside for them.
+    /// Every message before this one was given a receive, or one is set aside for it.
     pub(crate) given: u16,
     /// Messages before this one may have lost the receive that was set aside for them.
     pub(crate) deprived: u16,
@@ -21,7 +21,7 @@ impl Reserved {
     pub(crate) const NEW: Reserved =
         Reserved { first: None, jetty: JettyId::new(0), given: 0, deprived: 0 };
 
-    /// The turn of those before this one has passed.
+    /// Notes that the turn of all messages before `next` has passed.
     pub(crate) fn pass(&mut self, next: u16) {
         if is_after(next, self.given) {
             self.given = next;

@@ -1,4 +1,4 @@
-//! The target's tracker: what one Jetty of one node has had executed here.
+//! The target's tracker: which operations of one Jetty of one node have been executed here.
 
 use super::reserved::Reserved;
 use crate::arrival::{Arrival, UnreportedReceive};
@@ -10,21 +10,21 @@ use crate::pool::Index;
 /// Sequence numbers tracked beyond the first one that is missing.
 const WINDOW: u16 = 128;
 
-/// One per Jetty and node of which relaxed, strict or in-order transactions have come: keyed by
-/// source node *and* Jetty, because Jetty numbers of two nodes are independent.
+/// One tracker per Jetty and node from which relaxed, strict or in-order transactions have arrived:
+/// keyed by source node *and* Jetty, because Jetty numbers of two nodes are independent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tracker {
-    /// Of the sequence numbers beyond `next`, those that were executed: bit i is `next + 1 + i`.
+    /// Sequence numbers beyond `next` that were executed: bit i is `next + 1 + i`.
     executed: u128,
     /// Every transaction before this one was executed.
     next: u16,
-    /// Of the in-order receives beyond `next_receive`, those that will never come.
+    /// In-order receives beyond `next_receive` that will never arrive.
     skipped: u128,
     /// Every in-order receive before this one has completed.
     next_receive: u16,
     /// Transactions that wait to be executed: a list through the held records.
     pub(crate) deferred: Option<Index<Deferred>>,
-    /// In-order receives that wait to complete: a list through the parked ones.
+    /// In-order receives that wait to complete: a list through the unreported receives.
     pub(super) unreported: Option<Index<UnreportedReceive>>,
     /// Receives that are set aside for messages to come.
     pub(crate) reserved: Reserved,
@@ -34,16 +34,16 @@ pub(crate) struct Tracker {
     pub(crate) reading: List<Index<Message>>,
 }
 
-/// Where a numbered transaction stands among the others.
+/// Position of a numbered transaction relative to those executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SequenceStatus {
-    /// Everything before it was executed.
+    /// Everything before the transaction was executed.
     Next,
-    /// Something before it is missing.
+    /// An operation before the transaction is missing.
     Early,
-    /// Too far ahead to keep track of.
+    /// The transaction is too far ahead to be tracked.
     Beyond,
-    /// It was executed before.
+    /// The transaction was executed before.
     Past,
 }
 
@@ -71,7 +71,7 @@ impl Tracker {
         }
     }
 
-    /// The transaction was executed, or will never be. True if that let `next` move on.
+    /// Marks a transaction that was executed, or never will be. True if that advanced `next`.
     pub(crate) fn mark(&mut self, sequence: u16) -> bool {
         match self.status(sequence) {
             SequenceStatus::Next => {
@@ -100,47 +100,47 @@ impl Tracker {
 }
 
 impl Tracker {
-    /// The receive that was next has completed.
+    /// Notes that the receive that was next has completed.
     pub(crate) fn receive_done(&mut self) {
         self.next_receive = self.next_receive.wrapping_add(1);
-        // Those behind it that will never come are passed over at once.
+        // Receives behind it that will never arrive are skipped at once.
         let run = self.skipped.trailing_ones();
         self.skipped = self.skipped.checked_shr(run + 1).unwrap_or(0);
         self.next_receive = self.next_receive.wrapping_add(run as u16);
         self.reserved.pass(self.next_receive);
     }
 
-    /// The first in-order receive that has not completed, and may still come.
+    /// The first in-order receive that has not completed, and may still arrive.
     pub(crate) fn next_receive(&self) -> u16 {
         self.next_receive
     }
 
-    /// The channels that carried them have ended: no receive before this one will come.
+    /// Skips the receives before this one: the channels that carried them have ended.
     pub(crate) fn give_up_receives_before(&mut self, sequence: u16) {
         while self.receive_status(sequence) == SequenceStatus::Early {
             self.receive_done();
         }
     }
 
-    /// PutStreams `next_receive` forward, and leaves behind what was skipped
+    /// Moves `next_receive` forward, and leaves behind what was skipped
     /// ([`InjectedBug::KeepSkipped`](crate::InjectedBug::KeepSkipped)).
     pub(crate) fn jump_to_receive(&mut self, sequence: u16) {
         self.next_receive = sequence;
     }
 
-    /// Has everything before a transaction been executed?
+    /// True if everything before a transaction has been executed.
     pub(crate) fn has_reached(&self, sequence: u16) -> bool {
         self.next.wrapping_sub(sequence) as i16 >= 0
     }
 
-    /// May a receive complete that waits for its turn, and until everything before `after` has been
-    /// executed?
+    /// True if a receive may complete that has to wait for its turn, and until everything before
+    /// `after` has been executed.
     pub(crate) fn may_receive(&self, sequence: u16, after: Option<u16>) -> bool {
         self.receive_status(sequence) == SequenceStatus::Next
             && after.is_none_or(|after| self.has_reached(after))
     }
 
-    /// Is it known that this receive will never come?
+    /// True if it is known that this receive will never arrive.
     pub(crate) fn is_skipped(&self, sequence: u16) -> bool {
         match sequence.wrapping_sub(self.next_receive) {
             ahead @ 1..=WINDOW => self.skipped & bit(ahead) != 0,
@@ -148,7 +148,7 @@ impl Tracker {
         }
     }
 
-    /// A receive will never come.
+    /// Notes that a receive will never arrive.
     pub(crate) fn skip_receive(&mut self, sequence: u16) {
         match self.receive_status(sequence) {
             SequenceStatus::Next => self.receive_done(),
@@ -173,7 +173,7 @@ mod tests {
         let mut tracker = Tracker::NEW;
         tracker.skip_receive(2);
         tracker.skip_receive(5);
-        // Receives 1, 3 and 9 wait for their turn; 0 will not come any more.
+        // Receives 1, 3 and 9 wait for their turn; 0 will not arrive any more.
         for (sequence, next) in [(1, 3), (3, 4), (9, 10)] {
             tracker.give_up_receives_before(sequence);
             assert!(tracker.may_receive(sequence, None), "{sequence}: {}", tracker.next_receive());

@@ -10,8 +10,8 @@ use fairway_wire::JettyId;
 /// One tracker for each Jetty of a peer whose operations need order.
 pub(crate) struct Trackers {
     trackers: Keyed<Tracker>,
-    /// In-order receives that wait to complete, listed by their trackers. There is room for as many
-    /// as there are receives.
+    /// In-order receives that wait to complete, listed by their trackers. There are as many records
+    /// as receives.
     unreported: Pool<UnreportedReceive>,
 }
 
@@ -25,7 +25,7 @@ impl Trackers {
         self.trackers.find(key)
     }
 
-    /// The tracker of a key, which is made if there is none; `None` if no record is free.
+    /// The tracker of a key, created if there is none; `None` if no record is free.
     #[inline]
     pub(crate) fn find_or_make(&mut self, key: &Key) -> Option<KeyedIndex<Tracker>> {
         self.trackers.find_or_make(key, Tracker::NEW)
@@ -52,16 +52,16 @@ impl Trackers {
         self.trackers.in_use()
     }
 
-    // ---- parked receives ----
+    // ---- unreported receives ----
 
-    /// Receives that are complete and wait for earlier ones.
+    /// Number of receives that are complete and wait for earlier ones.
     #[inline]
     pub(crate) fn unreported_in_use(&self) -> u32 {
         self.unreported.in_use()
     }
 
     /// Adds a receive to those of a tracker that wait for earlier ones. False if there is no record
-    /// for it, which cannot be: there are as many as receives.
+    /// for it, which cannot happen: there are as many as receives.
     pub(crate) fn add_unreported(
         &mut self,
         tracker: KeyedIndex<Tracker>,
@@ -73,7 +73,7 @@ impl Trackers {
         true
     }
 
-    /// Takes the first parked receive of a tracker that is due, as completed.
+    /// Takes the first unreported receive of a tracker that is due, as completed.
     #[inline]
     pub(crate) fn take_unreported_next(
         &mut self,
@@ -86,7 +86,7 @@ impl Trackers {
         Some(unreported)
     }
 
-    /// Takes the first parked receive of a tracker for which `is_it` returns true.
+    /// Takes the first unreported receive of a tracker for which `is_it` returns true.
     pub(crate) fn take_unreported(
         &mut self,
         tracker: KeyedIndex<Tracker>,
@@ -109,7 +109,7 @@ impl Trackers {
         None
     }
 
-    /// The parked receives of a tracker, the newest first.
+    /// The unreported receives of a tracker, the newest first.
     fn unreported_of(
         &self,
         tracker: KeyedIndex<Tracker>,
@@ -121,7 +121,7 @@ impl Trackers {
         self.trackers[tracker].unreported.is_some()
     }
 
-    /// True if a receive of a Jetty is parked.
+    /// True if a complete receive of a Jetty waits to be reported.
     pub(crate) fn has_unreported_of(&self, jetty: JettyId) -> bool {
         self.trackers.any(|tracker| {
             let mut unreported = UnreportedReceive::list(&self.unreported, tracker.unreported);
@@ -129,12 +129,12 @@ impl Trackers {
         })
     }
 
-    /// True if the receive with this number is parked.
+    /// True if the receive with this number is complete and waits to be reported.
     pub(crate) fn is_unreported(&self, tracker: KeyedIndex<Tracker>, sequence: u16) -> bool {
         self.unreported_of(tracker).any(|unreported| unreported.sequence == sequence)
     }
 
-    /// The lowest receive sequence number that is parked.
+    /// The lowest sequence number of the receives that wait to be reported.
     pub(crate) fn first_unreported(&self, tracker: KeyedIndex<Tracker>) -> u16 {
         let from = self.trackers[tracker].next_receive();
         let ahead =

@@ -1,10 +1,10 @@
-//! The window against the plainest model there is: a set of PSNs.
+//! Compares the window with the simplest model: a set of PSNs.
 
 use super::*;
 use crate::random::Random;
 use alloc::collections::BTreeSet;
 
-/// Everything at distance 0.. from `first` that has arrived.
+/// The PSNs that have arrived, as distances from `first`.
 struct Model {
     first: Psn,
     arrived: BTreeSet<u32>,
@@ -39,7 +39,7 @@ fn run(seed: u64, window: u32, spread: u64, pool_blocks: u32) -> u64 {
             Err(Unrecorded::PoolExhausted) => {
                 assert_eq!(expected, Ok(()));
                 exhausted += 1;
-                // The oldest gap always has a place of its own: fill it.
+                // The oldest gap always has a bit in the node of the base: fill it.
                 continue;
             }
             result => assert_eq!(result, expected, "seed {seed}, distance {distance}"),

@@ -7,11 +7,12 @@ use alloc::vec::Vec;
 /// The records of messages of peers that are being received.
 pub(crate) struct Arrivals {
     pool: Pool<Arrival>,
-    /// Messages in memory order that had to wait for their turn, and are not over.
+    /// Messages in memory order that had to wait for their turn and have not ended.
     waiting: u32,
-    /// Message slots of all open channels: as many records are kept for messages that do not wait.
+    /// Message slots of all open channels: as many records are reserved for messages that do not
+    /// wait.
     slots_open: u32,
-    /// Messages in memory order that were given up by their initiator before their turn came.
+    /// Messages in memory order that their initiator abandoned before they were next in order.
     given_up: Vec<Index<Arrival>>,
 }
 
@@ -61,23 +62,24 @@ impl Arrivals {
 
     // ---- messages that wait ----
 
-    /// Keeps records for the messages of a channel that has been opened.
+    /// Reserves records for the messages of a channel that has been opened.
     pub(crate) fn keep_slots(&mut self, slots: u32) {
         self.slots_open += slots;
     }
 
-    /// Keeps no records any more for the messages of a channel that has ended.
+    /// Releases the records that were reserved for the messages of a channel that has ended.
     pub(crate) fn release_slots(&mut self, slots: u32) {
         self.slots_open -= slots;
     }
 
-    /// Has a message wait for its turn, in the list that begins at `first`. False if too many wait.
+    /// Makes a message wait for its turn, in the list that begins at `first`. False if too many
+    /// wait.
     pub(crate) fn wait(
         &mut self,
         first: &mut Option<Index<Arrival>>,
         index: Index<Arrival>,
     ) -> bool {
-        // What waits is finished late, also when its sender has used its slot again.
+        // A waiting message ends late, possibly after its sender has reused its slot.
         let kept = self.slots_open + 1;
         if self.pool.capacity().saturating_sub(kept) <= self.waiting {
             return false;
@@ -89,7 +91,7 @@ impl Arrivals {
         true
     }
 
-    /// The turn of a message has come: takes it out of the list that begins at `first`.
+    /// Removes a message that is now next in order from the list that begins at `first`.
     pub(crate) fn end_waiting(
         &mut self,
         first: &mut Option<Index<Arrival>>,
@@ -120,12 +122,12 @@ impl Arrivals {
         }
     }
 
-    /// Records that the initiator of a waiting message has given it up.
+    /// Records that the initiator of a waiting message has abandoned it.
     pub(crate) fn give_up(&mut self, index: Index<Arrival>) {
         self.given_up.push(index);
     }
 
-    /// Takes a message that its initiator has given up while it waited.
+    /// Takes a message that its initiator abandoned while it waited.
     #[inline]
     pub(crate) fn pop_given_up(&mut self) -> Option<Index<Arrival>> {
         self.given_up.pop()

@@ -1,16 +1,16 @@
-//! Means by which a NIC limits the rate of its peers, and its own, beyond congestion control.
+//! Means by which a device limits the rate of its peers, and its own, beyond congestion control.
 
 use alloc::boxed::Box;
 use fairway_policy::CreditPolicy;
 
-/// The policy that grants credit to peers, and whether peers and this NIC are to slow down.
+/// The policy that grants credit to peers, and whether peers and this device are to slow down.
 #[derive(Default)]
 pub(crate) struct Backpressure {
     /// The policy that grants credit to senders; `None` grants all that is requested.
     credit: Option<Box<dyn CreditPolicy>>,
-    /// Acknowledgements ask peers to slow down.
+    /// Set if acknowledgements request peers to slow down.
     is_receiver_slow: bool,
-    /// Congestion controls here take every acknowledgement as a request to slow down.
+    /// Set if local congestion controls treat every acknowledgement as a request to slow down.
     is_transmit_slow: bool,
 }
 
@@ -31,23 +31,23 @@ impl Backpressure {
         self.credit.as_mut()
     }
 
-    /// Sets whether acknowledgements ask peers to slow down.
+    /// Sets whether acknowledgements request peers to slow down.
     pub(crate) fn set_receive(&mut self, is_slow: bool) {
         self.is_receiver_slow = is_slow;
     }
 
-    /// True if acknowledgements ask peers to slow down.
+    /// True if acknowledgements request peers to slow down.
     #[inline]
     pub(crate) fn slows_peers(&self) -> bool {
         self.is_receiver_slow
     }
 
-    /// Sets whether congestion controls here slow down whatever the receiver asks for.
+    /// Sets whether local congestion controls slow down regardless of the receiver's requests.
     pub(crate) fn set_transmit(&mut self, is_slow: bool) {
         self.is_transmit_slow = is_slow;
     }
 
-    /// True if congestion controls here slow down whatever the receiver asks for.
+    /// True if local congestion controls slow down regardless of the receiver's requests.
     #[inline]
     pub(crate) fn slows_transmission(&self) -> bool {
         self.is_transmit_slow

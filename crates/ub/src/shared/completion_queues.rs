@@ -1,4 +1,4 @@
-//! The completion queues of a NIC.
+//! The completion queues of a device.
 
 use crate::api::{Completion, CompletionQueueId, SetupError};
 use crate::completion::CompletionQueue;
@@ -10,12 +10,12 @@ pub(crate) struct CompletionQueues {
 }
 
 impl CompletionQueues {
-    /// Room for `count` queues, none of which exists.
+    /// Reserves space for `count` queues, none of which exists.
     pub(crate) fn new(count: u32) -> CompletionQueues {
         CompletionQueues { queues: (0..count).map(|_| None).collect() }
     }
 
-    /// Makes a queue of `depth` entries, if all queues together hold at most `completions_max`.
+    /// Creates a queue of `depth` entries, if all queues together hold at most `completions_max`.
     pub(crate) fn create(
         &mut self,
         depth: u32,
@@ -31,7 +31,7 @@ impl CompletionQueues {
         Ok(CompletionQueueId::new(index as u32))
     }
 
-    /// Removes a queue that holds no completion and has no room reserved, unless a Jetty uses it.
+    /// Removes a queue that holds no completion and has no entry reserved, unless a Jetty uses it.
     pub(crate) fn destroy(
         &mut self,
         id: CompletionQueueId,
@@ -63,7 +63,7 @@ impl CompletionQueues {
         self.queues.get_mut(id.index())?.as_mut()?.pop()
     }
 
-    /// Completions for which room is reserved in all queues together.
+    /// Entries reserved for completions in all queues together.
     pub(crate) fn reserved(&self) -> u32 {
         self.queues.iter().flatten().map(CompletionQueue::reserved).sum()
     }

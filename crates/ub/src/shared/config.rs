@@ -1,10 +1,11 @@
-//! What a NIC was made with: its address, limits and profile, and the bug that a test has injected.
+//! Configuration of a device: its address, limits and profile, and the bug that a test has
+//! injected.
 
 use crate::injected_bug::InjectedBug;
 use crate::limits::{Limits, Profile};
 use fairway_wire::Cna;
 
-/// The address, limits and profile of a NIC, which do not change.
+/// The address, limits and profile of a device, which do not change.
 pub(crate) struct Config {
     address: Cna,
     limits: Limits,
@@ -17,7 +18,7 @@ impl Config {
         Config { address, limits: *limits, profile: *profile, bug: None }
     }
 
-    /// The NIC's node address.
+    /// The device's node address.
     #[inline]
     pub(crate) fn address(&self) -> Cna {
         self.address
@@ -33,13 +34,13 @@ impl Config {
         &self.profile
     }
 
-    /// Injects a bug, or removes the one that is injected.
+    /// Injects a bug, or removes the injected one.
     pub(crate) fn inject(&mut self, bug: Option<InjectedBug>) {
         self.bug = bug;
     }
 
-    /// True if a bug is injected, which is possible in builds with the feature `injected-bugs`
-    /// only.
+    /// True if this bug is injected, which is possible only in builds with the feature
+    /// `injected-bugs`.
     #[inline]
     pub(crate) fn is_injected(&self, bug: InjectedBug) -> bool {
         cfg!(feature = "injected-bugs") && self.bug == Some(bug)

@@ -1,4 +1,4 @@
-//! Packets that wait to be executed, and the memory in which their payload waits.
+//! Packets that wait to be executed, and the staging memory in which their payload waits.
 
 use crate::api::{LocalRange, SegmentId};
 use crate::deferred::{Cause, Deferred, DeferredPool, DeferredState, DueQueue};
@@ -7,19 +7,19 @@ use crate::pool::Index;
 use crate::tpg::ChannelGroups;
 use alloc::vec::Vec;
 
-/// The records of packets that wait to be executed, and the order in which they are.
+/// The records of packets that wait to be executed, and the order of their execution.
 pub(crate) struct DeferredPackets {
     pool: DeferredPool,
-    /// Deferred packets whose turn has come.
+    /// Deferred packets that are now next in order.
     due: DueQueue,
-    /// Groups whose channels waited until no packet of theirs was due any more, which is now so.
+    /// Groups whose channels waited until none of their packets was due any more, which is now so.
     drained: Vec<ChannelIndex>,
-    /// The packet that is being received or placed, if it has a sequence number of its own.
+    /// The packet that is being received or placed, if it has a sequence number.
     cause: Option<Cause>,
     staging: Option<Staging>,
 }
 
-/// The memory in which the payload of held packets waits: a place for each.
+/// The memory in which the payload of held packets waits, with one place for each.
 #[derive(Clone, Copy)]
 struct Staging {
     segment: SegmentId,
@@ -51,12 +51,12 @@ impl DeferredPackets {
 
     // ---- the staging memory ----
 
-    /// Names the memory in which payload waits: `packet_bytes` for each packet.
+    /// Sets the memory in which payload waits: `packet_bytes` for each packet.
     pub(crate) fn set_staging(&mut self, segment: SegmentId, packet_bytes: u32) {
         self.staging = Some(Staging { segment, packet_bytes });
     }
 
-    /// Takes the staging memory away, so that no packet can be held any more.
+    /// Removes the staging memory, so that no packet can be held any more.
     ///
     /// # Panics
     /// If a packet is held.
@@ -74,7 +74,7 @@ impl DeferredPackets {
         self.staging.is_some_and(|staging| payload <= staging.packet_bytes)
     }
 
-    /// Where the first `length` bytes of the payload of a held packet wait.
+    /// The place of the first `length` bytes of the payload of a held packet.
     pub(crate) fn place(&self, index: Index<Deferred>, length: u32) -> LocalRange {
         let (segment, packet_bytes) = match self.staging {
             Some(Staging { segment, packet_bytes }) => (segment, packet_bytes),
@@ -91,7 +91,7 @@ impl DeferredPackets {
         if self.fits(deferred.payload) { self.pool.add(deferred) } else { None }
     }
 
-    /// The turn of a held packet has come.
+    /// Makes a held packet due, because it is now next in order.
     pub(crate) fn make_due(&mut self, index: Index<Deferred>) {
         self.pool[index].cause = self.cause;
         self.due.push(&mut self.pool, index);
@@ -115,14 +115,14 @@ impl DeferredPackets {
         self.pool.remove(index);
     }
 
-    /// Takes a packet out of those that are due, if it is one.
+    /// Removes a packet from those that are due, if it is one.
     pub(crate) fn revoke_due(&mut self, index: Index<Deferred>) {
         if self.pool[index].state == DeferredState::Due {
             self.due.remove(&mut self.pool, index);
         }
     }
 
-    /// Takes a packet out of the list that begins at `first`, if it is in there.
+    /// Removes a packet from the list that begins at `first`, if it is in the list.
     pub(crate) fn unlink(&mut self, first: &mut Option<Index<Deferred>>, index: Index<Deferred>) {
         let next = self.pool[index].next;
         let mut at = *first;
@@ -153,7 +153,7 @@ impl DeferredPackets {
         self.cause = cause;
     }
 
-    /// The packet that is being received or placed, if it has a sequence number of its own.
+    /// The packet that is being received or placed, if it has a sequence number.
     pub(crate) fn cause(&self) -> Option<Cause> {
         self.cause
     }

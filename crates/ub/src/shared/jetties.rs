@@ -1,4 +1,4 @@
-//! The Jetties and Jetty groups of a NIC, and the receives that are posted to them.
+//! The Jetties and Jetty groups of a device, and the receives that are posted to them.
 
 mod receive_matching;
 mod receives;
@@ -16,24 +16,24 @@ use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Refusal, Target};
 
-/// Numbers below this one are well-known: only a caller that asks for one gets it (UB §8.2.2).
+/// Numbers below this one are well-known: only a caller that requests one gets it (UB §8.2.2).
 const PUBLIC_JETTIES: u32 = 32;
 
 /// All Jetties and Jetty groups, by number, and the receives that are posted to them.
 pub(crate) struct Jetties {
     jetties: Vec<Jetty>,
-    /// By Jetty: how often an operation that finds no receive is tried again; `None` means that
-    /// the profile decides.
+    /// By Jetty: number of times an operation that finds no receive is tried again; `None` means
+    /// that the profile decides.
     not_ready_retries: Vec<Option<u8>>,
     /// Jetties that have gone to the error state and are to be flushed.
     failing: Vec<JettyId>,
     groups: Pool<Group>,
     receives: Pool<Receive>,
-    /// By Jetty: receives that were taken by messages and have not been replaced.
+    /// By Jetty: number of receives that were taken by messages and have not been replaced.
     taken: Vec<u32>,
-    /// By Jetty: where its receives come from.
+    /// By Jetty: the source of its receives.
     sources: Vec<ReceiveSource>,
-    /// Receives that are matched by sequence.
+    /// State of receives that are matched in order.
     matching: ReceiveMatching,
 }
 
@@ -52,7 +52,7 @@ impl Jetties {
         }
     }
 
-    /// Makes a Jetty.
+    /// Creates a Jetty.
     pub(crate) fn create(&mut self, config: &JettyConfig) -> Result<JettyId, SetupError> {
         let index = self.free_number(config.number)?;
         self.jetties[index] = Jetty {
@@ -91,13 +91,13 @@ impl Jetties {
         for group in self.groups.ever_taken() {
             self.groups[group].leave(id);
         }
-        // The next Jetty of this number has not failed.
+        // The failure must not apply to the next Jetty of this number.
         self.failing.retain(|&other| other != id);
         self.jetties[id.value() as usize] = Jetty::FREE;
         self.sources[id.value() as usize] = ReceiveSource::Jetty(id);
     }
 
-    /// The Jetty of this number, in whatever state, if there is one. A group is none.
+    /// The Jetty with this number, in any state, if it exists. A group does not count.
     #[inline]
     pub(crate) fn get(&self, id: JettyId) -> Option<&Jetty> {
         let is_one = |jetty: &&Jetty| !matches!(jetty.state, JettyState::Reset | JettyState::Group);
@@ -123,11 +123,11 @@ impl Jetties {
         if jetty.state == JettyState::Error { Err(PostError::NotReady) } else { Ok(jetty) }
     }
 
-    /// The Jetty, or group, to which a message is addressed, if it takes messages and the message
+    /// The Jetty, or group, to which a message is addressed, if it accepts messages and the message
     /// has its secret.
     pub(crate) fn addressed(&self, target: &Target) -> Result<&Jetty, Refusal> {
         let jetty = self.jetties.get(target.jetty.value() as usize).ok_or(Refusal::NoJetty)?;
-        // A Jetty that is suspended may be about to agree on another secret.
+        // A suspended Jetty may be about to agree on another secret.
         if jetty.state != JettyState::Suspended && jetty.token_value != target.token_value {
             return Err(Refusal::NoJetty);
         }
@@ -153,12 +153,12 @@ impl Jetties {
         jetty.map_or(JettyState::Reset, |jetty| jetty.state)
     }
 
-    /// Operations of a Jetty that have not completed.
+    /// Number of operations of a Jetty that have not completed.
     pub(crate) fn outstanding(&self, id: JettyId) -> u32 {
         self.jetties.get(id.value() as usize).map_or(0, |jetty| jetty.outstanding)
     }
 
-    /// Jetties and groups that exist.
+    /// Number of Jetties and groups that exist.
     pub(crate) fn in_use(&self) -> u32 {
         let used = |jetty: &&Jetty| jetty.state != JettyState::Reset;
         self.jetties.iter().filter(used).count() as u32
@@ -177,14 +177,14 @@ impl Jetties {
         self.jetties[id.value() as usize].receive_queue
     }
 
-    /// Changes the secret that peers must know to send to a Jetty.
+    /// Changes the secret that a message to a Jetty must contain.
     pub(crate) fn set_token(&mut self, id: JettyId, token_value: u32) -> Result<(), SetupError> {
         self.get_mut(id).ok_or(SetupError::Missing)?.token_value = token_value;
         Ok(())
     }
 
-    /// Sets how often an operation of a Jetty that finds no receive is tried again; `None` means
-    /// that the profile decides.
+    /// Sets the number of times an operation of a Jetty that finds no receive is tried again;
+    /// `None` means that the profile decides.
     pub(crate) fn set_not_ready_retries(
         &mut self,
         id: JettyId,
@@ -195,7 +195,7 @@ impl Jetties {
         Ok(())
     }
 
-    /// How often an operation of a Jetty that finds no receive is tried again, if that is set.
+    /// Number of times an operation of a Jetty that finds no receive is tried again, if set.
     pub(crate) fn not_ready_retries(&self, id: JettyId) -> Option<u8> {
         self.not_ready_retries.get(id.value() as usize).copied().flatten()
     }
@@ -218,7 +218,7 @@ impl Jetties {
 
     // ---- states ----
 
-    /// Takes a Jetty to another state; see
+    /// Changes the state of a Jetty; see
     /// [`UbDevice::set_jetty_state`](crate::UbDevice::set_jetty_state).
     pub(crate) fn set_state(&mut self, id: JettyId, to: JettyState) -> Result<(), SetupError> {
         let flushed = !self.failing.contains(&id);
@@ -236,7 +236,7 @@ impl Jetties {
         Ok(())
     }
 
-    /// Takes a Jetty to the error state.
+    /// Moves a Jetty to the error state.
     fn fail(&mut self, id: JettyId) {
         self.jetties[id.value() as usize].state = JettyState::Error;
         if !self.failing.contains(&id) {
@@ -248,19 +248,19 @@ impl Jetties {
         self.jetties.get(id.value() as usize).is_some_and(|jetty| jetty.state == JettyState::Error)
     }
 
-    /// A Jetty that has gone to the error state and is to be flushed.
+    /// The last Jetty that has gone to the error state and is to be flushed.
     #[inline]
     pub(crate) fn last_failing(&self) -> Option<JettyId> {
         self.failing.last().copied()
     }
 
-    /// The Jetty that [`Self::last_failing`] returned has been flushed.
+    /// Removes the Jetty that [`Self::last_failing`] returned, which has been flushed.
     pub(crate) fn pop_failing(&mut self) {
         self.failing.pop();
     }
 
-    /// An operation of a Jetty has failed. Returns the Jetty's new state, if its exception mode
-    /// changes that.
+    /// Handles a failed operation of a Jetty. Returns the Jetty's new state, if its exception mode
+    /// changes the state.
     pub(crate) fn take_fault(&mut self, id: JettyId, status: Status) -> Option<JettyState> {
         let gone = matches!(status, Status::PeerDead | Status::PeerClosed | Status::Flushed);
         let jetty = &mut self.jetties[id.value() as usize];
@@ -280,8 +280,8 @@ impl Jetties {
         }
     }
 
-    /// True if nothing of a Jetty that takes no more operations is under way. `is_early` injects a
-    /// bug: operations that are under way do not count.
+    /// True if nothing of a Jetty that accepts no more operations is under way. `is_early` injects
+    /// a bug: operations that are under way do not count.
     #[inline]
     pub(crate) fn is_drained(&self, id: JettyId, is_early: bool) -> bool {
         let jetty = &self.jetties[id.value() as usize];
@@ -291,7 +291,7 @@ impl Jetties {
 
     // ---- groups ----
 
-    /// Makes a Jetty group.
+    /// Creates a Jetty group.
     pub(crate) fn create_group(&mut self, config: &GroupConfig) -> Result<JettyId, SetupError> {
         let index = self.free_number(config.number)?;
         let group = Group::new(config.dispatch);
@@ -302,7 +302,7 @@ impl Jetties {
         Ok(JettyId::new(index as u32))
     }
 
-    /// Removes a group; its members stay.
+    /// Removes a group; its members remain.
     pub(crate) fn destroy_group(&mut self, id: JettyId) -> Result<(), SetupError> {
         let record = self.group_record(id)?;
         self.groups[record] = Group::new(Default::default());
@@ -319,7 +319,7 @@ impl Jetties {
         self.groups[record].join(member)
     }
 
-    /// Takes a Jetty out of a group. `stays` injects a bug: it remains a member.
+    /// Removes a Jetty from a group. `stays` injects a bug: it remains a member.
     pub(crate) fn leave_group(
         &mut self,
         group: JettyId,
@@ -343,7 +343,7 @@ impl Jetties {
         }
     }
 
-    /// Groups that exist.
+    /// Number of groups that exist.
     pub(crate) fn groups_in_use(&self) -> u32 {
         self.groups.in_use()
     }

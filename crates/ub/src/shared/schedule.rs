@@ -1,5 +1,5 @@
-//! The order in which the NIC serves its channels: rings of channels that have something to send,
-//! and the deadlines of channels that wait for a time.
+//! The order in which the device serves its channels: rings of channels that have something to
+//! send, and the deadlines of channels that wait for a time.
 
 use crate::deadlines::Deadlines;
 use crate::list::Ring;
@@ -13,11 +13,11 @@ use fairway_wire::Instant;
 pub(crate) struct Schedule {
     /// By engine: channels that have data to send.
     ready: Vec<Ring<ChannelIndex>>,
-    /// By engine: channels that owe an acknowledgement, a refusal, a probe or a close.
+    /// By engine: channels that have to send an acknowledgement, a refusal, a probe or a close.
     urgent: Vec<Ring<ChannelIndex>>,
     /// Channels that could not send because a pool was exhausted.
     blocked_on_pool: Ring<ChannelIndex>,
-    /// Channels that were starved and may try again.
+    /// Channels that were blocked on a pool and may try again.
     unblock: Ring<ChannelIndex>,
     deadlines: Deadlines,
     /// The unreliable message that was polled last, unless it is known to have been gathered.
@@ -44,7 +44,7 @@ impl Schedule {
         self.ready[engine as usize].push(channel);
     }
 
-    /// Appends a channel to those of an engine that have to send something before data.
+    /// Appends a channel to those of an engine that have control packets, which precede data.
     #[inline]
     pub(crate) fn push_urgent(&mut self, engine: u32, channel: ChannelIndex) {
         self.urgent[engine as usize].push(channel);
@@ -56,7 +56,7 @@ impl Schedule {
         self.ready[engine].pop()
     }
 
-    /// Takes the next channel of an engine that has to send something before data.
+    /// Takes the next channel of an engine that has control packets, which precede data.
     #[inline]
     pub(crate) fn pop_urgent(&mut self, engine: usize) -> Option<ChannelIndex> {
         self.urgent[engine].pop()
@@ -79,24 +79,24 @@ impl Schedule {
         self.blocked_on_pool.pop()
     }
 
-    /// Appends a channel to those for which send-window blocks have come free.
+    /// Appends a channel to those for which send-window blocks have been freed.
     pub(crate) fn push_fed(&mut self, channel: ChannelIndex) {
         self.unblock.push(channel);
     }
 
-    /// Takes the next channel for which send-window blocks have come free.
+    /// Takes the next channel for which send-window blocks have been freed.
     #[inline]
     pub(crate) fn pop_fed(&mut self) -> Option<ChannelIndex> {
         self.unblock.pop()
     }
 
-    /// Has [`Self::pop_due`] return a channel at `at` or earlier.
+    /// Makes [`Self::pop_due`] return a channel at `at` or earlier.
     #[inline]
     pub(crate) fn wake_by(&mut self, channel: ChannelIndex, at: Instant) {
         self.deadlines.wake_by(channel.number(), at);
     }
 
-    /// Takes a channel whose deadline has come.
+    /// Takes a channel whose deadline has passed.
     #[inline]
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<ChannelIndex> {
         self.deadlines.pop_due(now).map(ChannelIndex::of)
@@ -117,19 +117,20 @@ impl Schedule {
         self.deadlines.remove(channel.number());
     }
 
-    /// Records that an unreliable message has been handed out to be gathered.
+    /// Records that an unreliable message has been returned to the caller to be gathered.
     #[inline]
     pub(crate) fn set_leaving(&mut self, message: Index<Message>) {
         self.leaving = Some(message);
     }
 
-    /// True if an unreliable message has been handed out and may not have been gathered.
+    /// True if an unreliable message has been returned to the caller and may not have been
+    /// gathered.
     #[inline]
     pub(crate) fn has_leaving(&self) -> bool {
         self.leaving.is_some()
     }
 
-    /// Takes the unreliable message that was handed out last.
+    /// Takes the unreliable message that was returned last.
     pub(crate) fn take_leaving(&mut self) -> Option<Index<Message>> {
         self.leaving.take()
     }

@@ -15,16 +15,16 @@ pub(crate) struct BlockedAck {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::channel) enum BlockReason {
-    /// Its payload is being put in place.
+    /// Its payload is being placed.
     Placing,
-    /// As `Placing`; it is a part of the answer to this message of ours.
+    /// As `Placing`; the packet is a part of the answer to the local message `question`.
     PlacingAnswer { question: Index<Message> },
-    /// Its message was refused; the sender has not confirmed that it knows. The refusal is final:
-    /// a repeat of the packet only repeats the NAK.
+    /// Its message was refused, and the sender has not confirmed that it received the refusal. The
+    /// refusal is final: a repeat of the packet only repeats the NAK.
     Refused { message: Msn, reason: Refusal, nak_due: bool },
     /// An earlier message, all of which has arrived and may have been acknowledged, could not be
-    /// executed when this packet gave it its turn. Its numbers are passed over once the sender has
-    /// confirmed that it knows.
+    /// executed when this packet made it the next in order. Its sequence numbers are skipped once
+    /// the sender has confirmed that it received the refusal.
     Late { message: Msn, reason: Refusal, nak_due: bool, jetty: JettyId, order: Order },
 }
 
@@ -33,7 +33,7 @@ impl BlockReason {
         matches!(self, BlockReason::Placing | BlockReason::PlacingAnswer { .. })
     }
 
-    /// The message that is refused, if one is, and why.
+    /// The refused message and the reason, if one is refused.
     fn refused(&self) -> Option<(Msn, Refusal)> {
         match *self {
             BlockReason::Refused { message, reason, .. }
@@ -42,7 +42,7 @@ impl BlockReason {
         }
     }
 
-    /// Is the NAK still to be sent?
+    /// The flag that says whether the NAK is still to be sent; `None` if there is no NAK.
     fn nak_due(&mut self) -> Option<&mut bool> {
         match self {
             BlockReason::Refused { nak_due, .. } | BlockReason::Late { nak_due, .. } => {
@@ -53,7 +53,7 @@ impl BlockReason {
     }
 }
 
-/// The packets that a channel withholds, and how many NAKs it has yet to send for them.
+/// The packets that a channel withholds, and the number of NAKs still to be sent for them.
 #[derive(Debug)]
 pub(super) struct BlockedAcks {
     packets: Vec<BlockedAck>,
@@ -61,18 +61,18 @@ pub(super) struct BlockedAcks {
 }
 
 impl BlockedAcks {
-    /// Room for `capacity` packets, which is never exceeded.
+    /// Reserves space for `capacity` packets, a number that is never exceeded.
     pub(super) fn new(capacity: u32) -> BlockedAcks {
         BlockedAcks { packets: Vec::with_capacity(capacity as usize), naks: 0 }
     }
 
-    /// Where a packet is whose payload is being put in place.
+    /// Index of the entry of a packet whose payload is being placed.
     #[inline]
     fn placing(&self, psn: Psn) -> Option<usize> {
         self.packets.iter().rposition(|entry| entry.psn == psn && entry.why.is_placing())
     }
 
-    /// The last PSN up to `arrived` before which, and at which, nothing is withheld.
+    /// The last PSN up to `arrived` such that neither it nor any earlier PSN is withheld.
     #[inline]
     pub(super) fn cumulative(&self, arrived: Psn) -> Psn {
         let mut cumulative = arrived;
@@ -84,8 +84,9 @@ impl BlockedAcks {
         cumulative
     }
 
-    /// Takes what is withheld out of a map of what has arrived (`hides`). Gaps are known only
-    /// before the first packet that is being put in place: it is neither there nor missing.
+    /// Removes what is withheld from a map of what has arrived (if `hides`). The map reports gaps
+    /// only before the first packet that is being placed, because that packet is neither there nor
+    /// missing.
     pub(super) fn restrict(&self, sack: &mut Sack, hides: bool) {
         for entry in &self.packets {
             if entry.why.is_placing() && entry.psn.distance_from(sack.highest) <= 0 {
@@ -98,7 +99,7 @@ impl BlockedAcks {
         }
     }
 
-    /// The channel ends: nothing is withheld any more.
+    /// Drops all withheld packets when the channel ends.
     pub(super) fn clear(&mut self) {
         self.packets.clear();
         self.naks = 0;
@@ -106,32 +107,32 @@ impl BlockedAcks {
 }
 
 impl AckState {
-    /// Is there room to withhold one more packet?
+    /// True if there is room to withhold one more packet.
     pub(in crate::channel) fn has_room_to_withhold(&self) -> bool {
         self.blocked.packets.len() < self.blocked.packets.capacity()
     }
 
-    /// Is there room for a packet that has come? The last place is kept for the packet at the base
-    /// of the window, for which all others wait.
+    /// True if there is room for a packet that has arrived. The last place is reserved for the
+    /// packet at the base of the window, for which all others wait.
     #[inline]
     pub(in crate::channel) fn has_room_for(&self, is_base: bool) -> bool {
         let room = self.blocked.packets.capacity() - self.blocked.packets.len();
         room > 1 || (room == 1 && is_base)
     }
 
-    /// Withholds a packet. A NAK becomes due if it is refused.
+    /// Withholds a packet. A NAK becomes due if the packet is refused.
     #[inline]
     pub(in crate::channel) fn block(&mut self, psn: Psn, mut why: BlockReason) {
         self.blocked.naks += u32::from(why.nak_due().is_some());
         self.blocked.packets.push(BlockedAck { psn, why });
     }
 
-    /// Is the payload of a packet being put in place?
+    /// True if the payload of a packet is being placed.
     pub(in crate::channel) fn is_placing(&self, psn: Psn) -> bool {
         self.blocked.placing(psn).is_some()
     }
 
-    /// Is a part of the answer to this message of ours being put in place?
+    /// True if a part of the answer to this local message is being placed.
     pub(in crate::channel) fn is_placing_answer(&self, question: Index<Message>) -> bool {
         self.blocked
             .packets
@@ -139,8 +140,8 @@ impl AckState {
             .any(|entry| entry.why == BlockReason::PlacingAnswer { question })
     }
 
-    /// The payload of a packet is in place, which may be acknowledged then. False if none was being
-    /// placed.
+    /// Notes that the payload of a packet is in place, so that the packet may be acknowledged.
+    /// False if none was being placed.
     #[inline]
     pub(in crate::channel) fn placed(&mut self, psn: Psn) -> bool {
         let found = self.blocked.placing(psn);
@@ -150,7 +151,7 @@ impl AckState {
         found.is_some()
     }
 
-    /// The payload of a packet could not be placed: its message is refused. False if none was being
+    /// Refuses the message of a packet whose payload could not be placed. False if none was being
     /// placed.
     pub(in crate::channel) fn refuse_placing(
         &mut self,
@@ -164,12 +165,13 @@ impl AckState {
         true
     }
 
-    /// Is `psn` withheld because it was refused?
+    /// True if `psn` is withheld because it was refused.
     pub(in crate::channel) fn is_refused(&self, psn: Psn) -> bool {
         self.blocked.packets.iter().any(|entry| entry.psn == psn && entry.why.refused().is_some())
     }
 
-    /// A refused packet came again: its NAKs are due again. True if any was not due already.
+    /// Makes the NAKs of a refused packet that arrived again due again. True if any was not due
+    /// already.
     pub(in crate::channel) fn repeat_naks(&mut self, psn: Psn) -> bool {
         let mut naks = 0;
         for entry in self.blocked.packets.iter_mut().filter(|entry| entry.psn == psn) {
@@ -182,7 +184,7 @@ impl AckState {
     }
 
     /// Injects a bug: forgets that a packet was refused because its receiver was not ready. False
-    /// if it was not.
+    /// if the packet was not refused for that reason.
     pub(in crate::channel) fn revive_not_ready(&mut self, psn: Psn) -> bool {
         let is_it = |entry: &BlockedAck| {
             entry.psn == psn
@@ -196,7 +198,7 @@ impl AckState {
         true
     }
 
-    /// The next NAK to be sent: a packet, the message that is refused, and why.
+    /// The next NAK to be sent: the packet's PSN, the refused message and the reason.
     pub(in crate::channel) fn take_nak(&mut self) -> Option<(Psn, Msn, Refusal)> {
         if self.blocked.naks == 0 {
             return None;
@@ -212,8 +214,8 @@ impl AckState {
         None
     }
 
-    /// The sender knows of the refusal of a message by a packet, which may be acknowledged then.
-    /// BlockReason it was withheld; `None` if it was not.
+    /// Ends the withholding of a packet after the sender has confirmed the refusal of its message.
+    /// Returns the reason for which it was withheld; `None` if it was not.
     pub(in crate::channel) fn confirm_refusal(&mut self, void: &Void) -> Option<BlockReason> {
         let is_it = |entry: &BlockedAck| {
             entry.psn == void.psn

@@ -1,15 +1,15 @@
-//! When a load or store is repeated, because its answer has not arrived.
+//! Decides when a load or store is repeated because its answer has not arrived.
 //!
-//! 1. **Later ones were answered.** Loads and stores are asked in an order, and the answers arrive
-//!    in nearly the same one: one that enough later ones have passed is lost, and is repeated at
-//!    once. How many are enough is learned, by the detector that the transport uses on a path.
-//! 2. **A round trip has passed**, with four times its deviation: nothing later may have been sent,
+//! 1. **Later ones were answered.** Answers arrive in nearly the order in which loads and stores
+//!    were requested: one that enough later ones have passed is lost, and is repeated at once. How
+//!    many are enough is learned, by the detector that the transport uses on a path.
+//! 2. **A round trip has passed**, with four times its deviation: perhaps nothing later was sent,
 //!    since at most 64 are under way and the oldest of them holds the others up.
 //! 3. **The retransmission time-out has passed**, doubled each time.
 //!
 //! The first two are guesses that cost at most a packet, so they count towards [`SPURIOUS_MAX`] per
-//! operation and not towards `Profile::bypass_retries`. What is repeated keeps its number, so the
-//! target does a store once, however many copies of it arrive.
+//! operation and not towards `Profile::bypass_retries`. A repeat keeps its number, so the target
+//! executes a store once, however many copies of it arrive.
 
 use super::{Channel, WINDOW};
 use crate::api::{LocalRange, Status, Transmit};
@@ -26,18 +26,19 @@ use fairway_wire::{Bypass, BypassOperation, Duration, Instant, Packet};
 /// Most repeats of one load or store that do not wait for the retransmission time-out.
 const SPURIOUS_MAX: u8 = 3;
 
-/// How often, and when, one load or store under way was asked.
+/// How often, and when, one load or store under way was sent.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// When it was asked first, and last.
+    /// When it was sent first, and last.
     first_at: Instant,
     at: Instant,
-    /// Its place among everything the channel asked, for the first and for the last time.
+    /// Its position in the order of everything that the channel sent, for its first and its last
+    /// copy.
     first: u32,
     last: u32,
-    /// How often it was asked, at most 2.
+    /// Number of copies sent, counted up to 2.
     times: u8,
-    /// The path of the last time, and whether the first one was another.
+    /// The path of the last copy, and whether the first one took another.
     path: u8,
     has_moved: bool,
     /// Repeats that did not wait for the retransmission time-out.
@@ -60,28 +61,28 @@ impl Asked {
         self.times > 1
     }
 
-    /// Is an answer by `path` one to an earlier copy than the last, which was not lost, then? It is
-    /// if it comes by another path, or sooner than any answer did.
+    /// True if an answer by `path` belongs to an earlier copy than the last, which was therefore
+    /// not lost. That is so if the answer arrives by another path, or sooner than any answer did.
     fn was_spurious(&self, now: Instant, path: u8, shortest: Duration) -> bool {
         let elsewhere = self.has_moved && path != self.path;
         self.is_repeated() && (elsewhere || now.elapsed_since(self.at) < shortest)
     }
 }
 
-/// What is known of the loads and stores under way, for their repetition.
+/// Records of the loads and stores under way, used to decide on repetition.
 #[derive(Debug)]
 pub(super) struct Repeats {
     /// By number mod 64.
     asked: [Asked; WINDOW as usize],
-    /// Those that await their answer, in the order in which they were asked last.
+    /// Loads and stores that await their answer, in the order in which they were sent last.
     pub(super) flying: List<Index<Message>>,
-    /// The place of the next one to be asked, wrapping.
+    /// Position in the order of the next one to be sent, wrapping.
     next: u32,
-    /// Of those asked once and answered, the one asked last: its place, and when it was asked.
+    /// Of those sent once and answered, the one sent last: its position, and when it was sent.
     newest: u32,
     newest_at: Instant,
     round_trip: RoundTrip,
-    /// The shortest time from the last copy of any to its answer.
+    /// The shortest time from the last copy of any load or store to its answer.
     shortest: Duration,
     loss: PathOrder,
 }
@@ -100,17 +101,17 @@ impl Repeats {
         }
     }
 
-    /// A load or store gets this number.
+    /// Starts the record of a load or store that was given this number.
     pub(super) fn begin(&mut self, number: u32) {
         self.asked[slot_of(number)] = Asked::NEVER;
     }
 
-    /// Was it asked before?
+    /// True if the load or store was sent before.
     fn was_asked(&self, number: u32) -> bool {
         self.asked[slot_of(number)].times > 0
     }
 
-    /// It is asked.
+    /// Records that a copy of the load or store is sent.
     fn note(&mut self, number: u32, now: Instant, path: u8) {
         let place = self.next;
         self.next = place.wrapping_add(1);
@@ -124,19 +125,20 @@ impl Repeats {
         asked.times = (asked.times + 1).min(2);
     }
 
-    /// May it be repeated before the retransmission time-out?
+    /// True if the load or store may be repeated before the retransmission time-out.
     fn may_hasten(&self, number: u32, retries: u8, profile: &Profile) -> bool {
         let is_known = self.round_trip.smoothed() > Duration::ZERO;
         let spurious = self.asked[slot_of(number)].spurious;
         is_known && retries == 0 && spurious < SPURIOUS_MAX && profile.bypass_retries > 0
     }
 
-    /// Its answer has arrived: what that tells of round trips and of the order of answers.
+    /// Updates the round trip and the order of answers from an answer that has arrived.
     fn learn(&mut self, number: u32, now: Instant, path: u8) {
         let asked = self.asked[slot_of(number)];
         let passed_by = (self.newest.wrapping_sub(asked.first) as i32).max(0) as u32;
         let spurious = asked.was_spurious(now, path, self.shortest);
-        // If the answer was to an earlier copy, this is too short, and fewer are called so.
+        // If the answer was to an earlier copy, this is too short, and fewer repeats count as
+        // spurious.
         self.shortest = self.shortest.min(now.elapsed_since(asked.at));
         if asked.is_repeated() && !spurious {
             return;
@@ -150,7 +152,7 @@ impl Repeats {
         }
     }
 
-    /// Is it lost, as far as the answers to later ones tell?
+    /// True if the load or store is lost, judging by the answers to later ones.
     fn is_lost(&mut self, number: u32, now: Instant) -> bool {
         let asked = self.asked[slot_of(number)];
         let passed_by = self.newest.wrapping_sub(asked.last) as i32;
@@ -174,7 +176,7 @@ fn slot_of(number: u32) -> usize {
 }
 
 impl Channel {
-    /// The packet of a load or store of ours.
+    /// Builds the packet of a local load or store.
     pub(super) fn ask(
         &mut self,
         shared: &mut Shared,
@@ -220,7 +222,7 @@ impl Channel {
         }
     }
 
-    /// How long its answer may take.
+    /// How long to wait for the answer.
     fn wait(&self, config: &Config, number: u32, retries: u8) -> Duration {
         let profile = config.profile();
         let timeout = self.timeout(config);
@@ -240,8 +242,8 @@ impl Channel {
         measured.max(config.profile().timeout_min)
     }
 
-    /// The answer to one of ours has arrived: those that it proves lost are repeated. Looks at each
-    /// one under way once at most, and in general at the oldest.
+    /// Repeats the local loads and stores that an answer proves lost. Examines each one under way
+    /// at most once, and in general only the oldest.
     pub(super) fn bypass_answered(
         &mut self,
         shared: &mut Shared,
@@ -265,7 +267,7 @@ impl Channel {
         }
     }
 
-    /// Repeats one that is under way, before the retransmission time-out.
+    /// Repeats a load or store that is under way, before the retransmission time-out.
     fn hasten(&mut self, shared: &mut Shared, index: Index<Message>) {
         let number = shared.messages[index].unsequenced().number;
         self.bypass.repeats.asked[slot_of(number)].spurious += 1;
@@ -278,7 +280,7 @@ impl Channel {
         self.post_bypass(shared, index);
     }
 
-    /// Repeats what was not answered in time.
+    /// Repeats the loads and stores that were not answered in time.
     pub(crate) fn bypass_timer(&mut self, shared: &mut Shared, now: Instant) {
         let mut next: Option<Instant> = None;
         for slot in 0..WINDOW as usize {
@@ -305,7 +307,7 @@ impl Channel {
         }
     }
 
-    /// A load or store of ours has been repeated often enough.
+    /// Gives up a local load or store that has been repeated often enough.
     fn expire_bypass(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         let is_oldest = message.unsequenced().number == self.bypass.oldest;

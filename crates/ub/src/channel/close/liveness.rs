@@ -1,30 +1,30 @@
-//! Whether the peer is alive, and when the channel was last of use.
+//! Whether the peer is alive, and when the channel was last used.
 
 use super::Lifecycle;
 use crate::limits::Profile;
 use fairway_wire::Instant;
 
-/// How long the peer has been silent, and how often this side has asked since.
+/// How long the peer has been silent, and how many keep-alives were sent since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Liveness {
-    /// When the last packet of the peer arrived.
+    /// When the peer's last packet arrived.
     last_received_at: Instant,
-    /// Keep-alives sent since.
+    /// Keep-alives sent since then.
     probes: u32,
-    /// A keep-alive is to be sent.
+    /// Set when a keep-alive is to be sent.
     is_probe_due: bool,
-    /// When an operation was last posted to the channel, or a packet of one of the peer's arrived.
+    /// When an operation was last posted to the channel, or a packet of a peer's operation arrived.
     used_at: Instant,
 }
 
-/// What a peer's silence calls for.
+/// Reaction that a peer's silence requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::channel) enum Silence {
     /// The peer has sent a packet lately.
     Short,
-    /// The peer is to be asked whether it is alive.
+    /// A keep-alive is to be sent to the peer.
     Long,
-    /// The peer has not answered for as long as a peer that lives may take.
+    /// The peer has been silent for longer than a live peer may be.
     Dead,
 }
 
@@ -35,13 +35,14 @@ impl Liveness {
 }
 
 impl Lifecycle {
-    /// A packet of the peer has arrived.
+    /// Notes that a packet of the peer has arrived.
     #[inline]
     pub(in crate::channel) fn note_packet_received(&mut self, now: Instant) {
         (self.liveness.last_received_at, self.liveness.probes) = (now, 0);
     }
 
-    /// An operation was posted to the channel, or a packet of one of the peer's has arrived.
+    /// Notes that an operation was posted to the channel, or a packet of a peer's operation
+    /// arrived.
     #[inline]
     pub(in crate::channel) fn note_used(&mut self, now: Instant) {
         self.liveness.used_at = now;
@@ -51,9 +52,9 @@ impl Lifecycle {
         self.liveness.used_at
     }
 
-    /// How long the silence is. Silence alone proves nothing: when this side was stopped for a
-    /// while (a debugger, a paused virtual machine), packets of the peer may still wait to be read.
-    /// So enough keep-alives must have been left unanswered, too.
+    /// Classifies the silence. Silence alone proves nothing: when this side was stopped for a while
+    /// (a debugger, a paused virtual machine), packets of the peer may still wait to be read. So
+    /// enough keep-alives must also have been left unanswered.
     pub(in crate::channel) fn silence(&self, now: Instant, profile: &Profile) -> Silence {
         let silence = now.elapsed_since(self.liveness.last_received_at);
         let probes_needed =
@@ -67,7 +68,7 @@ impl Lifecycle {
         }
     }
 
-    /// Has a keep-alive sent.
+    /// Makes a keep-alive due.
     pub(in crate::channel) fn keep_alive(&mut self) {
         self.liveness.probes += 1;
         self.liveness.is_probe_due = true;
@@ -79,14 +80,14 @@ impl Lifecycle {
         core::mem::take(&mut self.liveness.is_probe_due)
     }
 
-    /// When the silence is to be looked at again.
+    /// When the silence is to be checked again.
     pub(in crate::channel) fn look_at(&self, now: Instant, profile: &Profile) -> Instant {
         let at = (now + profile.keep_alive).min(self.liveness.last_received_at + profile.peer_dead);
-        // A deadline that has passed must still lie ahead, or the timer would spin.
+        // A deadline in the past is replaced by a later one, or the timer would spin.
         if now.is_before(at) { at } else { now + profile.keep_alive }
     }
 
-    /// The channel ends: no keep-alive is sent any more.
+    /// Cancels a keep-alive that is due, when the channel ends.
     pub(in crate::channel) fn flush(&mut self) {
         self.liveness.is_probe_due = false;
     }

@@ -1,9 +1,9 @@
-//! Sending on credit, as EQDS and Homa do: what a sender says it wants, what a receiver grants.
+//! Sending on credit, as EQDS and Homa do: what a sender requests, what a receiver grants.
 //!
-//! The decisions are the policies' ([`fairway_policy::CongestionControl::credit_request`],
-//! [`fairway_policy::CreditPolicy`]); here are the running totals and the packets that carry them.
-//! Both kinds of packet may be lost. A receiver without a policy of its own grants whatever is
-//! asked for.
+//! Policies decide ([`fairway_policy::CongestionControl::credit_request`],
+//! [`fairway_policy::CreditPolicy`]); this module keeps the running totals and builds the packets
+//! that carry them. Both kinds of packet may be lost. A receiver whose policy has no credit scheme
+//! grants every request in full.
 
 use super::Congestion;
 use crate::api::{DropReason, Transmit};
@@ -22,21 +22,21 @@ use fairway_wire::{CREDIT_MAX, Credit, CreditRequest, Instant, Packet};
 /// Credit of a channel, in both directions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CreditState {
-    /// The policy spends credit.
+    /// Set if the policy spends credit.
     is_spent: bool,
-    /// What messages in line still have to send, headers included.
+    /// Bytes that queued messages still have to send, headers included.
     backlog: u64,
-    /// A wish that has not been said.
+    /// A credit request that has not been sent.
     request: Option<CreditRequest>,
-    /// The highest total that was requested.
+    /// The highest total requested, in bytes.
     asked: u64,
-    /// The highest total that may be taken: requested, or expected without a request.
+    /// The highest total that may be used: requested, or expected without a request.
     limit: u64,
-    /// The highest total that we were granted, as far as it was requested.
+    /// The highest total that the peer has granted, up to `limit`.
     received: u64,
-    /// What the peer has been granted.
+    /// Total granted to the peer, in bytes.
     granted: u64,
-    /// The peer has not been told.
+    /// Set while the latest grant has not been sent to the peer.
     is_due: bool,
 }
 
@@ -45,32 +45,32 @@ impl CreditState {
         CreditState { is_spent, ..CreditState::default() }
     }
 
-    /// Credit is requested.
+    /// Queues a credit request.
     fn ask(&mut self, request: CreditRequest) {
         self.asked = self.asked.max(request.total_bytes);
         self.request = Some(request);
     }
 
-    /// Bytes of a message in line leave, or do not leave any more.
+    /// Reduces the backlog when bytes of a queued message leave, or are not to be sent any more.
     #[inline]
     fn shorten(&mut self, bytes: u64) {
         self.backlog = self.backlog.saturating_sub(bytes);
     }
 
-    /// The peer is granted as many bytes as it wants in total.
+    /// Grants the peer the total that it requested.
     fn grant_total(&mut self, total_bytes: u64) {
         self.granted = self.granted.max(total_bytes);
         self.is_due = true;
     }
 
-    /// The peer is granted more bytes, or told again what it has been granted.
+    /// Grants the peer more bytes; with 0, repeats the present grant.
     fn grant(&mut self, bytes: u32) {
         let total = self.granted.saturating_add(u64::from(bytes));
         self.granted = total.min(CREDIT_MAX);
         self.is_due = true;
     }
 
-    /// The next packet about credit, if one is owed.
+    /// The next packet about credit, if one is due.
     #[inline]
     fn take_packet(&mut self) -> Option<Packet> {
         if let Some(credit_request) = self.request.take() {
@@ -81,7 +81,7 @@ impl CreditState {
         is_due.then_some(Packet::Credit(Credit { total_bytes }))
     }
 
-    /// The peer grants credit, of which `ahead_bytes` may be taken without a request.
+    /// Accepts a grant of the peer, of which `ahead_bytes` may be used without a request.
     /// `is_trusting` injects a bug.
     fn accept(&mut self, total_bytes: u64, ahead_bytes: u64, is_trusting: bool) -> Accepted {
         self.limit = self.limit.max(self.asked.saturating_add(ahead_bytes));
@@ -91,48 +91,48 @@ impl CreditState {
             return Accepted { is_unasked, bytes: None };
         }
         let grown = total_bytes.min(most).saturating_sub(self.received);
-        // More than a sender can use at once is handed on in parts: the next packet, which says
-        // the same total or more, brings the rest.
+        // More than a policy can accept at once is passed on in parts: the next packet, which
+        // carries the same total or more, brings the rest.
         let part = u32::try_from(grown).unwrap_or(u32::MAX);
         self.received += u64::from(part);
         Accepted { is_unasked, bytes: Some(part) }
     }
 }
 
-/// What comes of credit that the peer grants.
+/// Outcome of a grant by the peer.
 struct Accepted {
-    /// It exceeds what was requested.
+    /// Set if the grant exceeds what was requested.
     is_unasked: bool,
-    /// Bytes to be handed on; `None` if all that may be taken had been taken before.
+    /// Bytes to be passed on; `None` if all that may be used had been used before.
     bytes: Option<u32>,
 }
 
 impl Congestion {
-    /// Does the policy spend credit?
+    /// True if the policy spends credit.
     #[inline]
     pub(in crate::channel) fn is_on_credit(&self) -> bool {
         self.credit.is_spent
     }
 
-    /// Has more credit been taken than may be?
+    /// True if more credit has been received than may be used.
     pub(in crate::channel) fn is_overdrawn(&self) -> bool {
         self.credit.received > self.credit.limit
     }
 
-    /// The channel ends: no message is in line any more.
+    /// Clears the backlog when the channel ends.
     pub(in crate::channel) fn flush(&mut self) {
         self.credit.backlog = 0;
     }
 }
 
 impl Channel {
-    /// Requests credit, as if the policy had.
+    /// Requests credit as the policy would.
     #[cfg(test)]
     pub(crate) fn request_credit(&mut self, request: CreditRequest) {
         self.congestion.credit.ask(request);
     }
 
-    /// What a message still has to send.
+    /// Bytes that a message still has to send, headers included.
     fn cost(&self, message: &Message) -> u64 {
         let packets = u64::from(message.progress.packets_unsent());
         message.progress.bytes_unsent(self.mtu) + packets * u64::from(HEADER_BYTES)
@@ -148,7 +148,7 @@ impl Channel {
         self.congestion.credit.shorten(cost);
     }
 
-    /// A packet leaves; `fresh` if for the first time.
+    /// Accounts for a packet that leaves; `fresh` if for the first time.
     pub(crate) fn spend(&mut self, schedule: &mut Schedule, now: Instant, bytes: u32, fresh: bool) {
         if fresh {
             self.congestion.credit.shorten(u64::from(bytes));
@@ -164,7 +164,7 @@ impl Channel {
         self.congestion.credit.backlog + self.send.lost_bytes()
     }
 
-    /// Has the policy say what it wants, if it wants more.
+    /// Queues a credit request if the policy requires more credit.
     pub(crate) fn ask_for_credit(&mut self, schedule: &mut Schedule, now: Instant) {
         if !self.congestion.credit.is_spent {
             return;
@@ -180,7 +180,7 @@ impl Channel {
         }
     }
 
-    /// The next packet about credit, if one is owed.
+    /// The next packet about credit, if one is due.
     pub(crate) fn next_credit(&mut self, config: &Config) -> Option<Transmit> {
         let packet = self.congestion.credit.take_packet()?;
         Some(self.bare(config, self.acks.path(), packet))
@@ -205,7 +205,7 @@ impl Channel {
         Verdict::Done
     }
 
-    /// The receiver's policy grants more, or repeats what it has granted.
+    /// Sends a grant of the receiver's policy: more credit, or the present total again.
     pub(crate) fn grant(
         &mut self,
         counters: &mut Counters,
@@ -217,8 +217,9 @@ impl Channel {
         self.mark_urgent(schedule);
     }
 
-    /// The peer grants credit. What exceeds the requests has no effect and is counted: a receiver
-    /// whose policy grants in advance would otherwise stop a sender that expects less of it.
+    /// Processes a grant of the peer. The part that exceeds the requests has no effect and is
+    /// counted: otherwise a receiver whose policy grants in advance would stop a sender that
+    /// expects less.
     pub(crate) fn handle_credit(
         &mut self,
         shared: &mut Shared,

@@ -1,12 +1,13 @@
-//! Losses at the end of what is sent: nothing follows on their path that would prove them.
+//! Detection of losses at the end of what is sent, where nothing follows on their path to prove
+//! them.
 //!
-//! A retransmission time-out would find them, late: it must not fire for a peer that is only slow.
-//! Long before that, when nothing was sent and nothing new acknowledged for a while, this looks
-//! twice. First, after a round trip: what was sent before something that has been acknowledged, on
-//! whatever path, and is later than round trips vary, is lost (as RACK has it, RFC 8985 §6.2).
-//! Second, after two, if there is no such thing: the newest packet goes again as a probe (RFC 8985
-//! §7.3). Its acknowledgement tells what is missing, and is something that others were sent before.
-//! Neither of them is a time-out, and doubles one.
+//! A retransmission time-out would find them, but late: it must not fire for a peer that is only
+//! slow. Long before that, when nothing was sent and nothing new acknowledged for a while, this
+//! module checks twice. First, after one round trip: a packet that was sent before an acknowledged
+//! one, on whatever path, and is later than round trips vary, is lost (as in RACK, RFC 8985 §6.2).
+//! Second, after two round trips, if there is no such packet: the newest packet is resent as a
+//! probe (RFC 8985 §7.3). Its acknowledgement reports what is missing, and all other packets were
+//! sent before it. Neither check is a time-out, and neither doubles one.
 
 use super::Recovery;
 use crate::channel::{Channel, Timer};
@@ -16,26 +17,27 @@ use crate::send_window::{ACKNOWLEDGED, LOST, UNCOUNTED};
 use crate::shared::{Config, Schedule, Shared};
 use fairway_wire::{Duration, Instant};
 
-/// Probes before it is the retransmission timer's turn.
+/// Probes before the retransmission timer takes over.
 const PROBES: u8 = 2;
-/// The wait is doubled at most so often.
+/// Most times that the wait is doubled.
 const BACKOFF_MAX: u8 = 6;
-/// A probe does not look for the newest packet farther back.
+/// Packets, counted back from the newest, among which a probe is chosen.
 const LOOK_BACK: u32 = 64;
 
-/// What is remembered of a quiet spell.
+/// State of a period in which nothing is sent or newly acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailLossProbe {
-    /// When something was sent, or something new acknowledged.
+    /// When a packet was last sent or newly acknowledged.
     quiet_since: Instant,
-    /// Probes since something new was acknowledged.
+    /// Probes since a packet was last newly acknowledged.
     probes: u8,
-    /// One was answered, and what that proves has not been looked at.
+    /// Set if a probe was answered, and what that proves has not been evaluated.
     is_answered: bool,
-    /// How often the wait was doubled, because something was sent again for nothing. A packet that
-    /// was sent twice tells no round trip, so too short a wait would never be found out.
+    /// Number of times the wait was doubled because a packet was resent unnecessarily. A packet
+    /// that was sent twice gives no round trip, so too short a wait would never be detected
+    /// otherwise.
     backoff: u8,
-    /// Something was, since others were found lost.
+    /// Set if a packet was resent unnecessarily since others were found lost.
     spurious: bool,
     /// A probe is due that needs no room in the window (RFC 8985 §7.3).
     probe_due: bool,
@@ -55,39 +57,39 @@ impl TailLossProbe {
 }
 
 impl Recovery {
-    /// May one packet leave as a probe? True once for each probe that is due.
+    /// True if one packet may leave as a probe, once for each probe that is due.
     pub(in crate::channel) fn take_tail_probe(&mut self) -> bool {
         core::mem::take(&mut self.tail.probe_due)
     }
 
-    /// A round trip, or what counts as one for a peer that is a process.
+    /// A round trip, or the minimum assumed for a peer that is a process.
     fn tail_round(&self, profile: &Profile) -> Duration {
         let floor = profile.timeout_min.divided_by(8).max(profile.acknowledge_delay);
         self.smoothed().max(floor).times(1 << self.tail.backoff)
     }
 
-    /// How long nothing has to happen; `None` before the first round trip, or if the time-out is no
-    /// longer than that.
+    /// The quiet period after which a probe is sent; `None` before the first round trip, or if the
+    /// time-out is no longer than that.
     fn tail_delay(&self, profile: &Profile) -> Option<Duration> {
         let delay = self.tail_round(profile).times(2);
         let is_known = self.smoothed() > Duration::ZERO;
         (is_known && delay < self.timeout(profile)).then_some(delay)
     }
 
-    /// Something was sent again for nothing.
+    /// Doubles the wait after a packet was resent unnecessarily.
     pub(in crate::channel) fn note_hasty(&mut self) {
         self.tail.backoff = (self.tail.backoff + 1).min(BACKOFF_MAX);
         self.tail.spurious = true;
     }
 
-    /// A time-out has found what this did not.
+    /// Resets the wait after a time-out found a loss that this module had not found.
     pub(in crate::channel) fn note_late(&mut self) {
         self.tail.backoff = 0;
     }
 }
 
 impl Channel {
-    /// Something was sent.
+    /// Restarts the quiet period when a packet is sent.
     #[inline]
     pub(crate) fn note_tail_sent(
         &mut self,
@@ -104,7 +106,7 @@ impl Channel {
         }
     }
 
-    /// Something new was acknowledged.
+    /// Restarts the quiet period when a packet is newly acknowledged.
     #[inline]
     pub(crate) fn note_tail_acknowledged(&mut self, schedule: &mut Schedule, now: Instant) {
         self.recovery.tail.quiet_since = now;
@@ -113,7 +115,7 @@ impl Channel {
         if self.tp.is_idle() {
             self.timers.disarm(Timer::TailLossProbe);
         } else if probed {
-            // The probe came through: look at once what it proves lost.
+            // The probe was acknowledged: check at once what it proves lost.
             self.recovery.tail.is_answered = true;
             self.arm(schedule, Timer::TailLossProbe, now);
         }
@@ -124,7 +126,7 @@ impl Channel {
             return;
         }
         let Some(delay) = self.recovery.tail_delay(shared.config.profile()) else { return };
-        // While news comes, what is late may only have waited longer than others.
+        // While acknowledgements arrive, a late packet may only have been delayed more than others.
         let lull =
             self.recovery.tail.quiet_since + self.recovery.tail_round(shared.config.profile());
         if now.is_before(lull) && !self.recovery.tail.is_answered {
@@ -150,8 +152,8 @@ impl Channel {
         self.arm(&mut shared.schedule, Timer::TailLossProbe, next.map_or(at, |next| next.min(at)));
     }
 
-    /// Declares lost what was sent before something that has been acknowledged, and is later than
-    /// round trips vary; tells whether there was any, and when the next will be.
+    /// Declares lost the packets that were sent before an acknowledged one and are later than round
+    /// trips vary. Returns whether there was any, and when the next will be.
     fn expire_overtaken(&mut self, shared: &mut Shared, now: Instant) -> (bool, Option<Instant>) {
         let Some(newest) = self.recovery.newest_acknowledged() else { return (false, None) };
         let late = self.recovery.round_trip().usual_most();
@@ -173,7 +175,7 @@ impl Channel {
         (any, next)
     }
 
-    /// Bytes that were lost on a path, and when the next packet there will be.
+    /// Returns the bytes lost on a path, and when the next packet there will be lost.
     fn expire_on_path(
         &mut self,
         shared: &mut Shared,
@@ -194,7 +196,7 @@ impl Channel {
                 return (bytes, Some(due));
             }
             if bytes == 0 {
-                // A path out of use has nothing in flight: all that is on it goes elsewhere.
+                // All packets of a path that goes out of use are resent elsewhere.
                 down = self.path_timed_out(shared, path, now);
             }
             bytes += u32::from(sent.bytes);
@@ -203,7 +205,7 @@ impl Channel {
         (bytes, None)
     }
 
-    /// Has the newest packet that is under way sent again, without calling it lost.
+    /// Schedules the newest packet under way for resending, without declaring it lost.
     fn probe_tail(&mut self, shared: &mut Shared) {
         let mut psn = self.tp.next();
         for _ in 0..LOOK_BACK {

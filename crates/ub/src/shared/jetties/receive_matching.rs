@@ -1,18 +1,19 @@
-//! Receives that are matched by sequence.
+//! Receives that are matched in order.
 //!
-//! A Jetty *in sequence* gives the k-th message of a peer Jetty that asks for its receives in order
-//! the k-th receive, however early it comes, and completes that only when everything with a number
-//! of the target's order that was posted before has been executed. So a peer need not wait before
-//! it sends on: its messages are placed as they come, and received in the order in which they were
-//! posted.
+//! A Jetty *in sequence* gives the k-th message of a peer Jetty that requires its receives in order
+//! the k-th receive, however early it arrives, and completes that receive only when every operation
+//! with a number of the target's order that was posted before has been executed. So a peer need not
+//! wait before it sends more: its messages are placed as they arrive, and received in the order in
+//! which they were posted.
 //!
-//! A message that comes early takes the next receive *after* those of the messages it has
-//! overtaken: these are set aside for them, in a list of the peer's tracker. What is set aside for
-//! a message that never comes goes back in front of the others when its turn has passed. Receives
-//! that were set aside are flushed with their Jetty, although their messages may still come: until
-//! the turn of those has passed, an early message leaves the last receive to the one that is next.
-//! A Jetty sets receives aside for one peer Jetty at a time, and only one Jetty does so for a peer
-//! Jetty; any other message that comes early is sent back, and comes again later.
+//! A message that arrives early takes the next receive *after* those of the messages it has
+//! overtaken: these are set aside for them, in a list of the peer's tracker. A receive that is set
+//! aside for a message that never arrives returns to the front of the others when its turn has
+//! passed. Receives that were set aside are flushed with their Jetty, although their messages may
+//! still arrive: until the turn of those has passed, an early message leaves the last receive to
+//! the message that is next. A Jetty sets receives aside for one peer Jetty at a time, and only one
+//! Jetty does so for a peer Jetty; any other message that arrives early is sent back, and arrives
+//! again later.
 
 use super::Jetties;
 use crate::arrival::Arrival;
@@ -22,7 +23,7 @@ use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 use fairway_wire::{JettyId, Refusal};
 
-/// Which Jetties are in sequence, by number.
+/// By Jetty number: whether it is in sequence, and its tracker.
 #[derive(Debug)]
 pub(super) struct ReceiveMatching {
     is_on: Vec<bool>,
@@ -30,12 +31,12 @@ pub(super) struct ReceiveMatching {
     tracker: Vec<Option<KeyedIndex<Tracker>>>,
 }
 
-/// A receive for a message.
+/// The receive that matches a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatchedReceive {
-    /// The one posted first.
+    /// The receive posted first.
     First(Index<Receive>),
-    /// One that was set aside for it.
+    /// A receive that was set aside for the message.
     Reserved(Index<Receive>),
 }
 
@@ -68,9 +69,9 @@ impl Jetties {
         self.matching.is_on(jetty)
     }
 
-    /// The receive for message `sequence` of a peer Jetty. It stays where it is; those for messages
-    /// before it that have not come are set aside. `takes_last` injects a bug: the last receive is
-    /// not left to a message that is next and was deprived of its own.
+    /// The receive for message `sequence` of a peer Jetty. It stays in its list; receives for
+    /// messages before it that have not arrived are set aside. `takes_last` injects a bug: the last
+    /// receive is not left to a message that is next and has lost the receive set aside for it.
     pub(crate) fn match_receive(
         &mut self,
         trackers: &mut Trackers,
@@ -92,7 +93,8 @@ impl Jetties {
         let (first, open) = (reserved.given, reserved.given != next);
         let is_known = reserved.jetty == jetty || !(open || reserved.first.is_some());
         if !is_known || is_after(first, sequence) {
-            // It sends to others, too, or what was chosen for it has gone back.
+            // The peer sends to other Jetties too, or the receive chosen for the message was
+            // returned.
             let receive = self.receive_for(jetty, early).ok_or(Refusal::ReceiverNotReady)?;
             return Ok(MatchedReceive::First(receive));
         }
@@ -155,7 +157,8 @@ impl Jetties {
         self.matching.tracker[jetty.value() as usize] = Some(tracker);
     }
 
-    /// Keeps the receive of a message that was sent back for it. False if that is not possible.
+    /// Sets the receive of a message that was sent back aside for it. False if that is not
+    /// possible.
     pub(crate) fn keep_receive(
         &mut self,
         trackers: &mut Trackers,
@@ -200,7 +203,7 @@ impl Jetties {
         }
     }
 
-    /// Those that are set aside, the newest first.
+    /// The receives that are set aside, the newest first.
     fn receives_of(
         &self,
         first: Option<Index<Receive>>,
@@ -208,7 +211,7 @@ impl Jetties {
         linked(&self.receives, first)
     }
 
-    /// Has a Jetty so many receives?
+    /// True if a Jetty has at least `count` receives.
     fn has_receives(&self, jetty: JettyId, count: usize) -> bool {
         let Some(first) = self.next_receive(jetty) else { return false };
         let mut at = first;
@@ -221,7 +224,8 @@ impl Jetties {
         true
     }
 
-    /// What is set aside for messages whose turn has passed goes back in front, the newest first.
+    /// Returns receives set aside for messages whose turn has passed to the front, the newest
+    /// first.
     pub(crate) fn return_passed(&mut self, trackers: &mut Trackers, tracker: KeyedIndex<Tracker>) {
         let reserved = trackers[tracker].reserved;
         let next = trackers[tracker].next_receive();
@@ -235,7 +239,7 @@ impl Jetties {
         }
     }
 
-    /// All that a tracker has set aside goes back in front.
+    /// Returns all receives that a tracker has set aside to the front.
     pub(crate) fn return_reserved(
         &mut self,
         trackers: &mut Trackers,
@@ -252,7 +256,7 @@ impl Jetties {
         }
     }
 
-    /// All that a Jetty has set aside goes back in front.
+    /// Returns all receives that a Jetty has set aside to the front.
     pub(crate) fn return_reserved_of(&mut self, trackers: &mut Trackers, jetty: JettyId) {
         let tracker = self.matching.tracker[jetty.value() as usize];
         if let Some(tracker) = tracker {

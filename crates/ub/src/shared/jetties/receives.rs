@@ -12,7 +12,7 @@ impl Jetties {
         &self.receives[index]
     }
 
-    /// Receives that are posted, or that messages have taken.
+    /// Number of receives that are posted, or that messages have taken.
     pub(crate) fn receives_in_use(&self) -> u32 {
         self.receives.in_use()
     }
@@ -22,7 +22,7 @@ impl Jetties {
         self.receives.is_exhausted()
     }
 
-    /// From now on a Jetty takes the receives that are posted to `source`; see
+    /// Makes a Jetty take the receives that are posted to `source`; see
     /// [`UbDevice::share_receives`](crate::UbDevice::share_receives).
     pub(crate) fn share_receives(
         &mut self,
@@ -59,7 +59,7 @@ impl Jetties {
         self.receives[self.last_receive(id)?].next
     }
 
-    /// The receive posted last of those that a Jetty takes, which are a ring.
+    /// The receive posted last of those that a Jetty takes, which form a ring.
     fn last_receive(&self, id: JettyId) -> Option<Index<Receive>> {
         self.jetties[self.receive_source(id)?].last_receive
     }
@@ -70,7 +70,7 @@ impl Jetties {
         }
     }
 
-    /// The number of the Jetty whose receives a Jetty takes. A group has none of its own.
+    /// The number of the Jetty whose receives a Jetty takes. A group has no receives.
     fn receive_source(&self, id: JettyId) -> Option<usize> {
         match self.sources[id.value() as usize] {
             ReceiveSource::Jetty(source) => Some(source.value() as usize),
@@ -78,7 +78,7 @@ impl Jetties {
         }
     }
 
-    /// Posts a receive behind those of a Jetty. False if there is no record for it.
+    /// Appends a receive to those of a Jetty. False if there is no record for it.
     pub(crate) fn add_receive(&mut self, id: JettyId, receive: Receive) -> bool {
         let Some(index) = self.receives.add(receive) else { return false };
         self.return_receive(id, index);
@@ -99,7 +99,7 @@ impl Jetties {
         Some(receive)
     }
 
-    /// PutStreams a receive that was taken but not used back in front.
+    /// Returns a receive that was taken but not used to the front.
     pub(crate) fn return_receive(&mut self, id: JettyId, receive: Index<Receive>) {
         let taken = &mut self.taken[id.value() as usize];
         *taken = taken.saturating_sub(1);
@@ -121,7 +121,8 @@ impl Jetties {
         receive
     }
 
-    /// Takes the next receive that is posted to a Jetty itself, and frees its record.
+    /// Takes the next receive that is posted to this Jetty, not to one that it shares, and frees
+    /// its record.
     pub(crate) fn drain_receive(&mut self, id: JettyId) -> Option<Receive> {
         if self.shares_receives(id) {
             return None;
@@ -130,8 +131,9 @@ impl Jetties {
         Some(self.remove_receive(index))
     }
 
-    /// The Jetty that is to take a message for `target`, and its next receive. One whose receive
-    /// would have to wait for an earlier one may not have the last: that one needs it.
+    /// The Jetty that is to take a message for `target`, and its next receive. A message whose
+    /// receive would have to wait for an earlier one may not have the last receive, which the
+    /// earlier one needs.
     pub(crate) fn receiver(
         &mut self,
         target: &Target,
@@ -157,7 +159,7 @@ impl Jetties {
         Ok((member, receive))
     }
 
-    /// The next receive of a Jetty. An early message may not have the last.
+    /// The next receive of a Jetty. An early message may not have the last one.
     pub(super) fn receive_for(&self, jetty: JettyId, early: bool) -> Option<Index<Receive>> {
         let last = self.last_receive(jetty)?;
         let receive = self.receives[last].next?;
