@@ -335,13 +335,13 @@ pub struct EpochDone {
     pub buffer: LocalRange,
     /// Bytes that were put.
     pub bytes: u64,
-    /// PutStreams that were made.
+    /// Puts that were made.
     pub operations: u64,
     /// The last address that was put to: the mailbox's own, or for the catch-all the one named.
     pub address: u64,
     /// The application ended the epoch before its threshold.
     pub early: bool,
-    /// PutStreams that were not finished because their sender was gone: what they wrote is there,
+    /// Puts that were not finished because their sender was gone: what they wrote is there,
     /// but not all they were to write.
     pub cancelled: u32,
     /// Stream mode: bytes from the start of the buffer to the end of the last put; more than

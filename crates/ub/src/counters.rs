@@ -85,7 +85,7 @@ pub struct Counters {
     pub transaction_acks_sent: u64,
     /// Atomics executed here.
     pub atomics_executed: u64,
-    /// PutStreams that are whole in a mailbox here.
+    /// Puts that are whole in a mailbox here.
     pub puts_received: u64,
     /// Epochs of mailboxes that were done.
     pub epochs_done: u64,
