@@ -1,8 +1,9 @@
-//! The control framework (SCR §4.3): packet-granular events, coalesced, handed to controllers,
-//! whose answers are rates that the data path reads.
+//! The control framework (SCR §4.3): packet-granular events are coalesced and handed to
+//! controllers, which set rates that the data path reads.
 //!
-//! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it, a consumer
-//!   takes what has come together since: as a sum, the latest, the oldest, or once it is enough.
+//! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it; a consumer
+//!   takes what has accumulated since its last reading: the sum, the latest value, the oldest
+//!   value, or nothing until the sum reaches a threshold.
 //! * **Queue** ([`ReadyQueue`], [`EventQueue`]): which flows have news; each stands in it once,
 //!   however much comes.
 //! * **Multiplexer** ([`Multiplexer`]): whose turn it is, by deficit round robin over flows.

@@ -1,11 +1,11 @@
-//! A slot: where the events of one kind of one flow come together until they are taken.
+//! A slot: accumulates the events of one kind of one flow until they are taken.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Events of one kind of one flow, from one producer to one consumer.
+/// Accumulates events of one kind of one flow, from one producer to one consumer.
 ///
-/// The producer only ever adds to what it wrote before; the consumer remembers how far it has read.
-/// So neither waits for the other, and nothing is lost or counted twice: what is added while the
+/// The producer only adds to what it wrote before; the consumer remembers how far it has read. So
+/// neither waits for the other, and nothing is lost or counted twice: what is added while the
 /// consumer reads belongs to this reading or to the next.
 #[derive(Debug, Default)]
 pub struct Slot {
@@ -13,9 +13,9 @@ pub struct Slot {
     sum: AtomicU64,
     /// The value that was kept.
     value: AtomicU64,
-    /// All events, wrapping.
+    /// Number of events, wrapping.
     events: AtomicU32,
-    /// How many of them the consumer has taken, wrapping.
+    /// Number of events that the consumer has taken, wrapping.
     taken: AtomicU32,
 }
 
@@ -33,10 +33,10 @@ impl Cursor {
     }
 }
 
-/// What came together in a slot since it was last read.
+/// What has accumulated in a slot since it was last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
-    /// Events.
+    /// Number of events.
     pub events: u32,
     /// The sum of their amounts ([`Slot::accumulate`]).
     pub sum: u64,
