@@ -26,7 +26,7 @@ struct Stream {
     bound: u32,
     issued: u32,
     window: u32,
-    /// PutStreams before this number were posted when the window was last halved: if more of them
+    /// Puts before this number were posted when the window was last halved: if more of them
     /// are sent back, it is for the same reason.
     halved_at: u32,
     /// How many wait for their turn.

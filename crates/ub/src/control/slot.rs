@@ -62,14 +62,14 @@ impl Slot {
         self.accumulate(amount);
     }
 
-    /// Producer: what was there is out of date.
+    /// Producer: replaces the value.
     pub fn keep_latest(&self, value: u64) {
         self.value.store(value, Ordering::Relaxed);
         self.count();
     }
 
-    /// Producer: the first event since the last reading is the one that counts. (If it is read at
-    /// this very moment, that one may be told twice.)
+    /// Producer: keeps the value only if no event has come since the last reading. (If the consumer
+    /// reads at this very moment, it may see the same value twice.)
     pub fn keep_oldest(&self, value: u64) {
         if self.taken.load(Ordering::Acquire) == self.events.load(Ordering::Relaxed) {
             self.value.store(value, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Slot {
         self.keep_oldest(value);
     }
 
-    /// Consumer: what has come since, without taking it.
+    /// Consumer: returns what has accumulated since the last reading, without taking it.
     pub fn peek(&self, cursor: &Cursor) -> Option<Gathered> {
         let events = self.events.load(Ordering::Acquire);
         if events == cursor.events {
@@ -101,7 +101,7 @@ impl Slot {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Consumer: what it has seen is dealt with.
+    /// Consumer: marks what it has seen as taken.
     pub fn take(&self, cursor: &mut Cursor, seen: &Gathered) {
         cursor.events = cursor.events.wrapping_add(seen.events);
         cursor.sum = cursor.sum.wrapping_add(seen.sum);

@@ -40,7 +40,7 @@
 //! another epoch is given back. While it waits it's missing like any other: later unnamed puts of
 //! its sender are early ones.
 //!
-//! **PutStreams that never come.** The number of a put that was refused because of what it asks for
+//! **Puts that never come.** The number of a put that was refused because of what it asks for
 //! is over at once. Of others its sender says it: each put tells whether everything before it is
 //! over, and where none follows, [`Mailboxes::abandon`] does; the end of its channel says it of all
 //! ([`Mailboxes::forget_channel`]). Room that was kept is then given back, and the epoch takes
@@ -52,7 +52,7 @@
 //! living sender that never sends what it skipped, until the application ends it.
 //!
 //! **Early end** ([`Mailboxes::increment_epoch`], §III-C). The current epoch takes no more puts and
-//! keeps no more room. PutStreams of it that are under way still belong to it, also those that were
+//! keeps no more room. Puts of it that are under way still belong to it, also those that were
 //! admitted early; what was missing before those falls, one by one in its turn, into whichever
 //! epoch is open when it comes, and later puts of the same sender wait for it. This is the one case
 //! in which a put may fall into a later epoch than one sent after it.
@@ -61,7 +61,7 @@
 //! to epoch `e` reports `e` again and takes everything from `e` on out of the mailbox: later done
 //! epochs, those being filled, and buffers that are posted only. All those buffers, `e`'s too, are
 //! the application's, without further report; the next buffer posted is epoch `e`'s.
-//! - PutStreams that were admitted to any of them are discarded: their tickets are void.
+//! - Puts that were admitted to any of them are discarded: their tickets are void.
 //! - Until the next buffer is posted every put that its sender's window allows, named or not, is
 //!   refused (`Refusal::Epoch`).
 //! - So is, for good, what was missing at the rewind before a put that had been admitted.

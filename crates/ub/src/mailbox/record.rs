@@ -107,7 +107,7 @@ pub(super) struct Buffer {
     pub(super) offset: u64,
     /// Bytes of the puts that belong here.
     pub(super) used_bytes: u64,
-    /// PutStreams that belong here.
+    /// Puts that belong here.
     pub(super) used_puts: u64,
     /// Bytes that are in place.
     pub(super) placed: u64,
@@ -115,13 +115,13 @@ pub(super) struct Buffer {
     pub(super) address: u64,
     /// Bytes kept free for puts that are missing.
     pub(super) reserved_bytes: u64,
-    /// PutStreams that are missing and belong here.
+    /// Puts that are missing and belong here.
     pub(super) reserved_puts: u32,
     pub(super) segment: u32,
     pub(super) length: u32,
     /// Stream mode: where the next put goes.
     pub(super) append: u32,
-    /// PutStreams that belong here and are neither finished nor cancelled.
+    /// Puts that belong here and are neither finished nor cancelled.
     pub(super) unfinished: u32,
     pub(super) cancelled: u32,
     /// Tells this use of the record from earlier ones.

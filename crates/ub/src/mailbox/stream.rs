@@ -188,7 +188,7 @@ impl Streams {
         self.gaps.capacity() - self.gaps.in_use() >= count
     }
 
-    /// PutStreams a gap behind the others. False, and nothing done, if no record is free.
+    /// Puts a gap behind the others. False, and nothing done, if no record is free.
     pub(super) fn append_gap(&mut self, stream: Index<Stream>, gap: Gap) -> bool {
         let last = self.gaps_of(stream).last();
         let Some(index) = self.gaps.add(gap) else { return false };

@@ -67,7 +67,7 @@ impl UbDevice {
         }
     }
 
-    /// PutStreams a new channel's congestion control where it is to run.
+    /// Puts a new channel's congestion control where it is to run.
     pub(super) fn place_controller(
         &mut self,
         now: Instant,

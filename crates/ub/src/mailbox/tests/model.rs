@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// PutStreams a message into the model's books, and gives where it goes.
+    /// Puts a message into the model's books, and gives where it goes.
     fn take(&mut self, epoch: usize, put: &Put) -> State {
         let record = &mut self.epochs[epoch];
         record.used += u64::from(put.length);

@@ -175,7 +175,7 @@ fn room_is_kept_in_as_many_epochs_as_missing_puts_fill() {
     let (a, b) = (Source::new(1), Source::new(2));
     assert_eq!(bench.whole(&a, &a.put(1, 0)), 0);
     let puts: Vec<Put> = (0..7).map(|_| a.put(1, 0)).collect();
-    // PutStreams 0 to 3 are missing: one belongs to epoch 0, two to epoch 1, and one to epoch 2.
+    // Puts 0 to 3 are missing: one belongs to epoch 0, two to epoch 1, and one to epoch 2.
     assert_eq!(bench.whole(&a, &puts[4]), 2);
     assert_eq!(bench.mailboxes.counts().gaps, 3);
     assert_eq!(bench.whole(&b, &b.put(1, 0)), 3, "another sender's goes behind them");

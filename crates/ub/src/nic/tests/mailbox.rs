@@ -1,4 +1,4 @@
-//! PutStreams and gets between two NICs.
+//! Puts and gets between two NICs.
 
 use super::*;
 use crate::api::{
