@@ -6,13 +6,13 @@
 //! thread, and writes the registers. The controller receives the same calls as without a proxy,
 //! each for more bytes.
 //!
-//! | event | comes together as |
+//! | event | accumulated as |
 //! |---|---|
-//! | acknowledgement | bytes, packets, marks added up; the latest round trip; held back by the window at any time |
-//! | loss, time-out | bytes added up, as of the oldest |
+//! | acknowledgement | bytes, packets, marks added up; the latest round trip; whether the window limited the sender at any time |
+//! | loss, time-out | bytes added up; the time of the oldest |
 //! | spurious loss, credit, data | added up |
 //! | sent | bytes added up; the latest backlog |
-//! | wish: the engine asks for a demand | the latest backlog |
+//! | wish: the data path requires a credit request | the latest backlog |
 //!
 //! Events that another thread has not processed yet are taken into account where it matters: credit
 //! spent since the controller last ran is subtracted from its allowance. A window or rate is as old

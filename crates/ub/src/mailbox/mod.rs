@@ -311,7 +311,7 @@ impl Mailboxes {
         }
     }
 
-    /// The mailbox that takes puts to this address.
+    /// True if the mailbox that takes puts to this address is open, but has another key.
     pub(crate) fn has_other_key(&self, address: u64, key: u32) -> bool {
         self.addressed(address).is_some_and(|mailbox| {
             let record = &self.records[mailbox];
