@@ -1,5 +1,5 @@
-//! The interface of [`crate::UbDevice`]. Here: names, requests and settings that callers pass in.
-//! In `answers`: verdicts, completions, events and errors that it returns.
+//! The interface of [`crate::UbDevice`]: this module has names, requests and settings that callers
+//! pass in, `answers` has verdicts, completions, events and errors that it returns.
 
 mod answers;
 
@@ -86,7 +86,7 @@ pub enum Work {
     Atomic {
         /// The remote word.
         remote: RemoteRange,
-        /// Its length in bytes: 4 or 8.
+        /// The word's length in bytes: 4 or 8.
         width: u8,
         /// The function that computes the new value from the old one and the operand.
         operator: AtomicOperator,
@@ -361,17 +361,17 @@ pub struct EpochDone {
 pub struct ChannelConfig {
     /// The first channel of the TP channel group that this one joins; `None` if it begins one.
     pub leader: Option<ChannelId>,
-    /// The engine that sends its packets: see [`crate::UbDevice::poll_engine`].
+    /// The engine that sends the channel's packets: see [`crate::UbDevice::poll_engine`].
     pub engine: u32,
     /// The peer's node address.
     pub remote: Cna,
     /// The peer's number for this channel.
     pub remote_tpn: Tpn,
-    /// The first PSN this side sends.
+    /// The first PSN that this side sends.
     pub first_psn: Psn,
     /// The first PSN the peer sends.
     pub remote_first_psn: Psn,
-    /// The first message number this side uses. The peer need not know it.
+    /// The first message number that this side uses. The peer need not know it.
     pub first_message: Msn,
     /// Unreliable messages may be sent and are accepted.
     pub unreliable: bool,

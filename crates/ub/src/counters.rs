@@ -69,7 +69,7 @@ pub struct Counters {
     pub blocks_freed_early: u64,
     /// Operations that waited here for earlier ones before they were issued.
     pub gated: u64,
-    /// Transactions that asked for order, looked up in the target's tracker.
+    /// Transactions that requested order, looked up in the target's tracker.
     pub gates_passed: u64,
     /// Transactions among `gates_passed` that were deferred until what they follow had been
     /// executed.

@@ -2,8 +2,7 @@
 
 use fairway_wire::{Duration, Instant};
 
-/// A sender that sends late may make up for at most this fraction (one over the constant) of a
-/// round trip.
+/// Divisor of the round trip that gives the largest delay for which a late sender makes up.
 const LATE_SHARE: u64 = 4;
 
 /// Lets `burst` bytes be sent back to back and then nothing for as long as those take at the rate.

@@ -146,7 +146,7 @@ impl ChannelGroups {
         !self.ended.is_empty()
     }
 
-    /// Takes a group that [`Self::end`] has named.
+    /// Returns the next group that [`Self::end`] has recorded.
     #[inline]
     pub(crate) fn pop_ended(&mut self) -> Option<(ChannelId, Status)> {
         self.ended.pop()

@@ -6,13 +6,13 @@ use fairway_wire::{Ecn, JettyId, Packet, Route};
 /// A received packet, decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Its source, destination and channel.
+    /// The packet's source, destination and channel.
     pub route: Route,
     /// The decoded headers of the packet.
     pub packet: Packet,
-    /// Bytes of payload behind its headers.
+    /// Bytes of payload behind the packet's headers.
     pub payload: u32,
-    /// Its congestion mark.
+    /// The packet's congestion mark.
     pub ecn: Ecn,
 }
 
@@ -84,7 +84,7 @@ impl DropReason {
 pub struct Transmit {
     /// The channel that the packet belongs to; it determines the peer's addresses.
     pub channel: ChannelId,
-    /// Its source, destination, channel and path.
+    /// The packet's source, destination, channel and path.
     pub route: Route,
     /// The decoded headers of the packet.
     pub packet: Packet,
@@ -271,7 +271,7 @@ pub enum PostError {
     TooManyReceives,
     /// The Jetty is suspended, in the error state, or a group.
     NotReady,
-    /// `Limits::order_records` pairs of a Jetty and a channel already request order.
+    /// `Limits::order_records` Jetties, or pairs of a Jetty and a node, already request order.
     TooManyOrders,
     /// The mode is UNO, which carries only WRITE and SEND of one packet, without any order; or
     /// order was requested for a load or store, which keep none.

@@ -33,7 +33,7 @@ pub enum TraceEntry {
         path: u8,
         /// Packets newly acknowledged.
         packets: u32,
-        /// Their bytes, headers included.
+        /// Bytes of those packets, headers included.
         bytes: u32,
         /// Packets that arrived marked since the last one.
         marked: u32,
@@ -46,7 +46,7 @@ pub enum TraceEntry {
     Loss {
         /// The path that lost them.
         path: u8,
-        /// Their bytes, headers included.
+        /// Bytes of those packets, headers included.
         bytes: u32,
         /// True if the timer found the loss, and not later acknowledgements.
         by_timeout: bool,

@@ -139,7 +139,7 @@ pub(crate) enum Admission {
         ticket: Ticket,
         /// The segment of the buffer.
         segment: u32,
-        /// Where its first byte goes, from the start of the segment.
+        /// Offset of the put's first byte from the start of the segment.
         offset: u64,
     },
     /// There is no room for the put at present: the sender receives "receiver not ready".

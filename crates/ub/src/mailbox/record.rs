@@ -150,7 +150,7 @@ pub(super) enum Stage {
 /// Where in a buffer a put goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// At this byte.
+    /// The put fits, at this offset.
     At(u32),
     /// There is too little room left (stream mode).
     NotHere,

@@ -70,7 +70,7 @@ pub enum Outcome {
     Open {
         /// The server's node address.
         server: Cna,
-        /// Its end of the channel, and what was agreed.
+        /// The server's end of the channel, and the agreed parameters.
         accept: Accept,
     },
     /// The server refuses.

@@ -36,7 +36,7 @@ struct Accepted {
 /// What the caller must do after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// Nothing.
+    /// The caller need not do anything.
     Ignore,
     /// Send this message to the address that the received message came from.
     Answer(Setup),

@@ -75,7 +75,8 @@ impl ControllerProxy {
         self.told == self.state.handled()
     }
 
-    /// True if the controller has not yet been asked with the present time and backlog.
+    /// True if the controller has not yet been called with the present events and backlog, or if a
+    /// call is due.
     fn has_question(&self, now: Instant, backlog_bytes: u64) -> bool {
         // Once for each time: a controller may require a call although the time has passed.
         let is_due = || {

@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// All channels end.
+    /// Ends all channels.
     fn finish(mut self) {
         for channel in 0..3 {
             self.mailboxes.forget_channel(channel);

@@ -151,7 +151,7 @@ fn a_group_closes_as_one() {
         let usage = nic.usage();
         assert_eq!((usage.channels, usage.order_records, usage.messages), (0, records, 0));
     }
-    // All numbers can be used again.
+    // All channel numbers can be used again.
     for _ in 0..2 * pair.nics[0].limits().channels {
         let id = pair.nics[0].reserve_channel().unwrap();
         pair.nics[0].release_channel(id);

@@ -385,7 +385,7 @@ fn puts_of_four_gibibytes_are_never_under_way_to_one_mailbox() {
     assert_eq!(post(1, u32::MAX / 2), Ok(()));
     assert_eq!(post(2, 1), Ok(()));
     assert_eq!(post(3, 1), Err(PostError::TooManyPuts));
-    // They are refused, so later puts can proceed again.
+    // The puts are refused, so later ones can proceed again.
     pair.settle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteNoMailbox; 3]);
     pair.put(4, 0, u32::MAX >> 8);

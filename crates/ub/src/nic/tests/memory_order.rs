@@ -238,7 +238,7 @@ fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
     let mut pair = Pair::new(0, 1).with_staging();
     let remote = pair.remote();
     pair.post_in_order(0, Work::Read { remote }, 64, in_memory(ANSWERS));
-    // A WRITE that is posted while a READ is under way is answered when it has been executed.
+    // A WRITE that is posted while a READ is in progress is answered when it has been executed.
     pair.write_in_memory_order(1, 0, 2 * MTU);
     let now = pair.now;
     let first = pair.nics[0].poll_transmit(now).unwrap();

@@ -176,7 +176,7 @@ fn every_operation_ends_once_where_memory_is_missing() {
             assert!(done.iter().all(|done| expected(&done.status)), "seed {seed}: {done:?}");
             assert_eq!(ids(done), (0..21).collect::<Vec<_>>(), "seed {seed} {order:?}");
             assert!(gap.pair.completions(1).len() <= 20);
-            // Nothing is missing any more.
+            // From here on no memory is missing.
             gap.troubles.missing = 0;
             gap.post_all(50, order);
             gap.settle();

@@ -209,7 +209,7 @@ fn paths_that_failed_together_come_back_together() {
         }
     }
     assert_eq!(down(&pair), 6);
-    // All are probed at the same time, and each answer proves one path.
+    // All paths are probed at the same time, and each answer proves one path.
     pair.run_for(2_100);
     assert_eq!(down(&pair), 0);
 }

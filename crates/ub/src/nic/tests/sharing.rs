@@ -166,7 +166,7 @@ fn shares_come_back_whatever_becomes_of_an_operation() {
         ids.sort_unstable();
         assert_eq!(ids, (0..200).collect::<Vec<u64>>(), "seed {seed}");
         assert_eq!(pair.word, 40, "seed {seed}");
-        // All places are free again: as many packets as fit are sent at once.
+        // All places of the staging memory are free again: as many packets as fit are sent at once.
         for id in 0..20 {
             pair.post_on(jetty, id, Work::Write { remote }, STRICT);
         }

@@ -128,7 +128,7 @@ fn path_without_loss_takes_two_round_trips_and_two_questions() {
 #[test]
 fn longest_packets_that_get_through_both_ways_are_agreed_on() {
     let long = 65_507;
-    // Payload, in bytes, of packets that fit a link of so many bytes with all headers of IPv6.
+    // Link MTU in bytes with all headers of IPv6, and payload in bytes of packets that fit it.
     let links = [(9000, 8856), (4236, 4096), (1500, 1360), (1400, 1256), (1280, 1136), (576, 432)];
     for (link, expected) in links {
         let fits = link - 48;

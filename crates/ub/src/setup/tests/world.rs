@@ -31,10 +31,10 @@ const SEEDS: u64 = 2000;
 /// Longest duration of faults.
 const FAULTS_MS: u64 = 6000;
 /// After the network is healed, every client is connected within this time: the longest wait
-/// between questions, twice, because a REJECT may send the client back to its first question, and
-/// a search.
+/// between HELLOs, twice, because a REJECT may send the client back to its first HELLO, and a
+/// search.
 const RECOVERY: Duration = Duration::from_ms(1500);
-/// Ports of a client, from any of which a question may leave.
+/// Ports of a client, from any of which a HELLO may be sent.
 const CLIENT_PORTS: [u16; 3] = [4000, 4001, 4002];
 /// A datagram of this length gets through everywhere.
 const ANY_LENGTH: usize = 65_507;
