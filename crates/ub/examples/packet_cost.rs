@@ -1,7 +1,7 @@
-//! What the engine costs per data packet: two NICs in one thread, no bytes, no network.
+//! Cost of the protocol per data packet: two NICs in one thread, no bytes, no network.
 //!
 //! Each round moves a batch of packets from one NIC to the other and the acknowledgements back.
-//! The two sides are timed apart; the figure of the design's budget is the receiver's.
+//! The two sides are timed separately; the budget in the design is for the receiver.
 
 use fairway_ub::policy::PolicySpec;
 use fairway_ub::wire::{Cna, Duration, Ecn, Instant, JettyId, Msn, Psn};

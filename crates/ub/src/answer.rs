@@ -12,11 +12,11 @@ pub(crate) struct Answer {
     pub(crate) jetty: JettyId,
     pub(crate) is_load: bool,
     pub(crate) refusal: Option<Refusal>,
-    /// The bytes that were loaded.
+    /// The bytes that a load returns.
     pub(crate) gather: LocalRange,
-    /// Its channel; `None` once the record is free.
+    /// The answer's channel; `None` once the record is free.
     pub(crate) channel: Option<ChannelIndex>,
     pub(crate) path: u8,
-    /// The next one of its channel that is to be sent.
+    /// The next answer to be sent on the same channel.
     pub(crate) next: Option<Index<Answer>>,
 }

@@ -1,5 +1,5 @@
-//! What callers of the engine say (here) and hear (`answers`): names, requests and settings;
-//! verdicts, completions, events, errors.
+//! The interface of [`crate::UbDevice`]: this module has names, requests and settings that callers
+//! pass in, `answers` has verdicts, completions, events and errors that it returns.
 
 mod answers;
 
@@ -12,12 +12,13 @@ pub use fairway_device::{
 use fairway_policy::PolicySet;
 use fairway_wire::{AtomicOperator, Cna, Msn, Psn, ServiceMode, Tag, Target, TokenId, Tpn};
 
-/// A TP channel of one NIC. Carries a generation: the id of a closed channel names nothing.
+/// Names a TP channel of one NIC. The id carries a generation, so the id of a closed channel is
+/// invalid even after its index has been reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId(pub(crate) u32);
 
 impl ChannelId {
-    /// Stands in completions of receives that were flushed: no channel brought a message.
+    /// Channel id in completions of receives that were flushed: no channel delivered a message.
     pub const UNKNOWN: ChannelId = ChannelId(u32::MAX);
 
     /// The channel's number on the wire (its TPN at this node).
@@ -29,7 +30,7 @@ impl ChannelId {
         (self.0 & 0xFFFF) as usize
     }
 
-    /// The record of the channel.
+    /// The index of the channel's record in the pools of the NIC.
     pub(crate) const fn record(self) -> ChannelIndex {
         ChannelIndex::of(self.0 & 0xFFFF)
     }
@@ -46,17 +47,17 @@ pub struct RemoteRange {
     pub address: u64,
 }
 
-/// What a work request asks for.
+/// The operation of a work request, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Copy the local range into remote memory.
     Write {
-        /// Where to.
+        /// The remote range that is written.
         remote: RemoteRange,
     },
     /// As `Write`; then a posted receive of `target` completes with `immediate`.
     WriteImmediate {
-        /// Where to.
+        /// The remote range that is written.
         remote: RemoteRange,
         /// The remote Jetty or Jetty group.
         target: Target,
@@ -65,7 +66,7 @@ pub enum Work {
     },
     /// Copy remote memory into the local range.
     Read {
-        /// Where from.
+        /// The remote range that is read.
         remote: RemoteRange,
     },
     /// Copy the local range into the next posted receive of `target`.
@@ -80,47 +81,49 @@ pub enum Work {
         /// Application data.
         immediate: u64,
     },
-    /// Change a remote word of 4 or 8 bytes, exactly once; the completion brings its old value.
+    /// Change a remote word of 4 or 8 bytes, exactly once; the completion carries its old value.
     /// The local range is not used.
     Atomic {
-        /// The word.
+        /// The remote word.
         remote: RemoteRange,
-        /// Its length in bytes: 4 or 8.
+        /// The word's length in bytes: 4 or 8.
         width: u8,
-        /// How it changes.
+        /// The function that computes the new value from the old one and the operand.
         operator: AtomicOperator,
         /// The operand; the new value of a compare-and-swap.
         operand: u64,
-        /// What a compare-and-swap compares with.
+        /// The value that a compare-and-swap compares the word with.
         compare: u64,
     },
     /// Copy the local range into a mailbox.
     Put {
-        /// Which.
+        /// The remote mailbox.
         mailbox: RemoteMailbox,
-        /// Where in the buffer; 0 for a mailbox in stream mode.
+        /// Offset in the buffer, in bytes; 0 for a mailbox in stream mode.
         offset: u64,
-        /// The epoch it has to fall into, modulo 2^32; `None`: whichever its turn is.
+        /// The epoch that the put must belong to, modulo 2^32; `None`: the epoch that is open when
+        /// the put's turn comes.
         epoch: Option<u32>,
     },
     /// Copy from a mailbox's current buffer into the local range.
     Get {
-        /// Which.
+        /// The remote mailbox.
         mailbox: RemoteMailbox,
-        /// First byte in the buffer.
+        /// Offset of the first byte in the buffer.
         offset: u64,
         /// A retired epoch, modulo 2^32; `None`: the current one.
         epoch: Option<u32>,
     },
-    /// As `Read`, of at most [`fairway_wire::BYPASS_BYTES`] bytes, without transport state: tried
-    /// again after a time-out.
+    /// As `Read`, of at most [`fairway_wire::BYPASS_BYTES`] bytes, without transport state:
+    /// repeated after a time-out.
     Load {
-        /// Where from.
+        /// The remote range that is read.
         remote: RemoteRange,
     },
-    /// As `Write`, likewise.
+    /// As `Write`, of at most [`fairway_wire::BYPASS_BYTES`] bytes, without transport state:
+    /// repeated after a time-out.
     Store {
-        /// Where to.
+        /// The remote range that is written.
         remote: RemoteRange,
     },
 }
@@ -128,27 +131,29 @@ pub enum Work {
 /// A mailbox of a remote node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteMailbox {
-    /// Its address.
+    /// The mailbox's address.
     pub address: u64,
-    /// Its key.
+    /// The mailbox's key.
     pub key: u32,
 }
 
-/// What an operation asks of the order (UB §7.3). The default asks for nothing.
+/// The order that an operation requests (UB §7.3). The default requests none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct OrderRequest {
-    /// The side that orders.
+    /// The service mode: the side that enforces the order.
     pub mode: ServiceMode,
-    /// Whether it waits, and is waited for. With [`Tag::Mo`] and without `complete_in_order`, a
-    /// WRITE or SEND completes when it has arrived, perhaps before memory has changed; it then
-    /// succeeds also if its memory is missing at its turn.
+    /// The tag: whether the operation waits for others, and others wait for it. With [`Tag::Mo`]
+    /// and without `complete_in_order`, a WRITE or SEND completes when it has arrived, perhaps
+    /// before memory has changed; it then succeeds even if its memory is missing when its turn
+    /// comes.
     pub tag: Tag,
-    /// It is issued only when every earlier READ and atomic of its Jetty has completed.
+    /// True: the operation is issued only when every earlier READ and atomic of its Jetty has
+    /// completed.
     pub fence: bool,
-    /// It completes here only after every earlier operation of its Jetty.
+    /// True: the operation completes here only after every earlier operation of its Jetty.
     pub complete_in_order: bool,
-    /// The receive that it consumes completes only after those of every earlier operation of its
-    /// Jetty, to the same node, that asked for the same.
+    /// True: the receive that the operation consumes completes only after the receives of all
+    /// earlier operations of its Jetty to the same node that have this flag.
     pub receive_in_order: bool,
 }
 
@@ -159,42 +164,42 @@ pub struct WorkRequest {
     pub id: u64,
     /// The channel to the peer.
     pub channel: ChannelId,
-    /// What.
+    /// The operation.
     pub work: Work,
     /// The local bytes.
     pub local: LocalRange,
     /// If false, success makes no completion; failure always does.
     pub signaled: bool,
-    /// What it asks of the order.
+    /// The order that the operation requests.
     pub order: OrderRequest,
 }
 
 /// A buffer for one incoming SEND, or a slot for one WRITE_IMM (which leaves the buffer alone).
 pub type ReceiveRequest = fairway_device::ReceiveRequest<LocalRange>;
 
-/// Where a Jetty's completions go.
+/// Settings of a Jetty to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct JettyConfig {
     /// A fixed number, or `None` for any free one.
     pub number: Option<u32>,
-    /// Queue for the Jetty's own operations.
+    /// Completion queue for the Jetty's own operations.
     pub send_queue: CompletionQueueId,
-    /// Queue for its receives.
+    /// Completion queue for the Jetty's receives.
     pub receive_queue: CompletionQueueId,
-    /// The secret a remote peer must know to send to it.
+    /// The secret that a remote peer must present to send to it.
     pub token_value: u32,
-    /// What becomes of it when an operation fails.
+    /// The effect on the Jetty when one of its operations fails.
     pub exception: ExceptionMode,
-    /// Messages of a peer Jetty that ask for their receives in order take them in that order,
-    /// however early they come; and they complete only when everything that was posted before with
-    /// a number of the target's order has been executed. Such a peer Jetty asks that of all that it
-    /// sends to this Jetty, and of nothing that it sends to others of the node; and it does not
-    /// wait for what other peer Jetties send to this one.
+    /// True: messages of a peer Jetty that request their receives in order consume them in that
+    /// order, however early they arrive; and they complete only when everything that was posted
+    /// before with a number of the target's order has been executed. Such a peer Jetty must request
+    /// this for all that it sends to this Jetty, and for nothing that it sends to other Jetties of
+    /// the node. It does not wait for what other peer Jetties send to this one.
     pub in_sequence: bool,
 }
 
 impl JettyConfig {
-    /// Any free number, no secret, and it goes on when operations fail.
+    /// Settings with any free number and no secret; the Jetty continues when operations fail.
     pub fn new(send_queue: CompletionQueueId, receive_queue: CompletionQueueId) -> JettyConfig {
         let exception = ExceptionMode::Continue;
         JettyConfig {
@@ -208,63 +213,65 @@ impl JettyConfig {
     }
 }
 
-/// What becomes of a Jetty when an operation of its own fails for a recoverable reason: a
-/// refusal, or a receiver that was never ready. (If the peer is gone, every operation to it fails
-/// and the Jetty stays as it is.)
+/// The effect on a Jetty when one of its own operations fails for a recoverable reason: a refusal,
+/// or a receiver that was never ready. (If the peer is gone, every operation to it fails and the
+/// Jetty stays as it is.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ExceptionMode {
-    /// It goes on.
+    /// The Jetty stays ready.
     #[default]
     Continue,
-    /// It is suspended: what was posted runs to its end, and nothing more may be posted until it is
-    /// resumed.
+    /// The Jetty is suspended: what was posted runs to its end, and nothing more may be posted
+    /// until the Jetty is resumed.
     Suspend,
-    /// It goes to the error state: everything is flushed.
+    /// The Jetty enters the error state: everything is flushed.
     Error,
 }
 
-/// The life of a Jetty.
+/// The state of a Jetty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum JettyState {
     /// The number is free.
     Reset,
-    /// It sends and receives.
+    /// The Jetty sends and receives.
     Ready,
-    /// What was posted runs to its end; nothing more may be posted, and peers are told "not
-    /// ready".
+    /// What was posted runs to its end; nothing more may be posted, and messages of peers are
+    /// refused as "not ready".
     Suspended,
-    /// What was not yet sent is flushed; nothing may be posted, and peers are told "no such Jetty".
+    /// What was not yet sent is flushed; nothing may be posted, and messages of peers are refused
+    /// as "no such Jetty".
     Error,
-    /// It is a group: a name under which other Jetties receive.
+    /// The number is that of a group: a name under which other Jetties receive.
     Group,
 }
 
 /// How a Jetty group chooses the member that takes a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dispatch {
-    /// Member number (the message's hint) mod (number of members).
+    /// The member whose number is the message's hint modulo the number of members.
     Hint,
-    /// Each in turn.
+    /// Each member in turn.
     #[default]
     RoundRobin,
-    /// The one with the fewest receives that messages have taken and that were not posted anew; the
-    /// first of equals.
+    /// The member with the fewest receives that messages have consumed and that were not posted
+    /// again; of equal ones the first.
     LeastDepth,
 }
 
-/// A Jetty group to be made.
+/// Settings of a Jetty group to be created.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GroupConfig {
     /// A fixed number, or `None` for any free one.
     pub number: Option<u32>,
     /// How members are chosen.
     pub dispatch: Dispatch,
-    /// The secret a remote peer must know to send to it.
+    /// The secret that a remote peer must present to send to it.
     pub token_value: u32,
 }
 
-/// A mailbox of one NIC. Carries a generation: the id of a closed mailbox names nothing.
+/// Names a mailbox of one NIC. The id carries a generation, so the id of a closed mailbox is
+/// invalid even after its index has been reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MailboxId(pub(crate) u32);
 
@@ -294,96 +301,98 @@ pub enum Steering {
     Receiver,
 }
 
-/// What becomes of a put for which no buffer is posted.
+/// The treatment of a put for which no buffer is posted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenEmpty {
-    /// It waits at the sender and is tried again.
+    /// The put waits at the sender, which retries it.
     #[default]
     Wait,
-    /// It is refused: the sender is told.
+    /// The put is refused and fails at the sender.
     Refuse,
 }
 
-/// A mailbox to be made.
+/// Settings of a mailbox to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct MailboxConfig {
-    /// Its address; `None` makes it the catch-all: it takes puts to addresses that no other
-    /// mailbox has.
+    /// The mailbox's address; `None` makes it the catch-all, which takes puts to addresses that no
+    /// other mailbox has.
     pub address: Option<u64>,
-    /// The secret a remote peer must know.
+    /// The secret that a remote peer must present.
     pub key: u32,
     /// When an epoch is complete.
     pub threshold: Threshold,
-    /// The side that decides where a put goes.
+    /// The side that decides where in the buffer a put goes.
     pub steering: Steering,
-    /// What becomes of a put without a buffer.
+    /// The treatment of a put for which no buffer is posted.
     pub when_empty: WhenEmpty,
     /// How many buffers of completed epochs are kept for [`crate::UbDevice::rewind`].
     pub retired: u32,
 }
 
-/// An epoch of a mailbox is over, and its buffer is the application's again.
+/// Reports that an epoch of a mailbox has ended and its buffer belongs to the application again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochDone {
     /// The mailbox.
     pub mailbox: MailboxId,
-    /// The number of the epoch, from 0.
+    /// The number of the epoch, counted from 0.
     pub epoch: u64,
     /// The caller's number for the buffer.
     pub id: u64,
     /// The buffer.
     pub buffer: LocalRange,
-    /// Bytes that were put.
+    /// Bytes of the epoch's puts.
     pub bytes: u64,
-    /// Puts that were made.
+    /// Number of the epoch's puts.
     pub operations: u64,
-    /// The last address that was put to: the mailbox's own, or for the catch-all the one named.
+    /// The address of the last put: the mailbox's own, or for the catch-all the one that the put
+    /// named.
     pub address: u64,
-    /// The application ended the epoch before its threshold.
+    /// True if the application ended the epoch before its threshold.
     pub early: bool,
-    /// Puts that were not finished because their sender was gone: what they wrote is there,
-    /// but not all they were to write.
+    /// Puts that were not finished because their sender was gone. What they had placed stays in the
+    /// buffer, but it is not all of their bytes.
     pub cancelled: u32,
     /// Stream mode: bytes from the start of the buffer to the end of the last put; more than
     /// `bytes` if there are holes. Otherwise 0.
     pub extent: u32,
 }
 
-/// What both sides agreed on when a channel was set up.
+/// The parameters on which both sides agreed when a channel was set up.
 pub struct ChannelConfig {
     /// The first channel of the TP channel group that this one joins; `None` if it begins one.
     pub leader: Option<ChannelId>,
-    /// The engine that sends its packets: see [`crate::UbDevice::poll_engine`].
+    /// The engine that sends the channel's packets: see [`crate::UbDevice::poll_engine`].
     pub engine: u32,
     /// The peer's node address.
     pub remote: Cna,
     /// The peer's number for this channel.
     pub remote_tpn: Tpn,
-    /// The first PSN this side sends.
+    /// The first PSN that this side sends.
     pub first_psn: Psn,
     /// The first PSN the peer sends.
     pub remote_first_psn: Psn,
-    /// The first message number this side uses. The peer need not know it.
+    /// The first message number that this side uses. The peer need not know it.
     pub first_message: Msn,
-    /// Unreliable messages may be sent and are taken.
+    /// Unreliable messages may be sent and are accepted.
     pub unreliable: bool,
-    /// Loads and stores may be sent and are taken.
+    /// Loads and stores may be sent and are accepted.
     pub bypass: bool,
     /// Payload bytes of every packet of a message but its last.
     pub mtu: u32,
     /// Paths: 1 to 256.
     pub paths: u32,
-    /// Packets the peer is able to track beyond what it has acknowledged.
+    /// Packets that the peer can track beyond what it has acknowledged.
     pub remote_window: u32,
-    /// Messages of several packets the peer tracks at once.
+    /// Messages of several packets that the peer tracks at once.
     pub remote_message_slots: u32,
-    /// Reads the peer serves at once.
+    /// Reads that the peer serves at once.
     pub remote_read_slots: u32,
-    /// Control.
+    /// The channel's policies: congestion control, path choice and loss detection.
     pub policy: PolicySet,
 }
 
-/// Does the target order transactions that ask for this? They have a number.
+/// True if the target orders transactions of this mode and tag. Such transactions carry a sequence
+/// number.
 pub(crate) fn is_numbered(mode: ServiceMode, tag: Tag) -> bool {
     tag != Tag::No && mode != ServiceMode::Roi
 }

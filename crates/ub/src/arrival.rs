@@ -11,62 +11,62 @@ use crate::pool::{Index, Pool};
 use crate::segment::Admission;
 use fairway_wire::{Data, JettyId, Msn, Order, Refusal};
 
-/// One message on its way in.
+/// A message that is being received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// Where its first byte belongs.
+    /// Offset in the target memory of the message's first byte, in bytes.
     pub(crate) offset: u64,
     pub(crate) immediate: u64,
     pub(crate) segment: u32,
-    /// Of a write: what it was let in by.
+    /// For a write: the result of the access check that admitted it.
     pub(crate) admission: Admission,
     pub(crate) length: u32,
-    /// Bytes in place.
+    /// Bytes that have been placed.
     pub(crate) placed: u32,
     pub(crate) message: Msn,
-    /// The receive it took.
+    /// The receive that the message consumed.
     pub(crate) receive: Option<Index<Receive>>,
-    /// The Jetty that it is for, if it took a receive.
+    /// The Jetty that the message is for, if it consumed a receive.
     pub(crate) jetty: JettyId,
     pub(crate) remote_jetty: JettyId,
     pub(crate) kind: ArrivalKind,
     pub(crate) slot: u8,
-    /// It is kept under `slot`; a message of one packet is not.
+    /// True if the record is kept under `slot`; that of a message of one packet is not.
     pub(crate) has_slot: bool,
-    /// It was refused: its packets count as arrived and go nowhere.
+    /// True if the message was refused: its packets count as arrived and are not placed.
     pub(crate) refused: bool,
-    /// Why its next packet is refused, because no refusal has been sent yet.
+    /// The reason to refuse the message's next packet, because no refusal has been sent yet.
     pub(crate) unreported_losses: Option<Refusal>,
-    /// It came in an unreliable packet.
+    /// True if the message came in an unreliable packet.
     pub(crate) is_datagram: bool,
-    /// Its channel; `None` once the record is free.
+    /// The message's channel; `None` once the record is free.
     pub(crate) channel: Option<ChannelIndex>,
-    /// What it asked of the order.
+    /// The order that the message requested.
     pub(crate) order: Order,
-    /// The answer that is to report to its sender that it is done, if one was requested.
+    /// The answer that reports to the sender that the message is done, if one was requested.
     pub(crate) response: Option<Index<Message>>,
-    /// Of a put: its place in an epoch.
+    /// For a put: its place in an epoch.
     pub(crate) ticket: Ticket,
-    /// Whether it may be placed, if it keeps memory order.
+    /// Whether the message may be placed yet, if it keeps memory order.
     pub(crate) turn: Turn,
-    /// Its packets that were set aside, linked.
+    /// Packets of the message that were set aside, linked.
     pub(crate) parts: Option<Index<Deferred>>,
-    /// The next one that waits for its turn.
+    /// The next message of the same tracker that waits for its turn.
     pub(crate) next_waiting: Option<Index<Arrival>>,
-    /// Bytes in the staging memory.
+    /// Bytes of the message in the staging memory.
     pub(crate) aside: u32,
-    /// It had to wait: it counts among those of `Arrivals::waiting`.
+    /// True if the message had to wait, and so counts among those of `Arrivals::waiting`.
     pub(crate) has_waited: bool,
 }
 
 /// When a message may be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// At any time: it does not keep memory order.
+    /// At any time: the message does not keep memory order.
     Any,
-    /// After others: its packets are set aside, and it is in its tracker's list.
+    /// After other messages: its packets are set aside, and it is in its tracker's list.
     Waits,
-    /// Now.
+    /// Now: its turn has come.
     Come,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum ArrivalKind {
 }
 
 impl Arrival {
-    /// What is kept of a message none of whose packets may go anywhere.
+    /// The record of a message none of whose packets may be placed.
     pub(crate) fn refused(data: Data, channel: ChannelIndex) -> Arrival {
         Arrival {
             offset: 0,
@@ -111,18 +111,18 @@ impl Arrival {
         }
     }
 
-    /// The memory that it goes into.
+    /// The memory that the message is placed into.
     pub(crate) fn range(&self) -> LocalRange {
         let segment = SegmentId::new(self.segment);
         LocalRange { segment, offset: self.offset, length: self.length }
     }
 
-    /// Does it go into registered memory, and not into a receive?
+    /// True if the message is placed into registered memory, and not into a receive.
     pub(crate) fn is_into_segment(&self) -> bool {
         matches!(self.kind, ArrivalKind::Write | ArrivalKind::WriteImmediate)
     }
 
-    /// How the receive that it took completes.
+    /// The completion kind and immediate data of the receive that the message consumed.
     pub(crate) fn completion(&self) -> (CompletionKind, Option<u64>) {
         match self.kind {
             ArrivalKind::Send => (CompletionKind::Receive, None),
@@ -132,20 +132,20 @@ impl Arrival {
     }
 }
 
-/// A receive whose message is complete, and whose turn to be reported has not come.
+/// A receive whose message is complete, but whose completion waits for earlier ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnreportedReceive {
     pub(crate) completion: Completion,
     pub(crate) receive: Index<Receive>,
     pub(crate) sequence: u16,
-    /// It also waits until everything before this number has been executed.
+    /// The sequence number before which everything must have been executed first, if any.
     pub(crate) after: Option<u16>,
-    /// The next one of the same tracker.
+    /// The next such receive of the same tracker.
     pub(crate) next: Option<Index<UnreportedReceive>>,
 }
 
 impl UnreportedReceive {
-    /// Those of a list.
+    /// The receives of a list.
     pub(crate) fn list(
         pool: &Pool<UnreportedReceive>,
         first: Option<Index<UnreportedReceive>>,

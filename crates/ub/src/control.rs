@@ -1,24 +1,25 @@
-//! The control framework (SCR §4.3): packet-granular events, coalesced, handed to controllers,
-//! whose answers are rates that the data path reads.
+//! The control framework (SCR §4.3): packet-granular events are coalesced and handed to
+//! controllers, which set rates that the data path reads.
 //!
-//! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it, a consumer
-//!   takes what has come together since: as a sum, the latest, the oldest, or once it is enough.
-//! * **Queue** ([`ReadyQueue`], [`EventQueue`]): which flows have news; each stands in it once,
-//!   however much comes.
-//! * **Multiplexer** ([`Multiplexer`]): whose turn it is, by deficit round robin over flows.
+//! * **Slots** ([`Slot`]): one for each flow and kind of event. A producer adds to it; a consumer
+//!   takes what has accumulated since its last reading: the sum, the latest value, the oldest
+//!   value, or nothing until the sum reaches a threshold.
+//! * **Queue** ([`ReadyQueue`], [`EventQueue`]): the flows with pending events. Each flow is in it
+//!   once, however many events follow.
+//! * **Multiplexer** ([`Multiplexer`]): selects the next event by deficit round robin over flows.
 //! * **Processor** ([`Processor`]): runs one controller to completion for each event. It shares
-//!   nothing but slots and rate registers with the data path, so it may run in line with it or on a
-//!   thread of its own. [`CongestionProcessor`] does the same for the congestion controls of
-//!   channels, for which a stand-in hears and answers on the data path.
-//! * **Trace** ([`TraceRecord`]): what controllers were told and what they decided, for inspection
-//!   ([`crate::UbDevice::set_trace`]).
+//!   only slots and rate registers with the data path, so it may run in line with it or on a thread
+//!   of its own. [`CongestionProcessor`] does the same for the congestion controls of channels,
+//!   each of which has a proxy on the data path.
+//! * **Trace** ([`TraceRecord`]): the events that controllers received and their decisions, for
+//!   inspection ([`crate::UbDevice::set_trace`]).
 //! * **Dequeue rates**: registers that the data path reads before it takes a packet from a message
 //!   (`flow`).
 //!
-//! Slots and registers are atomics that are only loaded and stored, each by one writer, and what
-//! says that there is news is one exchange: nothing waits for another core. (The rooms of the
-//! design put lock-free code into `ring`; this is here because the engine may not depend on it, and
-//! is safe code.)
+//! Slots and registers are atomics that are only loaded and stored, each by one writer. Announcing
+//! pending events takes one atomic exchange. Nothing waits for another core. (The design puts
+//! lock-free code into the room `ring`; this code is here because the protocol may not depend on
+//! `ring`, and it is safe code.)
 
 mod congestion;
 mod multiplexer;

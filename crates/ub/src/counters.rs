@@ -1,9 +1,9 @@
-//! What the NIC has done, in numbers that only grow.
+//! Counters of a NIC. They only grow.
 
 use crate::api::DropReason;
 use crate::placement::Verdict;
 
-/// Counts since the NIC was made.
+/// Counts since the NIC was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Data packets sent for the first time.
@@ -14,7 +14,7 @@ pub struct Counters {
     pub payload_sent: u64,
     /// Acknowledgements sent.
     pub acks_sent: u64,
-    /// Of those, selective ones.
+    /// Selective acknowledgements among `acks_sent`.
     pub selective_acks_sent: u64,
     /// Refusals sent.
     pub naks_sent: u64,
@@ -22,40 +22,40 @@ pub struct Counters {
     pub trimmed_received: u64,
     /// Void packets sent.
     pub voids_sent: u64,
-    /// How often credit was granted to a sender.
+    /// Number of credits granted to senders.
     pub credits_sent: u64,
     /// Credits of peers that exceeded what had been requested. The excess had no effect.
     pub credits_unasked: u64,
-    /// Requests for credit that came.
+    /// Requests for credit received.
     pub credit_requests_received: u64,
-    /// Probes of paths that were given up, and keep-alives, sent.
+    /// Probes of paths that were taken out of use, and keep-alives, sent.
     pub probes_sent: u64,
     /// Probes of round trips sent.
     pub round_trip_probes_sent: u64,
-    /// Of those, answered.
+    /// Probes among `round_trip_probes_sent` that were answered.
     pub round_trip_probes_answered: u64,
     /// Data packets accepted.
     pub data_received: u64,
-    /// Payload bytes in them.
+    /// Payload bytes in accepted data packets.
     pub payload_received: u64,
     /// Acknowledgements received.
     pub acks_received: u64,
-    /// Of those, such as congestion controls were told of: they acknowledged something new, told a
-    /// round trip, or marks.
+    /// Acknowledgements among `acks_received` that were reported to congestion controls: they
+    /// acknowledged something new, or carried a round trip or marks.
     pub acks_reported: u64,
-    /// Of those told of, those whose sender asks to slow down.
+    /// Acknowledgements among `acks_reported` whose sender requests the peer to slow down.
     pub pressure_received: u64,
     /// Data packets sent without an address, because the receiver knew it.
     pub continuation_packets_sent: u64,
-    /// Header bytes those did without.
+    /// Header bytes that continuation packets left out.
     pub continuation_bytes_saved: u64,
     /// Packets declared lost.
     pub lost: u64,
-    /// Of those, packets that arrived after all before they were resent.
+    /// Packets among `lost` that arrived after all before they were resent.
     pub lost_revoked: u64,
-    /// Packets that the peer says it got twice.
+    /// Packets that the peer reports to have received twice.
     pub spurious: u64,
-    /// Packets that were sent again to ask what is missing at the end, and not because they were.
+    /// Packets sent again as tail loss probes, and not because they were declared lost.
     pub tail_probes: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
@@ -69,25 +69,27 @@ pub struct Counters {
     pub blocks_freed_early: u64,
     /// Operations that waited here for earlier ones before they were issued.
     pub gated: u64,
-    /// Transactions that asked for order, looked up in the target's tracker.
+    /// Transactions that requested order, looked up in the target's tracker.
     pub gates_passed: u64,
-    /// Of those, held until what they follow had been executed.
+    /// Transactions among `gates_passed` that were deferred until what they follow had been
+    /// executed.
     pub deferred: u64,
-    /// Of those, sent back because they came too early.
+    /// Transactions among `gates_passed` that were sent back because they came too early.
     pub sent_back: u64,
-    /// Messages refused that had been acknowledged, because their memory was missing at their turn.
+    /// Messages refused after they had been acknowledged, because their memory was missing when
+    /// their turn came.
     pub refused_late: u64,
-    /// Completions that waited for those of earlier operations.
+    /// Completions that waited for completions of earlier operations.
     pub completions_awaiting_order: u64,
-    /// Completions of receives that waited for those of earlier ones.
+    /// Completions of receives that waited for completions of earlier receives.
     pub receives_awaiting_order: u64,
     /// Transaction acknowledgements (TAACK) sent: modes ROI and ROT.
     pub transaction_acks_sent: u64,
     /// Atomics executed here.
     pub atomics_executed: u64,
-    /// Puts that are whole in a mailbox here.
+    /// Puts placed completely in a mailbox here.
     pub puts_received: u64,
-    /// Epochs of mailboxes that were done.
+    /// Epochs of mailboxes that have ended.
     pub epochs_done: u64,
     /// Unreliable packets sent.
     pub datagrams_sent: u64,
@@ -97,24 +99,24 @@ pub struct Counters {
     pub datagrams_lost: u64,
     /// Loads and stores sent, repeats included.
     pub bypass_sent: u64,
-    /// Of those, repeats.
+    /// Repeats among `bypass_sent`.
     pub bypass_repeated: u64,
     /// Stores of peers done here.
     pub stores_done: u64,
-    /// Messages of peers refused that name something that is here, with a wrong key.
+    /// Messages of peers refused because they name something that exists here, with a wrong key.
     pub keys_refused: u64,
-    /// Packets ignored, by reason (index: `DropReason as usize`).
+    /// Packets dropped, by reason (index: `DropReason as usize`).
     pub drops: [u64; DropReason::COUNT],
 }
 
 impl Counters {
-    /// Counts a packet that is dropped. Returns what the caller of the NIC is to do with it.
+    /// Counts a dropped packet. Returns the verdict for the caller of the NIC.
     pub(crate) fn drop(&mut self, reason: DropReason) -> Verdict {
         self.drops[reason as usize] += 1;
         Verdict::Drop(reason)
     }
 
-    /// Packets ignored for `reason`.
+    /// Packets dropped for `reason`.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.drops[reason as usize]
     }

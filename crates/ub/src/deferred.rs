@@ -1,4 +1,4 @@
-//! Transactions that arrived before something they have to follow.
+//! Transactions that arrived before something that they must follow.
 
 use crate::api::ChannelId;
 use crate::arrival::Arrival;
@@ -7,18 +7,19 @@ use crate::names::ChannelIndex;
 use crate::pool::{Index, Pool};
 use fairway_wire::{Data, Operation, Packet, Psn, ServiceMode};
 
-/// The packet of the peer that is being taken in: what follows from it may be that others have
-/// their turn. Only one whose message ends at its initiator by the packet's acknowledgement, and
-/// not by an answer.
+/// The received packet being processed, as the reason why deferred packets become due. It only
+/// counts if its message ends at its initiator by the packet's acknowledgement, and not by an
+/// answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// The index of the channel that brought it.
+    /// The index of the channel on which the packet came.
     pub(crate) channel: ChannelIndex,
     pub(crate) psn: Psn,
 }
 
 impl Cause {
-    /// `any` injects a bug: answered messages count as well.
+    /// The cause that `packet` is, if it counts. `any` injects a bug: answered messages count as
+    /// well.
     #[inline]
     pub(crate) fn of_packet(channel: ChannelId, packet: &Packet, any: bool) -> Option<Cause> {
         let psn = match packet {
@@ -37,44 +38,45 @@ impl Cause {
     }
 }
 
-/// One packet that waits to be executed; its payload is in the staging memory, at its own index.
+/// A packet that waits to be executed; its payload is in the staging memory, at the place with the
+/// record's index.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deferred {
     pub(crate) data: Data,
     pub(crate) payload: u32,
-    /// Its channel; `None` once the record is free.
+    /// The packet's channel; `None` once the record is free.
     pub(crate) channel: Option<ChannelIndex>,
-    /// Its channel's leader.
+    /// The leader of the packet's channel.
     pub(crate) leader: ChannelIndex,
-    /// The answer that was set aside for it.
+    /// The answer record that was reserved for the packet.
     pub(crate) response: Option<Index<Message>>,
-    /// While it is executed: its arrival, if it has one. Of a part: always.
+    /// While the packet is executed: its arrival, if it has one. For a part of a message: always.
     pub(crate) arrival: Option<Index<Arrival>>,
-    /// It is a packet of a message that was let in, and waits for the message's turn.
+    /// True if this is a packet of a message that was admitted, and waits for the message's turn.
     pub(crate) is_part: bool,
-    /// The next one of the same tracker, or the next one that is due.
+    /// The next packet of the same tracker, or the next one that is due.
     pub(crate) next: Option<Index<Deferred>>,
-    /// It is not to be executed: its initiator has given it up.
+    /// True if the packet must not be executed, because its initiator has given it up.
     pub(crate) given_up: bool,
-    /// Once it is due: the packet because of which its turn has come.
+    /// Once the packet is due: the received packet because of which its turn has come.
     pub(crate) cause: Option<Cause>,
     pub(crate) state: DeferredState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeferredState {
-    /// Its payload is being put into the staging memory.
+    /// The payload is being copied into the staging memory.
     Arriving,
-    /// It waits for its turn.
+    /// The packet waits for its turn.
     Waiting,
-    /// Its turn has come.
+    /// The packet's turn has come.
     Due,
-    /// The caller executes it.
+    /// The caller executes the packet.
     Executing,
 }
 
 impl Deferred {
-    /// The answer that was set aside for it. Parts of messages have none.
+    /// The answer record that was reserved for the packet. Parts of messages have none.
     pub(crate) fn answer(&self) -> Index<Message> {
         self.response.expect("an answer is set aside for a packet that is held whole")
     }
@@ -109,7 +111,7 @@ impl DueQueue {
         Some(first)
     }
 
-    /// Takes a packet out, wherever it is.
+    /// Removes a packet from any position.
     pub(crate) fn remove(&mut self, pool: &mut DeferredPool, index: Index<Deferred>) {
         let mut others = core::mem::take(self).first;
         while let Some(other) = others {

@@ -1,10 +1,10 @@
-//! Flows: what one Jetty sends over one channel, or the answers to a peer Jetty's READs; and what
+//! Flows (what one Jetty sends over one channel, or the answers to a peer Jetty's READs), and what
 //! a scheduler lets them send.
 //!
-//! While there is a scheduler, the messages of a flow go one after the other. The one whose turn it
-//! is (`current`) stands in its channel's queue with those of other flows; the rest is parked with
-//! the flow. Before each packet the flow's gate is asked: it is shut while the flow is ahead of its
-//! dequeue rate, and when it has used up its turn.
+//! While there is a scheduler, the messages of a flow are sent one after the other. The one whose
+//! turn it is (`current`) is in its channel's queue with those of other flows; the rest is kept
+//! with the flow. Before each packet the flow's gate is checked: it is shut while the flow is ahead
+//! of its dequeue rate, and when the flow has used up its turn.
 
 use crate::control::{EventQueue, Kind, Recorder, TraceEntry, share_value};
 use crate::deadlines::Deadlines;
@@ -23,61 +23,62 @@ use fairway_wire::{Duration, Instant, JettyId};
 
 mod trace;
 
-/// What may leave back to back at a dequeue rate, in bytes, and in time; at least a packet.
+/// Burst that may be sent back to back at a dequeue rate, in bytes, and in microseconds; at least a
+/// packet.
 const BURST_BYTES: u64 = 32 * 1024;
 const BURST_TIME_US: u64 = 20;
-/// A flow whose turn came late makes up for this much.
+/// Delay for which a flow whose packet was sent late may make up.
 const GRACE: Duration = Duration::from_ms(2);
-/// A flow that is paced looks at its rate again after this long.
+/// Interval at which a paced flow reads its rate again.
 const LOOK_AGAIN: Duration = Duration::from_ms(1);
-/// More than this a flow cannot owe its turns, in bytes.
+/// Largest debt of a flow against its future turns, in bytes.
 const DEBT_MAX: i32 = 256 * 1024;
 
-/// What keeps a flow from sending.
+/// The reason why a flow does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowPlace {
-    /// Nothing does, or it has nothing to send.
+    /// No reason, or the flow has nothing to send.
     Open,
-    /// It is ahead of its dequeue rate.
+    /// The flow is ahead of its dequeue rate.
     Paced,
-    /// It has had its turn; it is in its channel's list of such flows.
+    /// The flow has had its turn; it is in its channel's list of such flows.
     Spent,
 }
 
-/// May a flow send?
+/// Whether a flow may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
-    /// Not before it is woken.
+    /// Not before the flow is woken.
     Paced,
-    /// Not before all others of its channel have had their turn.
+    /// Not before all other flows of its channel have had their turn.
     Spent,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) jetty: JettyId,
-    /// The index of its channel.
+    /// The index of the flow's channel.
     pub(crate) channel: ChannelIndex,
-    /// It consists of answers.
+    /// True if the flow consists of answers.
     pub(crate) answers: bool,
     pub(crate) share: Share,
-    /// Messages with something unsent.
+    /// Number of messages with something unsent.
     pub(crate) queued: u32,
-    /// The one whose turn it is.
+    /// The message whose turn it is.
     pub(crate) current: Option<Index<Message>>,
     pub(crate) waiting: List<Index<Message>>,
     pub(crate) place: FlowPlace,
     pace: Pace,
     /// The dequeue rate at which `pace` was last charged.
     rate: u64,
-    /// What it may still send in its turn.
+    /// Bytes that the flow may still send in its turn; negative if it owes bytes.
     tokens: i32,
-    /// Bytes sent that the scheduler has not been pointed at.
+    /// Bytes sent of which the scheduler has not been notified.
     unannounced: u32,
-    /// In its channel's list of those that have had their turn.
+    /// Links in its channel's list of flows that have had their turn.
     links: Links<FlowIndex>,
-    /// When it last sent something, or began.
+    /// When the flow last sent something, or began.
     pub(crate) last_sent: Instant,
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
@@ -86,26 +87,27 @@ pub(crate) struct Flow {
 /// All flows of a NIC.
 pub(crate) struct Flows {
     records: Keyed<Flow, FlowRecord>,
-    /// By flow: when it is to be looked at.
+    /// By flow: when its wake-up is due.
     pub(crate) wakes: Deadlines,
     pub(crate) rates: Arc<RateRegisters>,
-    /// Where transmit events go, if there is a scheduler.
+    /// Queue for transmit events, if there is a scheduler.
     pub(crate) events: Option<Arc<EventQueue>>,
-    /// What controllers are told and decide, if that is traced.
+    /// Events and decisions of controllers, if they are traced.
     pub(crate) trace: Option<Box<Recorder>>,
-    /// By Jetty, and for answers: the share of a flow that begins.
+    /// By Jetty, and for answers: the share given to a new flow.
     shares: Vec<Share>,
-    /// By Jetty: what the application asks for.
+    /// By Jetty: the application's hint for the scheduler.
     wishes: Vec<u64>,
     /// By Jetty: the flow of the last message.
     hints: Vec<Option<FlowIndex>>,
-    /// By flow: changes of its life, as `Kind::Life` tells them: odd while it lives.
+    /// By flow: number of times it has begun or ended, as in `Kind::Life`; odd while the flow
+    /// exists.
     lives: Vec<u32>,
     /// The last time that anything was sent.
     pub(crate) now: Instant,
-    /// A flow without work ends after so long.
+    /// Time after which a flow without work ends.
     idle: Duration,
-    /// The scheduler counts turns.
+    /// True if the scheduler counts turns.
     pub(crate) takes_turns: bool,
     /// An injected bug: flows wait for the next round when they begin.
     pub(crate) begins_spent: bool,
@@ -125,7 +127,7 @@ impl Flows {
         Flows {
             records: Keyed::new(limits.flows),
             wakes: Deadlines::new(limits.flows),
-            // Registers that are not there say that nothing is limited.
+            // Registers that do not exist read as unlimited.
             rates: Arc::new(RateRegisters::new(0)),
             events: None,
             trace: None,
@@ -140,7 +142,7 @@ impl Flows {
         }
     }
 
-    /// Is there a scheduler?
+    /// True if there is a scheduler.
     #[inline]
     pub(crate) fn are_scheduled(&self) -> bool {
         self.events.is_some()
@@ -162,7 +164,7 @@ impl Flows {
         Spent(self)
     }
 
-    /// Books a message that has something to send. Returns its flow, which begins if there is none;
+    /// Adds a message that has something to send. Returns its flow, which begins if there is none;
     /// `None` if no record is left for one more flow: such messages are not scheduled.
     pub(crate) fn join(&mut self, message: &Message) -> Option<FlowIndex> {
         let answers = message.is_answer();
@@ -218,7 +220,7 @@ impl Flows {
         Some(index)
     }
 
-    /// A flow begins: tells the scheduler, and sees to it that it is looked at when idle.
+    /// Begins a flow: notifies the scheduler, and arms the check for an idle flow.
     fn live(&mut self, index: FlowIndex, share: Share) {
         let life = &mut self.lives[index.number() as usize];
         *life = life.wrapping_add(1) | 1;
@@ -243,7 +245,7 @@ impl Flows {
         }
     }
 
-    /// The flow sends a packet of `bytes`.
+    /// Charges the flow for a sent packet of `bytes`.
     #[inline]
     pub(crate) fn sent(&mut self, flow: Option<FlowIndex>, now: Instant, bytes: u32) {
         self.now = now;
@@ -278,7 +280,7 @@ impl Flows {
         }
     }
 
-    /// May the flow send its next packet?
+    /// Whether the flow may send its next packet.
     #[inline]
     pub(crate) fn gate(&mut self, index: FlowIndex, now: Instant) -> Gate {
         let id = FlowId(index.number());
@@ -304,7 +306,7 @@ impl Flows {
         match self.rates.quantum(id) {
             Some(quantum) => {
                 self.takes_turns = true;
-                // One that begins has a whole turn: the present round may take long.
+                // A flow that begins has a whole turn, because the present round may take long.
                 let flow = &mut self.records[index];
                 flow.tokens = flow.tokens.min(quantum.min(DEBT_MAX as u32) as i32);
                 if flow.tokens <= 0 { Gate::Spent } else { Gate::Open }
@@ -313,7 +315,8 @@ impl Flows {
         }
     }
 
-    /// A round is over: a flow may send again. What it did not use it does not keep.
+    /// Starts a new round for a flow, which may send again. What the flow did not use of its turn
+    /// is lost.
     pub(crate) fn refill(&mut self, index: FlowIndex) {
         let quantum =
             self.rates.quantum(FlowId(index.number())).unwrap_or(0).min(DEBT_MAX as u32) as i32;
@@ -321,16 +324,16 @@ impl Flows {
         flow.tokens = flow.tokens.saturating_add(quantum).min(quantum);
     }
 
-    /// The last message has left the flow: it has nothing to send now.
+    /// Called when the last message has left the flow: it has nothing to send now.
     pub(crate) fn drained(&mut self, index: FlowIndex) {
         if let Some(events) = &self.events {
-            // Whatever else it has sent is told of, and that it was not held back.
+            // Reports whatever else the flow has sent, and that it was not held back.
             events.slot(FlowId(index.number()), Kind::Transmit).accumulate_with(0, 0);
             events.mark(FlowId(index.number()), Kind::Transmit);
         }
     }
 
-    /// A flow without work: it ends if that has been so for long enough, and if it `may_end`.
+    /// Ends a flow that has been without work for long enough, if it `may_end`.
     pub(crate) fn expire(&mut self, index: FlowIndex, now: Instant, may_end: bool) {
         let flow = &self.records[index];
         let end = flow.last_sent + self.idle;
@@ -358,14 +361,14 @@ impl Flows {
         self.records.forget(&key_of(flow.channel, flow.jetty, flow.answers));
     }
 
-    /// Ends all flows of a channel, whose messages are gone.
+    /// Ends all flows of a channel whose messages have been removed.
     pub(crate) fn forget_channel(&mut self, channel: ChannelIndex) {
         for index in self.records.of_channel(channel) {
             self.end(index);
         }
     }
 
-    /// Changes the share of what a Jetty sends.
+    /// Changes the share of the flows of a Jetty.
     pub(crate) fn set_share(&mut self, jetty: JettyId, share: Share) {
         if let Some(mine) = self.shares.get_mut(jetty.value() as usize) {
             *mine = share;
@@ -380,8 +383,7 @@ impl Flows {
         }
     }
 
-    /// Has the scheduler hear of what the application asks for, for flows of a Jetty there are and
-    /// those to come.
+    /// Passes the application's hint to the scheduler, for present and future flows of a Jetty.
     pub(crate) fn set_hint(&mut self, jetty: JettyId, hint: u64) {
         if let Some(mine) = self.wishes.get_mut(jetty.value() as usize) {
             *mine = hint;
@@ -403,7 +405,7 @@ impl Flows {
         self.shares.get(jetty.value() as usize).copied().unwrap_or_default()
     }
 
-    /// Has the scheduler hear of all flows that there are, which it does not know yet.
+    /// Announces all present flows to a new scheduler.
     pub(crate) fn introduce(&mut self) {
         for index in self.records.all() {
             let share = self.records[index].share;
@@ -415,7 +417,7 @@ impl Flows {
         self.records.in_use()
     }
 
-    /// Size of one flow with what belongs to its number, in bytes.
+    /// Size in bytes of one flow's record and of its entries in the other tables.
     pub(crate) const RECORD_BYTES: usize =
         Keyed::<Flow, FlowRecord>::RECORD_BYTES + 2 * size_of::<u64>() + 4 * size_of::<u32>();
 }

@@ -3,14 +3,14 @@
 use crate::api::{Dispatch, SetupError};
 use fairway_wire::JettyId;
 
-/// Members a group can have.
+/// Largest number of members of a group.
 pub(crate) const MEMBERS: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     members: [JettyId; MEMBERS],
     count: u8,
-    /// Whose turn it is.
+    /// Index of the member whose turn it is.
     cursor: u8,
     dispatch: Dispatch,
 }
@@ -34,22 +34,22 @@ impl Group {
         Ok(())
     }
 
-    /// True if it was a member.
+    /// Removes a member. True if the Jetty was one.
     pub(crate) fn leave(&mut self, member: JettyId) -> bool {
         let Some(at) = self.members().iter().position(|&other| other == member) else {
             return false;
         };
         self.members.copy_within(at + 1..usize::from(self.count), at);
         self.count -= 1;
-        // The turn stays with the member whose it was.
+        // The turn stays with the member that had it.
         if usize::from(self.cursor) > at {
             self.cursor -= 1;
         }
         true
     }
 
-    /// The member that takes the next message; `depth` says how much each has to do, or `None` if
-    /// it can take nothing. The decision is made once for each message.
+    /// The member that takes the next message. `depth` returns how much each has to do, or `None`
+    /// if the member can take nothing. The decision is made once for each message.
     pub(crate) fn dispatch(
         &mut self,
         hint: u8,

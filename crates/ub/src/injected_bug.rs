@@ -1,4 +1,4 @@
-//! Bugs that are injected on purpose, so that the storm can show that it would find them.
+//! Bugs that tests inject on purpose, to show that the storm would find them.
 
 /// An injected bug. Only builds with the feature `injected-bugs` ever act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,128 +11,131 @@ pub enum InjectedBug {
     AcknowledgeBeforePlacement,
     /// Never arm the retransmission timer.
     ForgetTimer,
-    /// Do not give a message's slot back.
+    /// Do not free a message's slot.
     LeakSlot,
     /// Deliver a refused SEND again after it was refused for good.
     ReviveRefused,
-    /// Take packets that do not come from the channel's peer.
+    /// Accept packets that do not come from the channel's peer.
     TrustStrangers,
-    /// Execute a strict transaction before what it has to follow.
+    /// Execute a strict transaction before those that it must follow.
     StrictOvertakes,
     /// Complete in-order operations at once.
     CompleteAtOnce,
     /// Complete in-order receives at once.
     ReceivesAtOnce,
-    /// Do a store again when a copy of it turns up.
+    /// Execute a store again when a copy of it arrives.
     StoreAgain,
-    /// Do a store however late it comes.
+    /// Execute a store however late it comes.
     StoreLate,
-    /// Flush an operation of a failed Jetty without saying so.
+    /// Flush an operation of a failed Jetty without a completion.
     LoseFlushed,
-    /// Say that a Jetty is drained while it is not.
+    /// Report that a Jetty is drained while it is not.
     DrainedEarly,
-    /// Let a Jetty that leaves a group go on receiving for it.
+    /// Let a Jetty that leaves a group continue to receive for it.
     StayMember,
     /// Let operations pass their fences.
     IgnoreFence,
-    /// Take every put as if nothing were missing before it.
+    /// Admit every put as if nothing were missing before it.
     PutsOvertake,
-    /// Go on placing puts whose buffer was rewound.
+    /// Continue to place puts whose buffer was rewound.
     PlaceRewound,
-    /// Track order by channel, although a group of them carries what is ordered.
+    /// Track order by channel, although a group of channels carries what is ordered.
     TrackPerChannel,
-    /// Let the other channels of a group live on when one ends.
+    /// Let the other channels of a group continue when one ends.
     EndAlone,
-    /// Give messages the receives of a Jetty in sequence as they come.
+    /// Match the receives of a Jetty in sequence to messages in the order of arrival.
     MatchByArrival,
-    /// Complete receives in sequence whatever has not been executed yet.
+    /// Complete receives in sequence although earlier operations have not been executed yet.
     ReceiveBeforeExecuted,
     /// Forget a flow that has had its turn.
     ForgetSpent,
-    /// Forget a packet that was to go again as a probe.
+    /// Forget a packet that was to be sent again as a probe.
     ForgetProbed,
-    /// Count a probe that was acknowledged before it left as a loss that was none.
+    /// Count a probe that was acknowledged before it was sent as a spurious loss.
     RevokeProbe,
-    /// Acknowledge by one channel of a group that is being closed although payload whose turn had
-    /// come was dropped with another.
+    /// Send acknowledgements on one channel of a group that is being closed although payload whose
+    /// turn had come was dropped with another channel.
     CloseApart,
-    /// Let a message that waits for its turn in memory order take the last receive.
+    /// Let a message that waits for its turn in memory order consume the last receive.
     TakeAhead,
-    /// Send packets that were lost in the order in which that was found.
+    /// Retransmit lost packets in the order in which the losses were found.
     OldestLast,
-    /// Send a message that found no receive again before all others of its flow.
+    /// Retry a message that found no receive before all others of its flow.
     RefusedFirst,
-    /// Acknowledge in memory order what may wait for an answer to an earlier Jetty of the number.
+    /// Acknowledge, in memory order, a message that may wait for an answer to an earlier Jetty of
+    /// the same number.
     ForgetStrict,
-    /// Forget what bars later operations in memory order when its Jetty goes.
+    /// Forget what blocks later operations in memory order when its Jetty is destroyed.
     ForgetBarring,
-    /// Begin no new round of flows while messages without one are in line.
+    /// Begin no new round of flows while messages without a flow are queued.
     WaitForFlowless,
-    /// Keep room for puts that come after one that waits for a buffer.
+    /// Keep room for puts that come after a put which waits for a buffer.
     KeepRoom,
-    /// Tell the receiver of a refused put only if later ones are not refused as well.
+    /// Report a refused put's number to the receiver only if later puts are not refused as well.
     ForgetNoted,
-    /// Take an acknowledgement that comes too soon for that of a second copy, if its path was not
-    /// measured; and judge later copies as [`InjectedBug::HastyCopies`] does.
+    /// Attribute an acknowledgement that comes too soon to a second copy, if the copy's path was
+    /// not measured; and judge later copies as [`InjectedBug::HastyCopies`] does.
     TrustNewPath,
     /// Let a flow that begins wait until all others have had their turn.
     BeginSpent,
-    /// Ignore a refusal by the transaction's acknowledgement of a message that is not all sent.
+    /// Ignore a refusal in a transaction acknowledgement if its message is not sent completely.
     IgnoreEarlyRefusal,
-    /// Judge a third copy and later ones of a packet as the first ones.
+    /// Judge the third and later copies of a packet as the first two.
     HastyCopies,
-    /// Learn nothing of round trips from packets that were sent several times, and give their later
-    /// copies no time while no round trip is known.
+    /// Take no round-trip samples from packets that were sent several times, and give their later
+    /// copies no extra time while no round trip is known.
     NeverMeasured,
-    /// Call it a missing receive that a held transaction finds no record.
+    /// Report a missing receive when a deferred transaction finds no record.
     BlameReceives,
     /// Request credit once, and do not repeat a request that was lost.
     AskOnce,
-    /// Give an early message the last receive, although the message that is next has lost its own.
+    /// Give an early message the last receive, although the next message in sequence has lost its
+    /// own.
     TakeLast,
     /// Count a refusal of a message that came before others against its retries.
     CountOvertaking,
-    /// Try a message that came before others again as often as any other.
+    /// Retry a message that came before others as often as any other.
     RetryAtOnce,
-    /// Let a refused message that came before others wait for sixteen times to try again at most.
+    /// Limit the wait of a refused message that came before others to sixteen retry intervals.
     RetrySoon,
     /// Place messages in memory order as they come.
     PlaceAhead,
-    /// Let memory that a READ in memory order returns change before its answer has arrived.
+    /// Let memory that a READ in memory order returns change before the READ's answer has arrived.
     ReadLate,
     /// Acknowledge while payload whose turn has come is being copied.
     AcknowledgeAside,
-    /// Take a datagram however often it arrives.
+    /// Accept a datagram however often it arrives.
     RepeatDatagrams,
-    /// Count a payload as placed whose memory is missing.
+    /// Count a payload as placed although its memory is missing.
     PlaceNowhere,
-    /// Answer a copy of a store that could not be placed as if it had been done.
+    /// Answer a copy of a store that could not be placed as if the store had succeeded.
     ForgetUnplaced,
-    /// Keep what is known of a message that its sender has given up in the middle.
+    /// Keep the record of a message that its sender has given up in the middle.
     KeepCutShort,
-    /// Take a close whatever its number is.
+    /// Accept a close whatever its sequence number is.
     TrustCloses,
-    /// Answer one of several paths that are probed at once.
+    /// Answer only one of several paths that are probed at once.
     AnswerOneProbe,
-    /// Apply what is known of receives that will never come to others, when a group ends.
+    /// Apply records of receives that will never come to other messages, when a group ends.
     KeepSkipped,
-    /// Try all refused messages that came before others again whenever the oldest has completed.
+    /// Retry all refused messages that came before others whenever the oldest has completed.
     RetryAll,
-    /// Pass over a receive whose sender has given up although its message waits for its turn.
+    /// Skip a receive whose sender has given up although its message waits for its turn.
     SkipParked,
-    /// End a READ that is refused while a part of its answer is being put in place.
+    /// End a refused READ while a part of its answer is being placed.
     EndUnplaced,
-    /// Wait for the pace although nothing is in flight.
+    /// Wait for the pacing time although nothing is in flight.
     PaceIdle,
-    /// Send an answer that cannot be gathered again until there is a record for its refusal.
+    /// Retransmit an answer that cannot be gathered until there is a record for its refusal.
     WaitForRecord,
     /// End a flow that has had its turn while others wait for the next round.
     EndInRound,
-    /// Take credit that was not requested.
+    /// Accept credit that was not requested.
     TrustCredits,
-    /// Say nothing of a message that was acknowledged and could not be executed at its turn.
+    /// Do not report a message that was acknowledged and could not be executed when its turn came.
     ForgetLate,
-    /// Refuse such a message with a packet of one that ends by its answer.
+    /// Refuse a message as in [`InjectedBug::ForgetLate`] with a packet of a message that ends by
+    /// its answer.
     AnyCause,
     /// Report an unreliable message as sent although its payload is missing.
     SendNothing,

@@ -12,7 +12,7 @@ use fairway_wire::JettyId;
 pub(crate) struct Jetty {
     /// The receive posted last, whose `next` is the first: a ring.
     pub(crate) last_receive: Option<Index<Receive>>,
-    /// The secret a remote peer must know to send to it.
+    /// The secret that a remote peer must present to send to it.
     pub(crate) token_value: u32,
     /// Operations of this Jetty that have not completed.
     pub(crate) outstanding: u32,
@@ -42,14 +42,14 @@ impl Jetty {
 /// Where the receives of a Jetty, or of a name that messages are sent to, come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveSource {
-    /// This Jetty: itself, unless it takes those of another one.
+    /// This Jetty: the Jetty itself, unless it takes those of another one.
     Jetty(JettyId),
     /// The members of this group.
     Group(Index<Group>),
 }
 
 impl ReceiveSource {
-    /// By Jetty: itself.
+    /// By Jetty: the Jetty itself.
     pub(crate) fn own(jetties: u32) -> Vec<ReceiveSource> {
         (0..jetties).map(|number| ReceiveSource::Jetty(JettyId::new(number))).collect()
     }
@@ -62,8 +62,8 @@ pub(crate) struct Receive {
     pub(crate) offset: u64,
     pub(crate) segment: u32,
     pub(crate) length: u32,
-    /// The next one of the ring or of the list that it is in.
+    /// The next receive of the ring or list that holds this one.
     pub(crate) next: Option<Index<Receive>>,
-    /// While it is set aside: for which message.
+    /// While the receive is set aside: the sequence number of its message.
     pub(crate) sequence: u16,
 }

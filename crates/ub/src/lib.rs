@@ -1,9 +1,10 @@
 //! The protocol, as a state machine.
 //!
-//! **What it is.** [`UbDevice`] is a whole NIC without I/O: it speaks packet *values* and only
-//! *names* payload. Callers post work, hand in packets and the time, and pull packets, completions
-//! and events. The same code runs live (`fairway`), in the deterministic world (`storm`), in the
-//! simulator (`sim`) and under the NIC model (`nicmodel`). [`setup`] opens its channels.
+//! **What it is.** [`UbDevice`] is a whole NIC without I/O: it handles packet *values* and only
+//! *names* payload. Callers post work, hand in packets and the time, and poll for packets,
+//! completions and events. The same code runs live (`fairway`), in the deterministic test
+//! (`storm`), in the simulator (`sim`) and under the NIC model (`nicmodel`). [`setup`] opens its
+//! channels.
 //!
 //! **May import:** `wire`, `policy` (both re-exported for the rooms above), `device`.
 //!

@@ -1,4 +1,4 @@
-//! Every capacity of the engine, by name; and the timing profile.
+//! Capacities of a [`crate::UbDevice`], by name, and its timing profile.
 
 use fairway_wire::{Duration, JettyId, TokenId};
 
@@ -21,25 +21,25 @@ macro_rules! setters {
     };
 }
 
-/// What the headers of a data packet count for, in windows, rates and credit, in bytes: as much as
-/// the largest of ours take.
+/// Bytes that windows, rates and credit count for the headers of a data packet: as many as the
+/// largest headers of this protocol take.
 pub(crate) const HEADER_BYTES: u32 = 80;
 
-/// How much of everything a [`crate::UbDevice`] may hold. Shared pools are taken when the NIC is
-/// made; what a channel needs for itself is taken when it is opened. [`Limits::new`] is the
-/// default, and each field has a setter.
+/// Capacities of a [`crate::UbDevice`]. Shared pools are allocated when the NIC is created, the
+/// memory of a channel when the channel is opened. [`Limits::new`] is the default, and each field
+/// has a setter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// TP channels, open or opening. At most 65,536.
     pub channels: u32,
-    /// Engines, each of which sends for channels of its own: 1 to 16.
+    /// Engines, each of which sends for the channels assigned to it: 1 to 16.
     pub engines: u32,
-    /// Jetties.
+    /// Number of Jetties.
     pub jetties: u32,
     /// Registered segments. At most 2^20.
     pub segments: u32,
-    /// Completion queues.
+    /// Number of completion queues.
     pub completion_queues: u32,
     /// Entries of all completion queues together. (Live, each Jetty has a queue of its depth.)
     pub completions: u32,
@@ -62,6 +62,10 @@ pub struct Limits {
     /// Messages of several packets in flight per channel and direction: 1 to 256.
     pub message_slots: u32,
     /// Reads in flight per channel, and other operations that await an answer of their own: 1 to
+    /// 256. Strict operations of mode ROT keep their slot while the target holds them, so one Jetty
+    /// may use only a quarter of a channel's slots (of the number that both sides agreed on, but at
+    /// least 2) for those; further ones wait where they were posted. All Jetties together leave a
+    /// quarter of the slots (at least 1) to operations that the target can execute on arrival.
     /// 256. Strict ones of mode ROT keep their slot while the target holds them, so one Jetty may
     /// have only a quarter of a channel's slots (of what both sides agreed on, but at least 2)
     /// for those; more wait where they were posted. And all Jetties together leave a quarter (at
@@ -69,15 +73,15 @@ pub struct Limits {
     pub read_slots: u32,
     /// Paths per channel: 1 to 256.
     pub paths: u32,
-    /// Packets per channel that may be between "placed where?" and "placed", or refused and not
-    /// yet filled.
+    /// Packets per channel that may be waiting for [`crate::UbDevice::handle_placed`], or refused
+    /// and not yet filled.
     pub withheld: u32,
-    /// Jetties that ask for order, and pairs of a Jetty and a node between which there is order:
-    /// so many of each, on the initiator's and on the target's side.
+    /// Jetties that request order, and pairs of a Jetty and a node between which there is order:
+    /// this many of each, on the initiator's and on the target's side.
     pub order_records: u32,
     /// Answers to loads and stores of peers, all channels together.
     pub bypass_answers: u32,
-    /// Jetty groups.
+    /// Number of Jetty groups.
     pub groups: u32,
     /// Packets that may wait to be executed, all channels together: places in the staging memory.
     pub deferred: u32,
@@ -90,8 +94,8 @@ pub struct Limits {
     /// to; and as many gaps in them (runs of puts that are missing while a later one has arrived).
     /// A stream lasts until its channel is closed or its mailbox is.
     pub put_streams: u32,
-    /// Flows that are told apart: what one Jetty sends over one channel, or the answers to the
-    /// READs of one Jetty of a peer. The messages of further ones are sent, but not scheduled.
+    /// Flows that are distinguished: what one Jetty sends over one channel, or the answers to the
+    /// READs of one Jetty of a peer. The messages of further flows are sent, but not scheduled.
     pub flows: u32,
 }
 
@@ -110,23 +114,23 @@ impl Limits {
         assert!((1..=16).contains(&self.engines), "engines: 1 to 16");
     }
 
-    /// Packets beyond the last acknowledged one that a channel of such a NIC can track: what is
-    /// told to the peer at set-up as its `remote_window`. One bitmap block less than the window,
-    /// because a window that begins inside a block ends inside one too.
+    /// Packets beyond the last acknowledged one that a channel of a NIC with these limits can
+    /// track: the `remote_window` that set-up reports to the peer. It is one bitmap block less than
+    /// the window, because a window that begins inside a block ends inside one too.
     pub fn receive_window(&self) -> u32 {
         self.window_packets - crate::receive_window::BLOCK_PSNS
     }
 }
 
 impl Limits {
-    /// The capacities of a NIC of a program: 64 channels, 1,024 Jetties, 4,096 segments and so on.
+    /// Capacities of a NIC in one program: 64 channels, 1,024 Jetties, 4,096 segments and so on.
     pub const fn new() -> Limits {
         Limits {
             channels: 64,
             engines: 1,
             jetties: 1024,
             segments: 4096,
-            // One for each Jetty, and some.
+            // One for each Jetty, and 64 more.
             completion_queues: 1088,
             completions: 65_536,
             messages: 16_384,
@@ -188,51 +192,51 @@ setters!(Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Profile {
-    /// The retransmission time-out is never shorter.
+    /// Shortest retransmission time-out.
     pub timeout_min: Duration,
-    /// Nor longer, however often it was doubled.
+    /// Longest retransmission time-out, however often it was doubled.
     pub timeout_max: Duration,
-    /// The time-out before the first round trip was measured. A path with a longer round trip has
-    /// its first packets retransmitted for nothing.
+    /// Retransmission time-out before the first round trip was measured. A path with a longer round
+    /// trip has its first packets retransmitted for nothing.
     pub timeout_initial: Duration,
-    /// An acknowledgement that was not asked for waits at most this long.
+    /// Longest delay of an acknowledgement that was not requested.
     pub acknowledge_delay: Duration,
     /// An acknowledgement is due at the latest after this many data packets, or as many as the
     /// channel has read slots.
     pub acknowledge_every: u32,
-    /// The receiver calls a gap wider than this many packets a loss (ORNIC's OTD, §3.3).
+    /// Packets beyond which the receiver reports a gap as a loss (ORNIC's OTD, §3.3).
     pub reorder_tolerance: u32,
-    /// A receiver that is not ready asks for this much patience.
+    /// Delay before a retry that a receiver which is not ready requests.
     pub not_ready_delay: Duration,
-    /// How often a refused SEND is tried again before it fails; 7 means for ever.
+    /// Number of retries of a refused SEND before it fails; 7 means unlimited.
     pub not_ready_retries: u8,
-    /// How often a load or store that is not answered is tried again before it fails.
+    /// Number of retries of an unanswered load or store before it fails.
     pub bypass_retries: u8,
-    /// A silent channel is probed after this long.
+    /// Silence after which a channel is probed.
     pub keep_alive: Duration,
-    /// A peer not heard from for this long, in spite of probes, is dead.
+    /// Silence, despite probes, after which a peer is declared dead.
     pub peer_dead: Duration,
-    /// Of the channels of a group, the one that took the last operation takes the next one too,
-    /// unless another has less to do by more than this many bytes.
+    /// The channel of a group that took the last operation also takes the next one, unless another
+    /// channel has less to do by more than this many bytes.
     pub group_slack: u32,
     /// Messages up to this many bytes stay on one path (UCCL §3.3).
     pub small_message_bytes: u32,
-    /// A path is taken out after this many time-outs in a row while others deliver.
+    /// Consecutive time-outs, while other paths deliver, after which a path is taken out of use.
     pub path_timeouts: u32,
-    /// A path that was taken out is probed this often.
+    /// Interval at which a path that was taken out of use is probed.
     pub path_probe: Duration,
-    /// A flow that has had nothing to send for this long has ended, as schedulers see it. One that
-    /// takes turns lasts until the round in which it has sent something is over.
+    /// Time without anything to send after which a flow has ended, as schedulers see it. A flow
+    /// that takes turns lasts until the end of the round in which it has sent something.
     pub flow_idle: Duration,
     /// Messages of a peer on one channel that may be refused at once because of a wrong key for a
     /// segment, Jetty or mailbox that is there, before [`crate::Event::KeysRefused`].
     pub refused_keys: u32,
-    /// After this long, one more may be.
+    /// Interval after which one more refusal is allowed.
     pub refused_key_interval: Duration,
 }
 
 impl Profile {
-    /// The times and tolerances of a NIC of a program.
+    /// Times and tolerances of a NIC in one program.
     pub const fn new() -> Profile {
         Profile {
             timeout_min: Duration::from_ms(4),

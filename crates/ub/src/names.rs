@@ -1,17 +1,17 @@
-//! Names of records that modules keep without knowing what is in the records.
+//! Typed indices of records, for modules that do not know what is in the records.
 
 use crate::pool::Index;
 
-/// Marks names of channels.
+/// Marker type of channel indices.
 #[derive(Debug)]
 pub(crate) enum ChannelRecord {}
 
-/// Names a channel of this NIC: its place among all.
+/// Index of a channel among all of this NIC.
 pub(crate) type ChannelIndex = Index<ChannelRecord>;
 
-/// Marks names of flows.
+/// Marker type of flow indices.
 #[derive(Debug)]
 pub(crate) enum FlowRecord {}
 
-/// Names a flow.
+/// Index of a flow.
 pub(crate) type FlowIndex = Index<FlowRecord>;

@@ -1,4 +1,4 @@
-//! The NIC: set-up, commands, inputs and outputs, each handed to the part that knows.
+//! The NIC: set-up, commands, inputs and outputs, each passed to the module in charge.
 
 use crate::api::{
     ChannelId, Completion, CompletionQueueId, DropReason, Event, Received, SegmentId,
@@ -34,7 +34,7 @@ const MTU_MAX: u32 = 32_768;
 
 /// One entry of the channel table.
 struct Entry {
-    /// Counts uses of this index (never 0), so that an old number on the wire names nothing.
+    /// Counts uses of this index (never 0), so that an old number on the wire is invalid.
     generation: u8,
     state: EntryState,
 }
@@ -43,7 +43,7 @@ enum EntryState {
     Free,
     Reserved,
     Open(Box<Channel>),
-    /// Gone, but others of the group that it led are not.
+    /// The channel has ended, but other channels of the group that it led have not.
     Led,
 }
 
@@ -53,28 +53,29 @@ pub struct UbDevice {
     entries: Vec<Entry>,
     /// The next index to try, so that an index rests as long as possible before it is reused.
     next_entry: usize,
-    /// By engine.
+    /// By engine: the channel whose turn it is.
     turns: Vec<Turn>,
     open_channels: u32,
-    /// What runs the scheduler, if that runs in line with the data path.
+    /// The processor of the scheduler, if that runs in line with the data path.
     scheduler: Option<Box<Processor>>,
-    /// Where the congestion controls of channels that are opened run.
+    /// Where the congestion controls of newly opened channels run.
     controllers: Controllers,
 }
 
-/// Whose turn to send it is at an engine.
+/// The channel whose turn to send it is at an engine.
 #[derive(Clone, Copy, Default)]
 struct Turn {
     channel: Option<ChannelIndex>,
-    /// Bytes it may still send in this turn.
+    /// Bytes that the channel may still send in this turn.
     left: u32,
 }
 
-/// What a channel may send before another one's turn, in bytes.
+/// Bytes that a channel may send before another one's turn.
 const CHANNEL_TURN_BYTES: u32 = 64 * 1024;
 
 impl UbDevice {
-    /// A NIC with address `cna` and nothing on it. All pools are taken here.
+    /// Creates a NIC with address `cna` and without channels, Jetties or segments. All pools are
+    /// allocated here.
     ///
     /// # Panics
     /// If a limit is outside the range its documentation gives.
@@ -117,7 +118,7 @@ impl UbDevice {
 
     // ---- set-up ----
 
-    /// Makes memory known under a [`TokenId`](fairway_wire::TokenId).
+    /// Registers memory under a [`TokenId`](fairway_wire::TokenId).
     ///
     /// # Errors
     /// `Limit` if all segments are taken; `Parameter` if the addresses overflow.
@@ -125,24 +126,25 @@ impl UbDevice {
         self.shared.segments.register(request)
     }
 
-    /// Refuses remote accesses to a segment from now on. True if its memory may be freed at once;
-    /// otherwise [`Event::SegmentReleased`] says when.
+    /// Refuses remote accesses to a segment from now on. Returns true if its memory may be freed at
+    /// once; otherwise [`Event::SegmentReleased`] reports when.
     ///
     /// # Errors
-    /// `Missing` if it is not registered.
+    /// `Missing` if the segment is not registered.
     pub fn deregister(&mut self, segment: SegmentId) -> Result<bool, SetupError> {
         self.shared.segments.deregister(segment)
     }
 
     // ---- inputs ----
 
-    /// Takes in a packet that was decoded without error.
+    /// Processes a received packet that was decoded without error.
     pub fn handle_packet(&mut self, now: Instant, received: &Received) -> Verdict {
         self.take_in(now, received, false)
     }
 
-    /// Takes in the header of a packet whose payload a switch has cut off: news that it will not
-    /// come. `received.payload` is what the header says, and nothing is placed.
+    /// Processes the header of a packet whose payload a switch has cut off, which reports that the
+    /// payload will not arrive. `received.payload` is the length in the header, and nothing is
+    /// placed.
     pub fn handle_trimmed(&mut self, now: Instant, received: &Received) -> Verdict {
         self.take_in(now, received, true)
     }
@@ -152,7 +154,7 @@ impl UbDevice {
         let id = ChannelId(route.destination_tpn.value());
         let own = self.shared.config.address();
         self.shared.flows.now = now;
-        // What bypasses the transport has no header that would name the sender's channel.
+        // A packet that bypasses the transport has no header that would name the sender's channel.
         let bypasses = matches!(received.packet, Packet::Bypass(_));
         let Some((shared, channel)) = self.open(id) else {
             return self.shared.counters.drop(DropReason::NoChannel);
@@ -181,7 +183,7 @@ impl UbDevice {
         shared.deferred.set_cause(Cause::of_packet(id, &received.packet, any));
         let verdict = match &received.packet {
             Packet::Data(data) if trimmed => channel.handle_trimmed(shared, data, route.path),
-            // Of others a single packet is not repeated.
+            // Other trimmed packets are ignored, because a single packet of theirs is not repeated.
             _ if trimmed => Verdict::Done,
             Packet::Data(data) => channel.handle_data(shared, now, data, received),
             Packet::Ack(ack) => channel.handle_ack(shared, now, ack, route.path),
@@ -204,8 +206,9 @@ impl UbDevice {
         verdict
     }
 
-    /// A payload is where [`Verdict::Place`] or [`Execution::Copy`] said, or a word was changed, as
-    /// [`Verdict::Own`] or [`Execution::Atomic`] said, and was `old` before; otherwise pass 0.
+    /// Reports that a payload has been placed where [`Verdict::Place`] or [`Execution::Copy`]
+    /// required, or that a word was changed as [`Verdict::Own`] or [`Execution::Atomic`] required.
+    /// `old` is the word's value before; otherwise pass 0.
     ///
     /// A caller that places late (as a DMA engine does) must drop placements of a channel that has
     /// ended meanwhile, and finish those into a segment before it deregisters that segment: their
@@ -220,8 +223,8 @@ impl UbDevice {
         self.resume_channels();
     }
 
-    /// Drops what was given up while it waited. Channels that waited for packets that had been set
-    /// aside may send again.
+    /// Drops messages that were given up while they waited. Channels that waited for packets that
+    /// had been set aside may send again.
     fn resume_channels(&mut self) {
         while let Some(index) = self.shared.arrivals.pop_given_up() {
             let channel = self.shared.arrivals[index].channel;
@@ -239,7 +242,7 @@ impl UbDevice {
         }
     }
 
-    /// Does what is due at `now`.
+    /// Processes all timers that are due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.wake_flows(now);
         self.run_credit(now);
@@ -260,13 +263,13 @@ impl UbDevice {
 
     // ---- outputs ----
 
-    /// The next packet to send, as long as there is one that may go, for a NIC of one engine.
+    /// The next packet to send, if there is one that may be sent, for a NIC of one engine.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.poll_engine(now, 0)
     }
 
-    /// Has an engine perhaps something to send? (What its channels still wait for is not looked
-    /// at.)
+    /// True if an engine may have something to send. (Whether its channels still wait for something
+    /// is not checked.)
     ///
     /// # Panics
     /// If there is no such engine.
@@ -276,14 +279,14 @@ impl UbDevice {
         self.shared.schedule.has_work(engine) || self.turns[engine].channel.is_some()
     }
 
-    /// What happened to one channel lets others go on.
+    /// Lets channels continue that waited for a change at another channel.
     fn settle(&mut self) {
         self.feed();
         self.fail_jetties();
         self.let_opened_in();
     }
 
-    /// The next packet of the channels that were given to `engine` when they were opened.
+    /// The next packet of the channels that were assigned to `engine` when they were opened.
     ///
     /// # Panics
     /// If there is no such engine.
@@ -305,7 +308,7 @@ impl UbDevice {
         loop {
             let turn = self.turns[engine];
             let index = match turn.channel {
-                // A chunk is not broken up: it leaves as one run.
+                // A chunk is not split: it is sent as one run.
                 Some(index) if turn.left > 0 || self.is_mid_chunk(index) => index,
                 other => {
                     self.turns[engine].channel = None;
@@ -313,7 +316,7 @@ impl UbDevice {
                         self.pass_turn(index);
                     }
                     let index = self.shared.schedule.pop_ready(engine)?;
-                    // Where flows take turns, a channel's is over when those of its flows are.
+                    // Where flows take turns, a channel's turn ends when those of its flows have.
                     let whole = self.shared.flows.takes_turns;
                     let left = if whole { u32::MAX } else { CHANNEL_TURN_BYTES };
                     self.turns[engine] = Turn { channel: Some(index), left };
@@ -340,9 +343,9 @@ impl UbDevice {
         }
     }
 
-    /// What had to wait for its turn and is due now. To be asked until it says `None` after every
-    /// [`Self::handle_packet`] and [`Self::handle_placed`]; each answer is to be carried out, in
-    /// the order given, and followed by [`Self::handle_placed`].
+    /// The next deferred work that is due now. Call this until it returns `None` after every
+    /// [`Self::handle_packet`] and [`Self::handle_placed`]. Each result must be carried out, in the
+    /// order returned, and followed by [`Self::handle_placed`].
     pub fn poll_execution(&mut self) -> Option<Execution> {
         while let Some(index) = self.shared.deferred.pop_due() {
             let deferred = &self.shared.deferred[index];
@@ -359,18 +362,18 @@ impl UbDevice {
         None
     }
 
-    /// The next completion of a queue.
+    /// The next completion of a queue, if any.
     pub fn poll_completion(&mut self, queue: CompletionQueueId) -> Option<Completion> {
         self.finish_datagram();
         self.shared.queues.pop(queue)
     }
 
-    /// The next event.
+    /// The next event, if any.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.shared.events.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] is to be called at the latest; it may be called earlier.
+    /// The latest time at which [`Self::handle_timeout`] must be called; it may be called earlier.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let flows = self.shared.flows.wakes.earliest();
         let all = [self.shared.schedule.earliest_deadline(), flows, self.credit_at()];
@@ -386,7 +389,7 @@ impl UbDevice {
         }
     }
 
-    /// The channel has had its share: the others first.
+    /// Moves a channel that has had its turn behind the others.
     fn pass_turn(&mut self, index: ChannelIndex) {
         if let Some(channel) = channel_at(&mut self.entries, index) {
             channel.left_ready();
@@ -394,7 +397,7 @@ impl UbDevice {
         }
     }
 
-    /// Channels for which send-window blocks have come free get back into the queue.
+    /// Returns channels to the queue for which send-window blocks have become free.
     fn feed(&mut self) {
         while let Some(index) = self.shared.schedule.pop_fed() {
             if let Some(channel) = channel_at(&mut self.entries, index) {
@@ -403,8 +406,8 @@ impl UbDevice {
         }
     }
 
-    /// Records that our own operations leave free, so that the reads of every peer can be
-    /// answered: two NICs full of reads would wait for each other for ever.
+    /// Number of records that operations of this side leave free, so that the reads of every peer
+    /// can be answered. Otherwise two NICs full of reads would wait for each other forever.
     fn kept_for_answers(&self) -> u32 {
         let wanted = self.open_channels.saturating_mul(self.shared.config.limits().read_slots);
         wanted.min(self.shared.messages.capacity() / 2)

@@ -1,18 +1,18 @@
-//! Pacing: when the next packet may leave at a given rate.
+//! Pacing: when the next packet may be sent at a given rate.
 
 use fairway_wire::{Duration, Instant};
 
-/// A sender whose turn came late makes up for this part of a round trip, at most.
+/// Divisor of the round trip that gives the largest delay for which a late sender makes up.
 const LATE_SHARE: u64 = 4;
 
-/// Leaves `burst` bytes back to back and then nothing for as long as those take at the rate.
+/// Lets `burst` bytes be sent back to back and then nothing for as long as those take at the rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// No packet leaves before.
+    /// No packet is sent before this time.
     pub(crate) until: Instant,
-    /// When what has left will have done so at the rate.
+    /// When the bytes sent so far would have been sent at the rate.
     out: Instant,
-    /// A packet waited for `until`, and since then no other reason has kept packets back.
+    /// True if a packet waited for `until`, and since then no other reason has held packets back.
     has_waited: bool,
 }
 
@@ -26,38 +26,39 @@ impl Pace {
         Pace { until: now, out: now, has_waited: false }
     }
 
-    /// May a packet leave?
+    /// True if a packet may be sent.
     pub(crate) fn is_open(&self, now: Instant) -> bool {
         !now.is_before(self.until)
     }
 
-    /// May a packet that is ready leave? If not, it waits.
+    /// True if a packet that is ready may be sent. Otherwise it waits.
     pub(crate) fn admit(&mut self, now: Instant) -> bool {
         let is_open = self.is_open(now);
         self.has_waited |= !is_open;
         is_open
     }
 
-    /// A packet leaves although its time has not come: what is still to be waited for is forgotten.
+    /// Called when a packet is sent before its time: the remaining wait is dropped.
     pub(crate) fn cut_short(&mut self, now: Instant) {
         (self.until, self.out, self.has_waited) = (now, now, false);
     }
 
-    /// No packet leaves, for another reason than the pace.
+    /// Called when packets are held back for another reason than the pace.
     pub(crate) fn rest(&mut self) {
         self.has_waited = false;
     }
 
-    /// How much of the time by which the host was late is made up for, if packets that leave now
-    /// have waited for the pace alone. Where threads wait for a core they come late by tens of
-    /// milliseconds, and one packet each time would be all that leaves. A quarter of a round trip
-    /// is a quarter of a window at most, which short queues hold.
+    /// Time by which the host may have been late and that is made up for, if packets that are sent
+    /// now have waited for the pace alone. Where threads wait for a core they are late by tens of
+    /// milliseconds, and otherwise only one packet would be sent each time. A quarter of a round
+    /// trip is at most a quarter of a window, which short queues hold.
     pub(crate) fn grace(&self, round_trip: Duration) -> Duration {
         let share = if self.has_waited { round_trip.as_ps() / LATE_SHARE } else { 0 };
         Duration::from_ps(share)
     }
 
-    /// A packet leaves. What was missed in the last `grace` is made up for, older time is lost.
+    /// Charges a sent packet. Time missed within the last `grace` is made up for; older time is
+    /// lost.
     pub(crate) fn charge(
         &mut self,
         now: Instant,
@@ -75,12 +76,12 @@ impl Pace {
         }
     }
 
-    /// There was nothing to send until now: nothing is made up for.
+    /// Called when there was nothing to send until now: no time is made up for.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.out = self.out.max(now);
     }
 
-    /// The rate is another one now: what is still to be waited for takes accordingly.
+    /// Called when the rate changes: the remaining wait is scaled accordingly.
     pub(crate) fn rescale(&mut self, now: Instant, old: u64, new: u64) {
         let scale = |at: Instant| {
             if !now.is_before(at) {

@@ -1,4 +1,4 @@
-//! Placements under way: where the payload of a packet belongs, and what its token is for.
+//! Pending placements: where the payload of a packet belongs, and what its token is for.
 
 use crate::answer::Answer;
 use crate::api::{ChannelId, DropReason, LocalRange};
@@ -8,8 +8,8 @@ use crate::message::Message;
 use crate::pool::Index;
 use fairway_wire::{Msn, Psn};
 
-/// What is to become of a packet that arrived. Its own verdict is an atomic: change the word, then
-/// call [`crate::UbDevice::handle_placed`] with its old value.
+/// The decision about a received packet. The verdict `Own` is an atomic: the caller changes the
+/// word, then calls [`crate::UbDevice::handle_placed`] with its old value.
 pub type Verdict = fairway_device::Verdict<Placement, AtomicExecution, DropReason>;
 
 /// Where the payload of a packet belongs.
@@ -21,7 +21,7 @@ pub type AtomicExecution = fairway_device::AtomicExecution<PlacementToken>;
 /// Work that waited for its turn and is due now; see [`crate::UbDevice::poll_execution`].
 pub type Execution = fairway_device::Execution<PlacementToken>;
 
-/// Names a placement under way.
+/// Identifies a pending placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementToken {
     pub(crate) channel: ChannelId,
@@ -34,33 +34,33 @@ pub struct PlacementToken {
 }
 
 impl PlacementToken {
-    /// The channel it came over.
+    /// The channel on which the packet came.
     pub const fn channel(&self) -> ChannelId {
         self.channel
     }
 }
 
-/// What a placement is part of, with the record that keeps count of it.
+/// The operation that a placement is part of, with the record that counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A WRITE of one packet, or nothing: only the transport keeps count.
+    /// A WRITE of one packet, or nothing: only the transport counts it.
     Plain,
     /// A part of this arrival.
     Arrival(Index<Arrival>),
-    /// A part of the answer to this READ or GET of ours.
+    /// A part of the answer to this READ or GET posted here.
     Read(Index<Message>),
-    /// The payload of this held packet, into the staging memory until its turn comes.
+    /// The payload of this deferred packet, into the staging memory until its turn comes.
     Staging(Index<Deferred>),
-    /// A word is being changed, and this answer of ours is to bring its old value.
+    /// A word is being changed, and this answer returns its old value.
     Atomic(Index<Message>),
-    /// This held packet, which is being executed.
+    /// This deferred packet, which is being executed.
     Deferred(Index<Deferred>),
     /// An unreliable message for this arrival.
     Datagram(Index<Arrival>),
-    /// An unreliable WRITE, of which nothing keeps count.
+    /// An unreliable WRITE, which no record counts.
     DatagramWrite,
-    /// A store that bypasses the transport, with this answer of ours.
+    /// A store that bypasses the transport, with the answer to be sent.
     Stored(Index<Answer>),
-    /// The answer to this load of ours.
+    /// The answer to this load posted here.
     Loaded(Index<Message>),
 }

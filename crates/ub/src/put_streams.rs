@@ -8,37 +8,38 @@ use crate::order::{Key, Keyed, KeyedIndex};
 use crate::pool::{Index, Pool};
 use fairway_wire::Tag;
 
-/// Most puts of a stream under way, and how far one may be ahead of the oldest that is not over:
-/// the receiver takes none that is further ahead.
+/// Most issued puts of a stream, and how far one may be ahead of the oldest that is not over: the
+/// receiver accepts none that is further ahead.
 const WINDOW_MAX: u32 = 128;
 
 /// The puts of one Jetty to one mailbox.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Those that are not over, in the order of their numbers.
+    /// Puts that are not over, in the order of their numbers.
     open: List<Index<Message>>,
     /// The next put's number.
     next: u32,
     /// Bytes of all puts so far, modulo 2^32.
     bytes: u32,
-    /// Of those that are not over, how many may have to wait for something; how many are under
-    /// way; and how many may be. Fewer, where many are sent back because they came too early.
+    /// Among the puts that are not over: those that may have to wait for something (`bound`); those
+    /// issued (`issued`); and the limit of issued ones (`window`), which is lowered where many are
+    /// sent back because they came too early.
     bound: u32,
     issued: u32,
     window: u32,
-    /// Puts before this number were posted when the window was last halved: if more of them
-    /// are sent back, it is for the same reason.
+    /// Puts before this number were posted when the window was last halved: if more of them are
+    /// sent back, it is for the same reason.
     halved_at: u32,
-    /// How many wait for their turn.
+    /// Number of puts that wait for their turn.
     waiting: u32,
-    /// Counts how often any was let go, wrapping.
+    /// Counts how often a put was issued, wrapping.
     issues: u32,
-    /// The first and the last that ended without its receiver's taking note of its number, of those
-    /// that the receiver has not been told of since.
+    /// The first and the last put that ended without the receiver having recorded their numbers,
+    /// among those not reported to the receiver since.
     unnoted: Option<(u32, u32)>,
-    /// The last one of whose number the receiver has taken note.
+    /// The last put whose number the receiver has recorded.
     noted: u32,
-    /// It is being told.
+    /// True while a report of ended puts to the receiver is in progress.
     telling: bool,
 }
 
@@ -60,8 +61,9 @@ impl Stream {
 }
 
 impl Stream {
-    /// May this put be under way, too? The oldest always may. One that was sent back may only
-    /// follow one that was let go after that: until then what it came before is still missing.
+    /// True if this put may be issued as well. The oldest always may. A put that was sent back may
+    /// only follow one that was issued after that: until then the put that it overtook is still
+    /// missing.
     fn has_room_for(&self, messages: &Pool<Message>, index: Index<Message>) -> bool {
         let Some(first) = self.open.head().filter(|&first| first != index) else { return true };
         let message = &messages[index];
@@ -71,7 +73,7 @@ impl Stream {
             return false;
         }
         if !put.was_early {
-            // Those that wait go first.
+            // Puts that wait for their turn go first.
             return self.waiting == 0 || message.place == MessagePlace::AwaitingTurn;
         }
         let Some(previous) = put.links.previous() else { return true };
@@ -97,8 +99,8 @@ impl Linked<Index<Message>> for Open<'_> {
 /// Bytes of a stream's record, with its share of the table.
 pub(crate) const PUTS_BYTES: usize = Keyed::<Stream>::RECORD_BYTES;
 
-/// May it have to wait: for other operations, because of what it asks of the order, or for the
-/// epoch it names?
+/// True if the put may have to wait: for other operations, because of the order that it requests,
+/// or for the epoch that it names.
 fn may_wait(message: &Message) -> bool {
     message.order.tag() != Tag::No || message.order.request().fence || message.put().epoch.is_some()
 }
@@ -130,9 +132,9 @@ impl PutStreams {
         }
     }
 
-    /// May such a put be posted now? The receiver tells the puts that it has yet to see by how many
-    /// bytes went before each, modulo 2^32: those from the first that is not over on have to stay
-    /// below that together.
+    /// True if the put may be posted now. The receiver distinguishes puts that have not arrived by
+    /// the bytes before each, modulo 2^32. So puts from the first that is not over on must stay
+    /// below 2^32 bytes in total.
     pub(crate) fn prepare(&mut self, messages: &Pool<Message>, put: &Message) -> bool {
         let Some(index) = self.streams.find_or_make(&Self::key(put), Stream::NEW) else {
             return false;
@@ -158,9 +160,9 @@ impl PutStreams {
         stream.open.push_back(&mut Open(messages), index);
     }
 
-    /// Takes note, in a put that is about to be sent, of whether everything before it is over; and
-    /// if not, of whether something of it may be waiting. If room were kept for one that waits,
-    /// what it waits for could need that room.
+    /// Records, in a put that is about to be sent, whether everything before it is over; and if
+    /// not, whether any of it may be waiting. If the receiver kept room for a put that waits, what
+    /// that put waits for could need the room.
     pub(crate) fn note_order(&self, message: &mut Message, index: Index<Message>) {
         let status = match self.streams.find(&Self::key(message)) {
             None => (true, false),
@@ -174,9 +176,9 @@ impl PutStreams {
         (put.is_oldest, put.follows) = status;
     }
 
-    /// A put is over. Its receiver has taken note of its number, or else (`unnoted`) may keep room
-    /// for it, if it has admitted later ones: then it has to be told that all up to the number
-    /// given back are over.
+    /// Marks a put as over. The receiver has recorded its number, or else (`unnoted`) may keep room
+    /// for it, if it has admitted later ones. In that case it must be notified that all puts up to
+    /// the returned number are over.
     pub(crate) fn over(
         &mut self,
         messages: &mut Pool<Message>,
@@ -200,7 +202,8 @@ impl PutStreams {
         self.next_to_report(messages, at)
     }
 
-    /// The receiver has taken note of the number of a put: it may keep room for those before it.
+    /// Records that the receiver has recorded the number of a put: it may keep room for those
+    /// before it.
     pub(crate) fn note(&mut self, messages: &Pool<Message>, index: Index<Message>) {
         if let Some(at) = self.streams.find(&Self::key(&messages[index])) {
             let stream = &mut self.streams[at];
@@ -208,7 +211,8 @@ impl PutStreams {
         }
     }
 
-    /// Lets a put be sent, unless enough of its stream are under way. The oldest always may.
+    /// Issues a put, unless as many of its stream as allowed are issued already. The oldest may
+    /// always be issued.
     pub(crate) fn issue(&mut self, messages: &mut Pool<Message>, index: Index<Message>) -> bool {
         let message = &mut messages[index];
         let Some(at) = self.streams.find(&Self::key(message)) else { return true };
@@ -226,21 +230,22 @@ impl PutStreams {
         put.is_issued
     }
 
-    /// A put begins to wait for its turn.
+    /// Makes a put wait for its turn.
     pub(crate) fn wait(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let Some(at) = self.streams.find(&Self::key(&messages[index])) else { return };
         self.streams[at].waiting += 1;
         messages[index].place = MessagePlace::AwaitingTurn;
     }
 
-    /// It ends without having been sent.
+    /// Ends the wait of a put that ends without having been sent.
     pub(crate) fn stop_waiting(&mut self, messages: &mut Pool<Message>, index: Index<Message>) {
         let Some(at) = self.streams.find(&Self::key(&messages[index])) else { return };
         self.streams[at].waiting -= 1;
         messages[index].place = MessagePlace::Unlisted;
     }
 
-    /// A put was sent back because earlier ones were missing. True if it is to wait for its turn.
+    /// Called when a put was sent back because earlier ones were missing. True if it has to wait
+    /// for its turn.
     pub(crate) fn sent_back(
         &mut self,
         messages: &mut Pool<Message>,
@@ -281,7 +286,8 @@ impl PutStreams {
         None
     }
 
-    /// The receiver has been told.
+    /// Called when the receiver has confirmed a report of ended puts. Returns the next number to
+    /// report, if any.
     pub(crate) fn told(&mut self, messages: &Pool<Message>, index: Index<Message>) -> Option<u32> {
         let at = self.streams.find(&Self::key(&messages[index]))?;
         self.streams[at].telling = false;
@@ -297,8 +303,8 @@ impl PutStreams {
             return None;
         }
         stream.unnoted = None;
-        // Where no put that the receiver knows came after one of them, it keeps room for none, and
-        // the next put is the oldest.
+        // If the receiver has recorded no put after one of these, it keeps no room for them, and
+        // the next put is marked as the oldest.
         stream.telling =
             last.wrapping_add(1) != stream.next || earlier(first, stream.noted) == first;
         stream.telling.then(|| floor.wrapping_sub(1))

@@ -1,7 +1,7 @@
 //! TP channel groups (UB: TPG): channels to one node that carry the operations of all Jetties
-//! together. Each has windows, paths and packet numbers of its own; what the transaction layer
-//! knows of the node (numbers, trackers, streams of puts) belongs to the group, and is found by its
-//! first channel, the leader. A channel that was opened alone is a group of one.
+//! together. Each has windows, paths and packet numbers of its own; the transaction layer's state
+//! of the node (numbers, trackers, streams of puts) belongs to the group, and is found by its first
+//! channel, the leader. A channel that was opened alone is a group of one.
 
 use crate::api::{ChannelId, Status};
 use crate::names::ChannelIndex;
@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 /// Most channels of a group.
 pub(crate) const MEMBERS_MAX: usize = 16;
 
-/// What an operation weighs beside its bytes, in bytes: about what its packets' headers and their
-/// handling cost.
+/// Weight of an operation in addition to its bytes, in bytes: about the cost of its packets'
+/// headers and their processing.
 const OPERATION_WEIGHT: u64 = 1024;
 
-/// A group whose leader is open, or one of whose channels is not quite gone.
+/// A group whose leader is open, or one of whose channels has not been freed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChannelGroup {
     members: [u16; MEMBERS_MAX],
@@ -25,29 +25,29 @@ pub(crate) struct ChannelGroup {
     open: u8,
     /// Members that have not been freed.
     pub(crate) used: u8,
-    /// The peer asked for order when there was no record for it.
+    /// True if the peer requested order when there was no record for it.
     pub(crate) orders_denied: bool,
-    /// Packets that were set aside whose turn has come, and that are not in place.
+    /// Number of packets that were set aside, whose turn has come, and that have not been placed.
     draining: u32,
-    /// A channel of the group waits for those before it sends.
+    /// True if a channel of the group waits for those packets before it sends.
     waits_for_drain: bool,
-    /// The group is being closed, and payload whose turn had come is dropped: no acknowledgement
-    /// may leave any more, by any of its channels.
+    /// True if the group is being closed, and payload whose turn had come is dropped: no channel of
+    /// the group may send an acknowledgement any more.
     pub(crate) is_cut_off: bool,
 }
 
-/// All groups, and what each channel has to do.
+/// All groups, and the load of each channel.
 #[derive(Debug)]
 pub(crate) struct ChannelGroups {
     /// By the index of the leader.
     groups: Vec<ChannelGroup>,
-    /// By channel: what the operations weigh that it was given and that are not done.
+    /// By channel: the weight of its operations that are not done.
     loads: Vec<u64>,
     /// Groups one of whose channels has ended, and how: the others end with it.
     ended: Vec<(ChannelId, Status)>,
-    /// No peer may be declared dead now.
+    /// True while no peer may be declared dead.
     teardown_suspended: bool,
-    /// A peer would have been declared dead since [`Self::suspend_teardown`] was called.
+    /// True if a peer would have been declared dead since [`Self::suspend_teardown`] was called.
     end_wanted: bool,
 }
 
@@ -67,19 +67,19 @@ impl ChannelGroup {
         is_cut_off: false,
     };
 
-    /// The turn of a packet that was set aside has come.
+    /// Counts a packet that was set aside and whose turn has come.
     pub(crate) fn begin_draining(&mut self) {
         self.draining += 1;
     }
 
-    /// A packet that was set aside is in place, or dropped. True if it was the last one, and a
+    /// Counts a packet that was set aside as placed, or dropped. True if it was the last one, and a
     /// channel of the group waited for that.
     pub(crate) fn end_draining(&mut self) -> bool {
         self.draining -= 1;
         self.draining == 0 && core::mem::take(&mut self.waits_for_drain)
     }
 
-    /// True if packets that were set aside, and whose turn has come, are not in place yet.
+    /// True if packets that were set aside, and whose turn has come, have not been placed yet.
     /// [`Self::end_draining`] then reports when they are.
     pub(crate) fn awaits_draining(&mut self) -> bool {
         let draining = self.draining > 0;
@@ -87,7 +87,7 @@ impl ChannelGroup {
         draining
     }
 
-    /// The indices of its channels, the leader first.
+    /// The indices of the group's channels, the leader first.
     pub(crate) fn members(&self) -> impl Iterator<Item = ChannelIndex> + use<> {
         let members = self.members.into_iter().take(usize::from(self.count));
         members.map(|member| ChannelIndex::of(u32::from(member)))
@@ -113,7 +113,8 @@ impl ChannelGroups {
         &mut self.groups[leader.number() as usize]
     }
 
-    /// A channel joins the group of `leader`, which may be itself. False if the group is full.
+    /// Adds a channel to the group of `leader`, which may be the channel itself. False if the group
+    /// is full.
     pub(crate) fn join(&mut self, leader: ChannelIndex, channel: ChannelIndex) -> bool {
         let group = &mut self.groups[leader.number() as usize];
         if leader == channel {
@@ -128,14 +129,14 @@ impl ChannelGroups {
         true
     }
 
-    /// A member will not be heard of again. True if it was the last.
+    /// Counts a member whose end has been reported. True if it was the last.
     pub(crate) fn close_one(&mut self, leader: ChannelIndex) -> bool {
         let group = &mut self.groups[leader.number() as usize];
         group.open = group.open.saturating_sub(1);
         group.open == 0
     }
 
-    /// One channel of a group has ended: the others have to.
+    /// Records that one channel of a group has ended, so that the others have to end.
     pub(crate) fn end(&mut self, leader: ChannelId, status: Status) {
         self.ended.push((leader, status));
     }
@@ -145,7 +146,7 @@ impl ChannelGroups {
         !self.ended.is_empty()
     }
 
-    /// Takes a group that [`Self::end`] has named.
+    /// Returns the next group that [`Self::end`] has recorded.
     #[inline]
     pub(crate) fn pop_ended(&mut self) -> Option<(ChannelId, Status)> {
         self.ended.pop()
@@ -164,8 +165,9 @@ impl ChannelGroups {
         !self.teardown_suspended
     }
 
-    /// The member that is to take an operation: the one that has least to do, unless the one that
-    /// took the last has hardly more. (What follows one another then mostly arrives so.)
+    /// The member that is to take an operation: the one with the least load, unless the one that
+    /// took the last operation has hardly more. (Successive operations then mostly arrive in
+    /// order.)
     pub(crate) fn choose(&mut self, leader: ChannelIndex, slack: u64) -> ChannelIndex {
         let group = &mut self.groups[leader.number() as usize];
         if group.count <= 1 {
@@ -179,12 +181,12 @@ impl ChannelGroups {
         ChannelIndex::of(u32::from(group.members[usize::from(group.current)]))
     }
 
-    /// A channel has been given an operation of so many bytes.
+    /// Adds an operation of `bytes` bytes to a channel's load.
     pub(crate) fn give(&mut self, channel: ChannelIndex, bytes: u32) {
         self.loads[channel.number() as usize] += OPERATION_WEIGHT + u64::from(bytes);
     }
 
-    /// It is done.
+    /// Removes an operation that is done from a channel's load.
     pub(crate) fn take(&mut self, channel: ChannelIndex, bytes: u32) {
         let load = &mut self.loads[channel.number() as usize];
         *load = load.saturating_sub(OPERATION_WEIGHT + u64::from(bytes));

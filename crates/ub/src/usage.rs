@@ -1,4 +1,4 @@
-//! What the NIC takes up: records in use, and the size of every record, from the live types.
+//! Memory use of the NIC: records in use, and the size of every record, computed from the types.
 
 use crate::answer::Answer;
 use crate::api::Completion;
@@ -26,7 +26,7 @@ use fairway_policy::PathView;
 pub struct Usage {
     /// Channels, reserved or open.
     pub channels: u32,
-    /// Jetties.
+    /// Jetties that exist.
     pub jetties: u32,
     /// Segments, those being released included.
     pub segments: u32,
@@ -36,7 +36,8 @@ pub struct Usage {
     pub receives: u32,
     /// Messages being received.
     pub arrivals: u32,
-    /// Jetties that have asked for order, and pairs of a Jetty and a node between which there is.
+    /// Jetties that have requested order, and pairs of a Jetty and a node between which there is
+    /// order.
     pub order_records: u32,
     /// Receives that are complete and wait for earlier ones.
     pub unreported: u32,
@@ -50,9 +51,9 @@ pub struct Usage {
     pub mailboxes: u32,
     /// Buffers of mailboxes.
     pub mailbox_buffers: u32,
-    /// Streams of puts: of peers into mailboxes here, and of our own into remote ones.
+    /// Streams of puts: of peers into mailboxes here, and of this NIC into remote ones.
     pub put_streams: u32,
-    /// Gaps in those of peers.
+    /// Gaps in streams of puts of peers.
     pub put_gaps: u32,
     /// Flows.
     pub flows: u32,
@@ -60,13 +61,13 @@ pub struct Usage {
     pub send_blocks: u32,
     /// Bitmap blocks.
     pub bitmap_blocks: u32,
-    /// Room set aside in completion queues.
+    /// Entries reserved in completion queues.
     pub completions_reserved: u32,
 }
 
 impl Limits {
-    /// The state a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts with
-    /// `paths` paths each. Pools count with their capacity.
+    /// The state that a NIC with these limits keeps for `jetties` Jetties and `hosts` remote hosts
+    /// with `paths` paths each. Pools count with their capacity.
     pub fn state(&self, jetties: u64, hosts: u64, paths: u64) -> [StateSize; 30] {
         let line = |name, bytes, count, pooled| StateSize { name, bytes, count, pooled };
         let window = u64::from(self.window_packets);

@@ -1,32 +1,32 @@
-//! What the engine answers: packets to send, completions, events, errors.
+//! What [`crate::UbDevice`] returns: packets to send, completions, events, errors.
 
 use super::{ChannelId, JettyState, LocalRange, SegmentId};
 use fairway_wire::{Ecn, JettyId, Packet, Route};
 
-/// A packet that arrived, decoded.
+/// A received packet, decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Its source, destination and channel.
+    /// The packet's source, destination and channel.
     pub route: Route,
-    /// What it says.
+    /// The decoded headers of the packet.
     pub packet: Packet,
-    /// Bytes of payload behind its headers.
+    /// Bytes of payload behind the packet's headers.
     pub payload: u32,
-    /// Its congestion mark.
+    /// The packet's congestion mark.
     pub ecn: Ecn,
 }
 
-/// Why a packet was ignored.
+/// Why a received packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropReason {
-    /// No such channel here, or it is closed.
+    /// The packet's channel does not exist here, or is closed.
     NoChannel,
-    /// From or for another incarnation of a node.
+    /// The packet comes from, or is meant for, another incarnation of a node.
     StaleIncarnation,
-    /// It had arrived before.
+    /// The packet had arrived before.
     Duplicate,
-    /// Its sequence number lies beyond the receive window.
+    /// The packet's sequence number lies beyond the receive window.
     BeyondWindow,
     /// No bitmap block was free.
     BitmapPool,
@@ -36,28 +36,29 @@ pub enum DropReason {
     MessagePool,
     /// Too many placements or refusals are pending on the channel.
     AcksBlocked,
-    /// It carries no address and the receiver does not know its message.
+    /// The packet carries no address and the receiver does not know its message.
     StartUnknown,
-    /// Its fields contradict each other, or what is known of its message.
+    /// The packet's fields contradict each other, or contradict what is recorded of its message.
     Malformed,
-    /// It acknowledges what was never sent.
+    /// The packet acknowledges what was never sent.
     BadAcknowledgement,
-    /// It answers a read that is not pending.
+    /// The packet answers a read that is not pending.
     NoRead,
-    /// Its path number is beyond the channel's paths.
+    /// The packet's path number is beyond the channel's paths.
     BadPath,
-    /// It is an unreliable message, a load or a store, which were not agreed on at set-up.
+    /// The packet is an unreliable message, a load or a store, and these were not agreed on at
+    /// set-up.
     NotAgreed,
-    /// It closes the channel, but names a sequence number outside the window.
+    /// The packet closes the channel, but names a sequence number outside the window.
     BadClose,
-    /// It grants no credit but such as was not requested.
+    /// The packet grants only credit that was not requested.
     BadCredit,
 }
 
 impl DropReason {
-    /// How many reasons there are.
+    /// Number of reasons.
     pub const COUNT: usize = 16;
-    /// Every reason, in the order of their numbers.
+    /// Every reason, in the order of the discriminants.
     pub const ALL: [DropReason; Self::COUNT] = [
         DropReason::NoChannel,
         DropReason::StaleIncarnation,
@@ -81,13 +82,13 @@ impl DropReason {
 /// A packet to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// The channel it belongs to: tells the caller the peer's addresses.
+    /// The channel that the packet belongs to; it determines the peer's addresses.
     pub channel: ChannelId,
-    /// Its source, destination, channel and path.
+    /// The packet's source, destination, channel and path.
     pub route: Route,
-    /// What it says.
+    /// The decoded headers of the packet.
     pub packet: Packet,
-    /// The payload to gather behind the headers; `length` 0 if none.
+    /// The payload to gather behind the headers; its `length` is 0 if there is none.
     pub gather: LocalRange,
 }
 
@@ -95,9 +96,9 @@ pub struct Transmit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Status {
-    /// Done, and in place.
+    /// The operation is done, and its data is in place.
     Success,
-    /// The peer knows no such segment, the token is wrong, or the range leaves the segment.
+    /// The peer has no such segment, the token is wrong, or the range leaves the segment.
     RemoteAccess,
     /// The segment does not grant this right.
     RemoteRights,
@@ -107,64 +108,66 @@ pub enum Status {
     RemoteLength,
     /// The peer does not offer this operation.
     RemoteOperation,
-    /// The address of the atomic is no multiple of its length.
+    /// The address of the atomic is not a multiple of its length.
     RemoteMisaligned,
-    /// The peer has no record free in which to keep the order asked for; or the mailbox has no
-    /// buffer, and does not let puts wait for one.
+    /// The peer has no free record for the requested order; or the mailbox has no buffer, and does
+    /// not let puts wait for one.
     RemoteResources,
-    /// The peer has no such mailbox, the key is wrong, or it is closed.
+    /// The peer has no such mailbox, the key is wrong, or the mailbox is closed.
     RemoteNoMailbox,
-    /// The epoch that was named is over.
+    /// The epoch that the operation named has ended.
     RemoteEpoch,
-    /// The load or store was not answered in spite of all retries.
+    /// The load or store was not answered despite all retries.
     TimedOut,
-    /// The peer posted no receive in spite of all retries.
+    /// The peer posted no receive despite all retries.
     ReceiverNotReady,
-    /// The peer was not heard from for too long.
+    /// Nothing was received from the peer for longer than
+    /// [`Profile::peer_dead`](crate::Profile::peer_dead).
     PeerDead,
     /// The peer closed the channel.
     PeerClosed,
     /// This side closed the channel or destroyed the Jetty first.
     Flushed,
-    /// Memory of this side's operation or receive is not there any more, or cannot be written.
+    /// The memory of this side's operation or receive is no longer registered, or cannot be
+    /// written.
     LocalMemory,
 }
 
 /// What kind of operation completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompletionKind {
-    /// A WRITE of ours.
+    /// A WRITE posted here.
     Write,
-    /// A READ of ours.
+    /// A READ posted here.
     Read,
-    /// A SEND of ours.
+    /// A SEND posted here.
     Send,
-    /// A receive of ours took a SEND.
+    /// A receive posted here, consumed by a SEND.
     Receive,
-    /// A receive of ours was consumed by a WRITE_IMM.
+    /// A receive posted here, consumed by a WRITE_IMM.
     ReceiveWrite,
-    /// An atomic of ours.
+    /// An atomic posted here.
     Atomic,
-    /// A PUT of ours.
+    /// A PUT posted here.
     Put,
-    /// A GET of ours.
+    /// A GET posted here.
     Get,
-    /// A load of ours.
+    /// A load posted here.
     Load,
-    /// A store of ours.
+    /// A store posted here.
     Store,
 }
 
-/// One operation has ended.
+/// Reports how an operation or a receive ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// The number given with the request.
+    /// The caller's number from the request.
     pub id: u64,
-    /// Our Jetty.
+    /// The local Jetty.
     pub jetty: JettyId,
-    /// How it ended.
+    /// How the operation ended.
     pub status: Status,
-    /// What it was.
+    /// The kind of the operation.
     pub kind: CompletionKind,
     /// Bytes moved.
     pub bytes: u32,
@@ -172,22 +175,23 @@ pub struct Completion {
     pub immediate: Option<u64>,
     /// The old value of the word (atomics only).
     pub value: u64,
-    /// The channel it went over.
+    /// The channel that carried the operation.
     pub channel: ChannelId,
     /// The remote Jetty: the sender's in a receive, otherwise the target's.
     pub remote_jetty: JettyId,
 }
 
-/// Something happened that no operation asked for.
+/// Reports a change that is not the completion of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The peer was not heard from for too long; the channel is gone, and its operations have
-    /// completed in error.
+    /// Nothing was received from the peer for longer than
+    /// [`Profile::peer_dead`](crate::Profile::peer_dead). The channel has ended, and its operations
+    /// have completed in error.
     PeerDead {
         /// The channel.
         channel: ChannelId,
     },
-    /// The peer closed the channel; it is gone.
+    /// The peer closed the channel, which has ended.
     PeerClosed {
         /// The channel.
         channel: ChannelId,
@@ -199,15 +203,15 @@ pub enum Event {
         /// The first channel of the group.
         channel: ChannelId,
     },
-    /// A message that the peer may believe to be executed could not be: its memory was missing when
-    /// its turn came, and no packet was left by which to refuse it. Nothing leaves the channel's
-    /// group any more, so the peer reports none of what waits behind the message. The group must be
-    /// closed.
+    /// A message that the peer may already regard as executed could not be executed: its memory was
+    /// missing when its turn came, and no packet was left by which to refuse it. Nothing more is
+    /// sent on the channel's group, so the peer reports none of what waits behind the message. The
+    /// group must be closed.
     ExecutionLost {
         /// The first channel of the group.
         channel: ChannelId,
     },
-    /// A channel closed from this side is gone.
+    /// A channel that this side closed has ended.
     Closed {
         /// The channel.
         channel: ChannelId,
@@ -235,30 +239,31 @@ pub enum Event {
     JettyFault {
         /// The Jetty.
         jetty: JettyId,
-        /// Why.
+        /// The reason.
         status: Status,
-        /// What it is now.
+        /// The Jetty's new state.
         state: JettyState,
     },
-    /// Nothing of a suspended Jetty, or of one in the error state, is under way any more.
+    /// No operation of a suspended Jetty, or of one in the error state, is in progress any more.
     JettyDrained {
         /// The Jetty.
         jetty: JettyId,
     },
 }
 
-/// Why a request was not taken. Nothing has happened, and it may be tried again.
+/// Why a request was rejected. The device's state has not changed, and the request may be tried
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
-    /// No such channel, or it is closed.
+    /// The channel does not exist, or is closed.
     NoChannel,
-    /// No such Jetty.
+    /// The Jetty does not exist.
     NoJetty,
-    /// No such segment, or it is being released.
+    /// The segment does not exist, or is being released.
     NoSegment,
     /// The range leaves the segment.
     OutOfBounds,
-    /// The completion queue could not hold the completion: poll it first.
+    /// The completion queue may have no room for the completion: poll it first.
     CompletionQueueFull,
     /// `Limits::messages` operations are in flight: poll for completions first.
     TooManyMessages,
@@ -266,24 +271,24 @@ pub enum PostError {
     TooManyReceives,
     /// The Jetty is suspended, in the error state, or a group.
     NotReady,
-    /// `Limits::order_records` Jetties and channels ask for order: fewer may.
+    /// `Limits::order_records` Jetties, or pairs of a Jetty and a node, already request order.
     TooManyOrders,
-    /// The mode is UNO, which carries WRITE and SEND of one packet, without any order; or order was
-    /// asked of a load or store, which keep none.
+    /// The mode is UNO, which carries only WRITE and SEND of one packet, without any order; or
+    /// order was requested for a load or store, which keep none.
     Unreliable,
-    /// Memory order is kept by WRITEs and SENDs in mode ROL, and by READs and atomics in mode ROT;
-    /// and a Jetty that keeps it takes no relaxed and strict operations, nor the other way round.
+    /// Memory order is kept by WRITEs and SENDs in mode ROL, and by READs and atomics in mode ROT.
+    /// A Jetty that keeps it cannot also post relaxed or strict operations.
     MemoryOrder,
     /// Unreliable messages, or loads and stores, were not agreed on when the channel was set up.
     NotAgreed,
     /// A load or store is longer than [`fairway_wire::BYPASS_BYTES`], or an atomic's width is
     /// neither 4 nor 8.
     Width,
-    /// `Limits::put_streams` pairs of a Jetty and a remote mailbox are in use; or 4 GiB are under
-    /// way from this Jetty to this mailbox: poll for completions first.
+    /// `Limits::put_streams` pairs of a Jetty and a remote mailbox are in use; or puts of 4 GiB are
+    /// in progress from this Jetty to this mailbox: poll for completions first.
     TooManyPuts,
-    /// No such mailbox, or it is closed.
+    /// The mailbox does not exist, or is closed.
     NoMailbox,
-    /// `Limits::mailbox_buffers` are in use.
+    /// `Limits::mailbox_buffers` buffers are in use.
     TooManyBuffers,
 }

@@ -1,22 +1,22 @@
-//! Congestion controls by events: a stand-in on the data path, and the controller elsewhere.
+//! Congestion controls driven by events: a proxy on the data path, and the controller elsewhere.
 //!
-//! [`controller_proxy`] splits a congestion control in two. What stays with the channel adds what
-//! it hears to slots, and answers from registers; the controller itself is run by a
-//! [`CongestionProcessor`] on what has come together, in line with the data path or on another
-//! thread, and writes the registers. The controller cannot tell: it hears the same calls, of more
-//! bytes each.
+//! [`controller_proxy`] splits a congestion control in two. The proxy stays with the channel: it
+//! adds events to slots and answers from registers. The controller is run by a
+//! [`CongestionProcessor`] on the accumulated events, in line with the data path or on another
+//! thread, and writes the registers. The controller receives the same calls as without a proxy,
+//! each for more bytes.
 //!
-//! | event | comes together as |
+//! | event | accumulated as |
 //! |---|---|
-//! | acknowledgement | bytes, packets, marks added up; the latest round trip; held back by the window at any time |
-//! | loss, time-out | bytes added up, as of the oldest |
+//! | acknowledgement | bytes, packets, marks added up; the latest round trip; whether the window limited the sender at any time |
+//! | loss, time-out | bytes added up; the time of the oldest |
 //! | spurious loss, credit, data | added up |
 //! | sent | bytes added up; the latest backlog |
-//! | wish: the engine asks for a demand | the latest backlog |
+//! | wish: the data path requires a credit request | the latest backlog |
 //!
-//! What another thread has not dealt with yet is taken into account where it matters: credit that
-//! was spent since the controller last looked is subtracted from what it allows. A window or rate
-//! is as old as the last event that was dealt with.
+//! Events that another thread has not processed yet are taken into account where it matters: credit
+//! spent since the controller last ran is subtracted from its allowance. A window or rate is as old
+//! as the last processed event.
 
 mod controller_proxy;
 mod controller_state;
@@ -32,7 +32,7 @@ use fairway_wire::Instant;
 pub(crate) use controller_proxy::ControllerProxy;
 pub use processor::CongestionProcessor;
 
-/// What a congestion control hears of, in the order in which it is told.
+/// Kinds of events for a congestion control, in the order in which pending ones are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CongestionKind {
@@ -42,24 +42,24 @@ pub enum CongestionKind {
     Acknowledged,
     /// Later acknowledgements proved a loss.
     Lost,
-    /// The timer did.
+    /// The retransmission timer expired.
     TimedOut,
-    /// Data came, for the first time …
+    /// Data was received for the first time.
     Data,
-    /// … or again.
+    /// Data was received again.
     DataAgain,
     /// The receiver granted credit.
     Credit,
-    /// Something left.
+    /// Bytes were sent.
     Sent,
-    /// The engine asks what is to be asked for.
+    /// The data path requires a new credit request.
     Wish,
-    /// The channel is gone.
+    /// The channel has ended.
     End,
 }
 
 impl CongestionKind {
-    /// How many there are.
+    /// Number of kinds.
     pub const COUNT: usize = 10;
 }
 
@@ -82,7 +82,7 @@ impl EventKind for CongestionKind {
     }
 }
 
-/// A controller on its way to the processor that is to run it ([`CongestionProcessor::adopt`]).
+/// A controller to be handed to the processor that will run it ([`CongestionProcessor::adopt`]).
 pub struct CongestionController {
     owner: FlowId,
     controller: Box<dyn CongestionControl>,
@@ -98,7 +98,7 @@ impl core::fmt::Debug for CongestionController {
 }
 
 /// Splits the congestion control of the channel with index `owner`, for packets of `mtu` bytes.
-/// `ready` is that of the processor that will run the controller.
+/// `ready` is the queue of the processor that will run the controller.
 pub(crate) fn controller_proxy(
     controller: Box<dyn CongestionControl>,
     (owner, mtu): (FlowId, u32),

@@ -1,28 +1,29 @@
-//! Whose event is dealt with next: deficit round robin over flows.
+//! Selects the next event by deficit round robin over flows.
 
 use super::ready_queue::{EventKind, Kinds, ReadyQueue};
 use crate::list::Ring;
 use alloc::vec::Vec;
 use fairway_policy::FlowId;
 
-/// Hands out events one at a time. Each flow in turn gets `quantum`; an event costs what its kind
-/// does; a flow that has not enough left keeps it for its next turn. So a flow with many kinds of
-/// news, or with expensive ones, does not hold up the others.
+/// Returns events one at a time. Each flow in turn receives `quantum`; an event costs what its kind
+/// does; a flow without enough left for its next event keeps the rest for its next turn. So a flow
+/// with many or expensive kinds of events does not delay the others.
 #[derive(Debug)]
 pub struct Multiplexer<K> {
     waiting: Ring<u32>,
-    /// By flow: kinds that are to be dealt with, and what it may still spend.
+    /// By flow: kinds of pending events, and what the flow may still spend.
     kinds: Vec<Kinds<K>>,
     deficit: Vec<u32>,
-    /// By kind.
+    /// By kind: what an event costs.
     cost: Vec<u32>,
     quantum: u32,
-    /// Whose turn it is.
+    /// The flow whose turn it is.
     turn: Option<FlowId>,
 }
 
 impl<K: EventKind> Multiplexer<K> {
-    /// For so many flows, with all kinds of the same cost and one event in a turn.
+    /// Creates a multiplexer for `flows` flows, with the same cost for all kinds and one event in a
+    /// turn.
     pub fn new(flows: u32) -> Multiplexer<K> {
         Multiplexer {
             waiting: Ring::new(flows),
@@ -34,8 +35,8 @@ impl<K: EventKind> Multiplexer<K> {
         }
     }
 
-    /// What an event of each kind costs, and what a flow may spend in a turn, in the same unit. The
-    /// quantum is taken as at least 1, a cost as at most 2^16.
+    /// Sets the cost of an event of each kind, and what a flow may spend in a turn, in the same
+    /// unit. The quantum is raised to at least 1, a cost limited to 2^16.
     pub fn set_costs(&mut self, cost: impl Fn(K) -> u32, quantum: u32) {
         self.cost.clear();
         self.cost.extend(K::ALL.iter().map(|&kind| cost(kind).min(1 << 16)));
@@ -66,7 +67,7 @@ impl<K: EventKind> Multiplexer<K> {
             let kinds = &mut self.kinds[flow.index()];
             let next = K::ALL.iter().copied().find(|&kind| kinds.has(kind));
             let Some(kind) = next else {
-                // A flow without events saves nothing up.
+                // A flow without events keeps no deficit.
                 self.deficit[flow.index()] = 0;
                 self.turn = None;
                 continue;

@@ -1,4 +1,4 @@
-//! Runs a scheduler: takes its events one at a time, each to completion.
+//! Runs a scheduler: takes its events one at a time and runs each to completion.
 
 use super::multiplexer::Multiplexer;
 use super::queue::{EventQueue, Kind};
@@ -9,19 +9,20 @@ use alloc::vec::Vec;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 use fairway_wire::Instant;
 
-/// What a processor has done.
+/// Statistics of a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorStats {
-    /// Events that data path and others have sent it, packet-granular.
+    /// Events that the data path and other producers have sent to the processor, packet-granular.
     pub collected: u64,
-    /// Those that the controller was run for, each of which stands for one or more of the former.
+    /// Events for which the controller was run, each of which stands for one or more of
+    /// `collected`.
     pub handled: u64,
-    /// How often a controller was not run because too little had come together (early termination).
+    /// How often a controller was not run because too little had accumulated (early termination).
     pub early: u64,
-    /// Bytes that transmit events told of; of congestion controls, acknowledgements. Divided by
+    /// Bytes of transmit events; for congestion controls, bytes of acknowledgements. Divided by
     /// `transmits`: the coalescing granularity, in bytes per event (SCR §4.3.3).
     pub bytes: u64,
-    /// Transmit events, or acknowledgements, that the controller was run for.
+    /// Transmit events, or acknowledgements, for which the controller was run.
     pub transmits: u64,
 }
 
@@ -32,7 +33,7 @@ impl ProcessorStats {
     }
 }
 
-/// What a processor knows of a flow.
+/// A processor's state of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     alive: bool,
@@ -56,7 +57,7 @@ impl core::fmt::Debug for Processor {
 }
 
 impl Processor {
-    /// A processor that deals with what comes to `queue`, and answers in `rates`.
+    /// Creates a processor that takes events from `queue` and publishes decisions in `rates`.
     pub fn new(
         controller: Box<dyn Scheduler>,
         queue: Arc<EventQueue>,
@@ -68,12 +69,12 @@ impl Processor {
         Processor { controller, queue, rates, multiplexer, known, stats: ProcessorStats::default() }
     }
 
-    /// What it has done.
+    /// Statistics of this processor.
     pub fn stats(&self) -> &ProcessorStats {
         &self.stats
     }
 
-    /// Where its events come from.
+    /// The queue from which events are taken.
     pub fn queue(&self) -> &Arc<EventQueue> {
         &self.queue
     }
@@ -83,7 +84,7 @@ impl Processor {
         &*self.controller
     }
 
-    /// Deals with at most `budget` events; true if there are perhaps more.
+    /// Processes at most `budget` events; returns true if there may be more.
     pub fn run(&mut self, now: Instant, budget: u32) -> bool {
         for _ in 0..budget {
             let Some((flow, kind)) = self.multiplexer.next(self.queue.ready()) else {
@@ -100,7 +101,7 @@ impl Processor {
         let known = &mut self.known[flow.index()];
         let cursor = &mut known.cursors[kind as usize];
         let Some(seen) = slot.peek(cursor) else { return };
-        // A flow that has nothing more to send is news however little it was.
+        // The event that a flow has nothing more to send is processed however few its bytes.
         let too_little = seen.value != 0 && seen.sum < u64::from(self.controller.event_bytes());
         if kind == Kind::Transmit && known.alive && too_little {
             self.stats.early += 1;
@@ -131,7 +132,7 @@ impl Processor {
         }
     }
 
-    /// A flow has begun or ended, perhaps several times.
+    /// Processes that a flow has begun or ended, perhaps several times.
     fn life(&mut self, now: Instant, flow: FlowId, seen: &Gathered) {
         let known = &mut self.known[flow.index()];
         if core::mem::replace(&mut known.alive, false) {
@@ -146,7 +147,8 @@ impl Processor {
         self.publish_quanta(flow);
     }
 
-    /// Turns are relative to each other: with one flow's all may change.
+    /// Publishes the quanta of all flows: turns are relative to each other, so with one flow's
+    /// quantum all may change.
     fn publish_quanta(&self, flow: FlowId) {
         if self.controller.quantum_bytes(flow).is_none() {
             return;
@@ -159,7 +161,7 @@ impl Processor {
     }
 }
 
-/// A share as the value of a slot.
+/// Encodes a share as the value of a slot.
 pub(crate) fn share_value(share: Share) -> u64 {
     u64::from(share.tenant) << 32 | u64::from(share.weight) << 16 | u64::from(share.tenant_weight)
 }

@@ -1,4 +1,5 @@
-//! What a scheduler hears: slots for the events of flows, and which flows have news.
+//! Events for a scheduler: a slot for each flow and kind, and a queue of the flows with pending
+//! events.
 
 use super::ready_queue::{EventKind, ReadyQueue};
 use super::slot::Slot;
@@ -6,23 +7,23 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 use fairway_policy::FlowId;
 
-/// What an event is about, and how those that are not yet dealt with come together (SCR Table 3).
+/// Kinds of events, and how pending ones are coalesced (SCR Table 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A flow begins or ends: the number of such changes, the latest kept. It is odd while
-    /// there is one.
+    /// A flow begins or ends: the number of such changes; the latest is kept. The number is odd
+    /// while the flow exists.
     Life,
-    /// Its tenant and its weight: the latest.
+    /// The flow's tenant and its weight; the latest is kept.
     Share,
-    /// Bytes have left: added up.
+    /// Bytes that were sent; they are added up.
     Transmit,
-    /// What the application asks for, in the controller's own terms: the latest.
+    /// The application's hint, in the controller's own terms; the latest is kept.
     Hint,
 }
 
 impl Kind {
-    /// How many there are.
+    /// Number of kinds.
     pub const COUNT: usize = 4;
 }
 
@@ -34,20 +35,20 @@ impl EventKind for Kind {
     }
 }
 
-/// Slots for all kinds of events of so many flows, and the flows with news in the order in which
-/// they came to have some.
+/// Slots for all kinds of events of a number of flows, and the flows with pending events in the
+/// order in which their first event came.
 #[derive(Debug)]
 pub struct EventQueue {
     slots: Box<[[Slot; Kind::COUNT]]>,
     ready: ReadyQueue<Kind>,
     /// By flow: how often the controller was run for it, wrapping.
     handled: Box<[AtomicU32]>,
-    /// Bytes from which on a transmit event is worth looking at.
+    /// Bytes from which on a transmit event is announced.
     threshold: AtomicU32,
 }
 
 impl EventQueue {
-    /// For flows 0 to `flows` - 1.
+    /// Creates a queue for flows 0 to `flows` - 1.
     pub fn new(flows: u32) -> EventQueue {
         EventQueue {
             slots: (0..flows).map(|_| Default::default()).collect(),
@@ -57,12 +58,12 @@ impl EventQueue {
         }
     }
 
-    /// Flows that there is room for.
+    /// Number of flows for which there is room.
     pub fn flows(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// Where the events of a kind come together.
+    /// The slot where events of a flow and kind accumulate.
     ///
     /// # Panics
     /// If there is no such flow.
@@ -71,36 +72,36 @@ impl EventQueue {
         &self.slots[flow.index()][kind as usize]
     }
 
-    /// Which flows have some.
+    /// The queue of flows with pending events.
     pub fn ready(&self) -> &ReadyQueue<Kind> {
         &self.ready
     }
 
-    /// Producer: something was added to the slot.
+    /// Producer: announces that something was added to the slot.
     #[inline]
     pub fn mark(&self, flow: FlowId, kind: Kind) {
         self.ready.mark(flow, kind);
     }
 
-    /// Consumer: from how many bytes on it wants to hear of what a flow has sent.
+    /// Consumer: sets the bytes that a flow must have sent before its transmit event is announced.
     pub fn set_threshold(&self, bytes: u32) {
         self.threshold.store(bytes, Ordering::Relaxed);
     }
 
-    /// Consumer: the controller was run for a flow.
+    /// Consumer: counts that the controller was run for a flow.
     #[inline]
     pub fn note_handled(&self, flow: FlowId) {
         let count = &self.handled[flow.index()];
-        // One writer.
+        // Load and store suffice, because there is one writer.
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// How often the controller was run for the flows of this number, wrapping.
+    /// How often the controller was run for flows of this number, wrapping.
     pub fn handled(&self, flow: FlowId) -> u32 {
         self.handled.get(flow.index()).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Producer: see [`Self::set_threshold`].
+    /// Producer: the bytes set by [`Self::set_threshold`].
     #[inline]
     pub fn threshold(&self) -> u32 {
         self.threshold.load(Ordering::Relaxed)

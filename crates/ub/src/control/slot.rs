@@ -1,11 +1,11 @@
-//! A slot: where the events of one kind of one flow come together until they are taken.
+//! A slot: accumulates the events of one kind of one flow until they are taken.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Events of one kind of one flow, from one producer to one consumer.
+/// Accumulates events of one kind of one flow, from one producer to one consumer.
 ///
-/// The producer only ever adds to what it wrote before; the consumer remembers how far it has read.
-/// So neither waits for the other, and nothing is lost or counted twice: what is added while the
+/// The producer only adds to what it wrote before; the consumer remembers how far it has read. So
+/// neither waits for the other, and nothing is lost or counted twice: what is added while the
 /// consumer reads belongs to this reading or to the next.
 #[derive(Debug, Default)]
 pub struct Slot {
@@ -13,9 +13,9 @@ pub struct Slot {
     sum: AtomicU64,
     /// The value that was kept.
     value: AtomicU64,
-    /// All events, wrapping.
+    /// Number of events, wrapping.
     events: AtomicU32,
-    /// How many of them the consumer has taken, wrapping.
+    /// Number of events that the consumer has taken, wrapping.
     taken: AtomicU32,
 }
 
@@ -33,10 +33,10 @@ impl Cursor {
     }
 }
 
-/// What came together in a slot since it was last read.
+/// What has accumulated in a slot since it was last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
-    /// Events.
+    /// Number of events.
     pub events: u32,
     /// The sum of their amounts ([`Slot::accumulate`]).
     pub sum: u64,
@@ -62,14 +62,14 @@ impl Slot {
         self.accumulate(amount);
     }
 
-    /// Producer: what was there is out of date.
+    /// Producer: replaces the value.
     pub fn keep_latest(&self, value: u64) {
         self.value.store(value, Ordering::Relaxed);
         self.count();
     }
 
-    /// Producer: the first event since the last reading is the one that counts. (If it is read at
-    /// this very moment, that one may be told twice.)
+    /// Producer: keeps the value only if no event has come since the last reading. (If the consumer
+    /// reads at this very moment, it may see the same value twice.)
     pub fn keep_oldest(&self, value: u64) {
         if self.taken.load(Ordering::Acquire) == self.events.load(Ordering::Relaxed) {
             self.value.store(value, Ordering::Relaxed);
@@ -83,7 +83,7 @@ impl Slot {
         self.keep_oldest(value);
     }
 
-    /// Consumer: what has come since, without taking it.
+    /// Consumer: returns what has accumulated since the last reading, without taking it.
     pub fn peek(&self, cursor: &Cursor) -> Option<Gathered> {
         let events = self.events.load(Ordering::Acquire);
         if events == cursor.events {
@@ -101,7 +101,7 @@ impl Slot {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Consumer: what it has seen is dealt with.
+    /// Consumer: marks what it has seen as taken.
     pub fn take(&self, cursor: &mut Cursor, seen: &Gathered) {
         cursor.events = cursor.events.wrapping_add(seen.events);
         cursor.sum = cursor.sum.wrapping_add(seen.sum);

@@ -1,86 +1,87 @@
-//! The trace: what controllers were told and what they decided, kept until the caller takes it.
+//! The trace: events that controllers received and their decisions, kept until the caller takes
+//! them.
 //!
-//! A [`Recorder`] is a queue of plain records whose memory is taken when it is made. The data path
-//! adds to it and allocates nothing; what finds no room is counted. Without one, each place that
-//! would write asks whether there is one, and that is all.
+//! A [`Recorder`] is a queue of plain records whose memory is allocated when it is created. The
+//! data path adds to it and allocates nothing; records without room are counted. Without a
+//! recorder, the only cost is a check at each place that would write.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use fairway_policy::{FlowId, RateRegisters, Share};
 use fairway_wire::{Duration, Instant, JettyId};
 
-/// Bytes that a flow sends between two records of that.
+/// Bytes that a flow sends between two `Transmit` records.
 const TRANSMIT_BYTES: u32 = 64 * 1024;
 
-/// A line of the trace.
+/// A record of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// When.
+    /// Time of the event or decision.
     pub at: Instant,
     /// The number of the channel at this NIC, which is used again after the channel has closed.
     pub channel: u32,
-    /// What.
+    /// The event or decision.
     pub entry: TraceEntry,
 }
 
-/// What happened, or was decided.
+/// An event for a controller, or a decision of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceEntry {
-    /// Told to the congestion control: an acknowledgement.
+    /// Event for the congestion control: an acknowledgement.
     Ack {
-        /// The path it is about.
+        /// The path that it is about.
         path: u8,
         /// Packets newly acknowledged.
         packets: u32,
-        /// Their bytes, headers included.
+        /// Bytes of those packets, headers included.
         bytes: u32,
         /// Packets that arrived marked since the last one.
         marked: u32,
         /// Bytes that are still in flight.
         in_flight: u32,
-        /// Round trip, if it told one.
+        /// Round trip, if the acknowledgement carries a sample.
         rtt: Option<Duration>,
     },
-    /// Told to the congestion control: packets are lost.
+    /// Event for the congestion control: packets are lost.
     Loss {
         /// The path that lost them.
         path: u8,
-        /// Their bytes, headers included.
+        /// Bytes of those packets, headers included.
         bytes: u32,
-        /// Found by the timer and not by later acknowledgements.
+        /// True if the timer found the loss, and not later acknowledgements.
         by_timeout: bool,
     },
-    /// Told to the congestion control: so many packets were resent for nothing.
+    /// Event for the congestion control: this many packets were resent for nothing.
     Spurious {
-        /// Packets.
+        /// Number of packets.
         packets: u32,
     },
-    /// Told to the congestion control: the receiver grants more.
+    /// Event for the congestion control: the receiver grants more credit.
     Credit {
         /// Bytes.
         bytes: u32,
     },
-    /// Decided by the congestion control: what holds from now on.
+    /// Decision of the congestion control: the window and rate from now on.
     Window {
         /// Bytes that may be in flight.
         bytes: u64,
-        /// Bytes per second, if it paces.
+        /// Pacing rate in bytes per second, if it paces.
         pacing: Option<u64>,
     },
-    /// Decided by the path choice: another path than the last chunk's.
+    /// Decision of the path choice: a path other than the last chunk's.
     Path {
         /// The path.
         path: u8,
     },
-    /// A flow begins.
+    /// A flow has begun.
     FlowBegan {
         /// The flow.
         flow: FlowId,
-        /// Our Jetty; of answers, the peer's.
+        /// The local Jetty; for answers, the peer's.
         jetty: JettyId,
-        /// It consists of answers.
+        /// True if the flow consists of answers.
         answers: bool,
-        /// Its tenant and its weight.
+        /// The flow's tenant and its weight.
         share: Share,
     },
     /// A flow has ended.
@@ -88,30 +89,30 @@ pub enum TraceEntry {
         /// The flow.
         flow: FlowId,
     },
-    /// A flow's share is another one.
+    /// A flow's share has changed.
     Share {
         /// The flow.
         flow: FlowId,
-        /// Its share.
+        /// The new share.
         share: Share,
     },
-    /// The application asks for something.
+    /// The application has set a hint.
     Hint {
         /// The flow.
         flow: FlowId,
-        /// What, in the scheduler's terms.
+        /// The hint, in the scheduler's terms.
         value: u64,
     },
-    /// A flow has sent something new since it was last told.
+    /// A flow has sent something new since its last such record.
     Transmit {
         /// The flow.
         flow: FlowId,
         /// Bytes, headers included.
         bytes: u32,
-        /// Packets.
+        /// Number of packets.
         packets: u32,
     },
-    /// Decided by the scheduler: the dequeue rate of a flow, as of when the data path first saw it.
+    /// Decision of the scheduler: the dequeue rate of a flow, when the data path first read it.
     DequeueRate {
         /// The flow.
         flow: FlowId,
@@ -122,7 +123,7 @@ pub enum TraceEntry {
 
 const _: () = assert!(size_of::<TraceRecord>() <= 64);
 
-/// What was last written of a channel.
+/// What was last recorded of a channel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     window: u64,
@@ -130,7 +131,7 @@ struct Told {
     path: Option<u8>,
 }
 
-/// What is still to be written of a flow, and the rate that was.
+/// What is still to be recorded of a flow, and its last recorded rate.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     bytes: u32,
@@ -140,7 +141,7 @@ struct Pending {
 
 const NOTHING: Pending = Pending { bytes: 0, packets: 0, rate: RateRegisters::UNLIMITED };
 
-/// Records that have not been taken yet.
+/// The queue of records that have not been taken yet.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     records: VecDeque<TraceRecord>,
@@ -151,7 +152,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// With room for so many records at a time.
+    /// Creates a recorder with room for `room` records at a time.
     pub(crate) fn new(room: usize, channels: u32, flows: u32) -> Recorder {
         Recorder {
             records: VecDeque::with_capacity(room),
@@ -170,7 +171,7 @@ impl Recorder {
         }
     }
 
-    /// What the congestion control of a channel says now; written if it is news.
+    /// Records the window and rate of a channel's congestion control, if they have changed.
     pub(crate) fn decided(&mut self, at: Instant, channel: u32, window: u64, pacing: Option<u64>) {
         let Some(told) = self.channels.get_mut(channel as usize) else { return };
         if (told.window, told.pacing) != (window, pacing) {
@@ -179,7 +180,7 @@ impl Recorder {
         }
     }
 
-    /// The path of a chunk; written if it is another one.
+    /// Records the path of a chunk, if it differs from the last chunk's.
     pub(crate) fn chose(&mut self, at: Instant, channel: u32, path: u8) {
         let Some(told) = self.channels.get_mut(channel as usize) else { return };
         if told.path.replace(path) != Some(path) {
@@ -187,7 +188,7 @@ impl Recorder {
         }
     }
 
-    /// A channel's number stands for a new one.
+    /// Resets what is known of a channel number, which now names a new channel.
     pub(crate) fn opened(&mut self, channel: u32) {
         if let Some(told) = self.channels.get_mut(channel as usize) {
             *told = Told::default();
@@ -208,7 +209,7 @@ impl Recorder {
         self.add(at, channel, TraceEntry::FlowEnded { flow });
     }
 
-    /// A flow has sent a new packet.
+    /// Counts a new packet of a flow; records it with others after [`TRANSMIT_BYTES`].
     pub(crate) fn sent(&mut self, at: Instant, channel: u32, flow: FlowId, bytes: u32) {
         let pending = &mut self.flows[flow.index()];
         pending.bytes = pending.bytes.saturating_add(bytes);
@@ -218,7 +219,7 @@ impl Recorder {
         }
     }
 
-    /// Writes what is still to be written of a flow.
+    /// Records what is still to be recorded of a flow.
     pub(crate) fn sent_all(&mut self, at: Instant, channel: u32, flow: FlowId) {
         let pending = &mut self.flows[flow.index()];
         let (bytes, packets) = (pending.bytes, pending.packets);
@@ -228,7 +229,7 @@ impl Recorder {
         }
     }
 
-    /// The dequeue rate of a flow; written if it is another one.
+    /// Records the dequeue rate of a flow, if it has changed.
     pub(crate) fn rate(&mut self, at: Instant, channel: u32, flow: FlowId, rate: u64) {
         let before = core::mem::replace(&mut self.flows[flow.index()].rate, rate);
         if before != rate {
@@ -237,7 +238,7 @@ impl Recorder {
         }
     }
 
-    /// Moves everything to `to`; how many records found no room so far.
+    /// Moves all records to `to`. Returns how many records found no room so far.
     pub(crate) fn take(&mut self, to: &mut Vec<TraceRecord>) -> u64 {
         to.extend(self.records.drain(..));
         self.dropped

@@ -1,4 +1,4 @@
-//! What of flows goes into the trace.
+//! Trace records about flows.
 
 use super::Flows;
 use crate::control::{Recorder, TraceEntry, TraceRecord};
@@ -38,7 +38,7 @@ impl Flows {
         }
     }
 
-    /// Something else about a flow.
+    /// Adds another kind of record about a flow.
     pub(crate) fn trace_flow(
         &mut self,
         index: FlowIndex,

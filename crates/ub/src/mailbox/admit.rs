@@ -8,12 +8,12 @@ use crate::pool::Index;
 use fairway_wire::{Put, Refusal};
 
 impl Mailboxes {
-    /// Says where a put belongs. To be called once per put, with whichever of its packets arrives
-    /// first, and again when it is tried again after [`Admission::Wait`] or
-    /// [`Admission::OutOfOrder`], which change nothing that a sender could tell.
+    /// Decides where a put belongs. Called once per put, with whichever of its packets arrives
+    /// first, and again when the put is retried after [`Admission::Wait`] or
+    /// [`Admission::OutOfOrder`], which change nothing that a sender could notice.
     ///
-    /// Takes a bounded number of steps: three look-ups, at most [`WINDOW`] gaps of the sender's
-    /// own, and each buffer is found full once.
+    /// Takes a bounded number of steps: three look-ups, at most [`WINDOW`] gaps of the sender, and
+    /// each buffer is found full once.
     pub(crate) fn admit(&mut self, sender: Sender, put: &Put) -> Admission {
         let Some(mailbox) = self.addressed(put.mailbox) else {
             return Admission::Refuse(Refusal::NoMailbox);
@@ -30,7 +30,7 @@ impl Mailboxes {
             Ok(stream) => self.decide(mailbox, stream, put),
             Err(admission) => admission,
         };
-        // An unnamed put ends no epoch but those it was turned away from.
+        // An unnamed put ends only epochs that turned it away.
         let ends_none = matches!(admission, Admission::Into { .. }) && !put.named;
         if !ends_none || self.records[mailbox].open != open {
             self.advance(mailbox);
@@ -38,8 +38,8 @@ impl Mailboxes {
         admission
     }
 
-    /// A sender's puts up to this number are over: those that were not admitted never will be. Room
-    /// that was kept for them is given back, and later puts do not wait for them any more.
+    /// Marks a sender's puts up to this number as over: those that were not admitted never will be.
+    /// Room that was kept for them is freed, and later puts do not wait for them any more.
     pub(crate) fn abandon(&mut self, sender: Sender, address: u64, sequence: u32) {
         if let Some(stream) = self.streams.find(sender, address) {
             self.settle_before(stream, sequence.wrapping_add(1), None);
@@ -49,8 +49,8 @@ impl Mailboxes {
         }
     }
 
-    /// A put that names no epoch waits for a buffer ([`Admission::Wait`]), and its sender holds
-    /// later ones back: room that was kept for them is given back. An epoch with such room would
+    /// Frees the room that was kept for puts behind one that names no epoch and waits for a buffer
+    /// ([`Admission::Wait`]), because their sender holds them back. An epoch with such room would
     /// not end, and the application may post the next buffer only when one ends.
     pub(crate) fn yield_room(&mut self, sender: Sender, address: u64) {
         if let Some(stream) = self.streams.find(sender, address) {
@@ -61,11 +61,11 @@ impl Mailboxes {
         }
     }
 
-    /// The stream of a put whose key is right, begun if need be.
+    /// The stream of a put whose key is right; it is created if there is none.
     ///
-    /// A stream begins with its sender's oldest put, or with one that names its epoch. For another
-    /// unnamed one of an unknown sender no room is kept: the sender may have begun to count when
-    /// another mailbox had this address, and what would be waited for never come.
+    /// A stream begins with its sender's oldest put, or with one that names its epoch. For any
+    /// other put of an unknown sender no room is kept: the sender may have begun to count when
+    /// another mailbox had this address, and the puts before would never come.
     fn stream(
         &mut self,
         sender: Sender,
@@ -88,7 +88,7 @@ impl Mailboxes {
         };
         let old = self.streams.records[stream].mailbox;
         if let Some(old) = old.filter(|&old| old != mailbox) {
-            // The address had none of its own, so the catch-all took the earlier puts.
+            // The address had no mailbox of its own, so the catch-all took the earlier puts.
             self.loosen(stream);
             self.streams.records[stream].mailbox = Some(mailbox);
             self.streams.records[stream].rewound = false;
@@ -132,14 +132,15 @@ impl Mailboxes {
         }
     }
 
-    /// Why a put is refused whose number is over: it was sent before a rewind, or it's a repeat.
+    /// The reason to refuse a put whose number is over: it was sent before a rewind, or it's a
+    /// repeat.
     fn over(&self, stream: Index<Stream>, sequence: u32) -> Refusal {
         let record = &self.streams.records[stream];
         let before_rewind = sequence.wrapping_sub(record.rewound_at) >= 1 << 31;
         if record.rewound && before_rewind { Refusal::Epoch } else { Refusal::Operation }
     }
 
-    /// A put whose turn it is: everything before it is over.
+    /// Admits a put whose turn it is: everything before it is over.
     fn admit_next(
         &mut self,
         mailbox: Index<Mailbox>,
@@ -156,7 +157,7 @@ impl Mailboxes {
                 false => self.buffers[buffer].fit(record.steering, put.offset, 0, put.length),
             };
             match fit {
-                // An epoch that a put was turned away from has had its turn, once and for all.
+                // An epoch that has turned a put away takes no further put.
                 Fit::NotHere => self.records[mailbox].open += 1,
                 Fit::Never => return self.refuse(stream, put, Refusal::Length),
                 Fit::At(offset) => return self.settle_into(stream, buffer, offset, put),
@@ -164,7 +165,7 @@ impl Mailboxes {
         }
     }
 
-    /// A put that names its epoch: that one or none, whatever is missing before it.
+    /// Admits a put that names its epoch: into that one or none, whatever is missing before it.
     fn admit_named(
         &mut self,
         mailbox: Index<Mailbox>,
@@ -190,7 +191,7 @@ impl Mailboxes {
         };
         let target = &self.buffers[buffer];
         if target.is_full(&record) {
-            // Room that is kept may yet be given back.
+            // Room that is kept may yet be freed.
             return match target.reserved_puts {
                 0 => self.refuse(stream, put, Refusal::Epoch),
                 _ => Admission::Wait,
@@ -202,8 +203,9 @@ impl Mailboxes {
         }
     }
 
-    /// A put that is `ahead` of the last that's over, while earlier ones are missing. It's admitted
-    /// if it falls into the open epoch whatever those turn out to be, and room is kept for them.
+    /// Admits a put that is `ahead` of the last that's over, while earlier ones are missing. It's
+    /// admitted if it falls into the open epoch whatever those turn out to be, and room is kept for
+    /// them.
     fn admit_early(
         &mut self,
         mailbox: Index<Mailbox>,
@@ -226,7 +228,7 @@ impl Mailboxes {
         let is_certain = self.buffers[buffer].takes_after(&record, bytes, ahead)
             && self.streams.gaps_of(stream).all(|gap| self.streams.gaps[gap].epoch == record.open);
         let fit = self.buffers[buffer].fit(record.steering, put.offset, bytes, put.length);
-        // One that doesn't fit is refused, or goes to the next buffer, when its turn comes.
+        // A put that doesn't fit is refused, or goes to the next buffer, when its turn comes.
         let (true, Fit::At(offset)) = (is_certain, fit) else { return Admission::OutOfOrder };
         if ahead > 0 {
             let room = Gap {
@@ -248,8 +250,8 @@ impl Mailboxes {
         self.admitted(buffer, offset, put)
     }
 
-    /// A put that room was kept for. It takes its part of the gap; what is left before and behind
-    /// it stays a gap if puts are missing there, and is given back if not.
+    /// Admits a put for which room was kept. It takes its part of the gap; what is left before and
+    /// behind it stays a gap if puts are missing there, and is freed if not.
     fn admit_missing(
         &mut self,
         mailbox: Index<Mailbox>,
@@ -267,7 +269,7 @@ impl Mailboxes {
         let length = if is_counted { 0 } else { put.length };
         let Some(behind) = room.bytes.checked_sub(before).and_then(|rest| rest.checked_sub(length))
         else {
-            // It contradicts what later puts said of it.
+            // The put contradicts the fields of later puts.
             return self.refuse(stream, put, Refusal::Operation);
         };
         let offset = match self.records[mailbox].steering {
@@ -297,8 +299,8 @@ impl Mailboxes {
         self.admitted(buffer, offset, put)
     }
 
-    /// Leaves of a gap the parts in which something is missing. False, and nothing done, if that
-    /// needs a record and none is free: the lowest missing put never needs one.
+    /// Reduces a gap to the parts in which something is missing. Returns false, and does nothing,
+    /// if that needs a record and none is free: the lowest missing put never needs one.
     fn split(&mut self, stream: Index<Stream>, gap: Index<Gap>, lower: Gap, upper: Gap) -> bool {
         let gaps = &mut self.streams.gaps;
         match (lower.missing, upper.missing) {
@@ -313,7 +315,7 @@ impl Mailboxes {
         true
     }
 
-    /// Admits a put for which no room was kept, if its number can be noted.
+    /// Admits a put for which no room was kept, if its number can be recorded.
     fn settle_into(
         &mut self,
         stream: Index<Stream>,
@@ -329,7 +331,7 @@ impl Mailboxes {
         self.admitted(buffer, offset, put)
     }
 
-    /// Stream mode: the next put goes behind this one.
+    /// In stream mode, places the next put behind this one.
     fn append(&mut self, mailbox: Index<Mailbox>, buffer: Index<Buffer>, offset: u32, length: u32) {
         if self.records[mailbox].steering == Steering::Receiver {
             self.buffers[buffer].append = offset + length;
@@ -358,7 +360,8 @@ impl Mailboxes {
         }
     }
 
-    /// Refuses a put for good: its number is over. If that can't be noted it has to come again.
+    /// Refuses a put permanently: its number is over. If that can't be recorded, the sender has to
+    /// try the put again.
     fn refuse(&mut self, stream: Index<Stream>, put: &Put, refusal: Refusal) -> Admission {
         match self.settle(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
             true => Admission::Refuse(refusal),

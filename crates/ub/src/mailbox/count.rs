@@ -7,18 +7,19 @@ use super::{Admission, Mailboxes};
 use crate::pool::Index;
 use fairway_wire::Put;
 
-/// Where an early put belongs.
+/// The place of an early put.
 struct Place {
     epoch: u64,
     buffer: Index<Buffer>,
-    /// Gaps that room has to be kept for.
+    /// Number of gaps for which room has to be kept.
     gaps: u32,
 }
 
 impl Mailboxes {
-    /// A put that is `ahead` of the last that's over, while earlier ones are missing. The missing
-    /// ones get room in the open epoch and in as many further ones as it takes, and this one the
-    /// place behind them. The epochs before it are full then, so it's their turn no more.
+    /// Admits a put that is `ahead` of the last that's over, while earlier ones are missing. Room
+    /// for the missing ones is kept in the open epoch and in as many further ones as they fill, and
+    /// this put takes the place behind them. The epochs before it are full then, so none of them is
+    /// the open one any more.
     pub(super) fn admit_counted(
         &mut self,
         mailbox: Index<Mailbox>,
@@ -37,7 +38,7 @@ impl Mailboxes {
         }
         let Some(place) = self.place_behind(mailbox, ahead) else { return Admission::OutOfOrder };
         let fit = self.buffers[place.buffer].fit(record.steering, put.offset, 0, put.length);
-        // One that doesn't fit is refused when its turn comes.
+        // A put that doesn't fit is refused when its turn comes.
         let (Fit::At(offset), true) = (fit, self.streams.has_gaps(place.gaps)) else {
             return Admission::OutOfOrder;
         };
@@ -65,7 +66,7 @@ impl Mailboxes {
         None
     }
 
-    /// Keeps room for the next `ahead` puts of a stream, where there's some: at least a gap for
+    /// Keeps room for the next `ahead` puts of a stream, where there's some: at least one gap for
     /// each epoch.
     fn keep_room(&mut self, mailbox: Index<Mailbox>, stream: Index<Stream>, ahead: u32) {
         let record = self.records[mailbox];

@@ -6,20 +6,21 @@ use crate::api::{EpochDone, MailboxId, SetupError};
 use crate::pool::Index;
 
 impl Mailboxes {
-    /// May further packets of this put still be placed? If not, its buffer was rewound or released:
-    /// its bytes go nowhere, and it counts as done. The caller asks before each placement.
+    /// True if further packets of this put may be placed. Otherwise its buffer was rewound or
+    /// released: its bytes are dropped, and it counts as done. The caller checks before each
+    /// placement.
     pub(crate) fn is_live(&self, ticket: Ticket) -> bool {
         self.live_buffer(ticket).is_some()
     }
 
-    /// The buffer that a ticket is for, unless its record has got another use.
+    /// The buffer that a ticket is for, unless the buffer's record has been reused.
     fn live_buffer(&self, ticket: Ticket) -> Option<Index<Buffer>> {
         ticket.buffer.filter(|&buffer| {
             self.buffers.get(buffer).is_some_and(|record| record.serial == ticket.serial)
         })
     }
 
-    /// `bytes` of the put are in place.
+    /// Counts `bytes` of the put as placed.
     pub(crate) fn placed(&mut self, ticket: Ticket, bytes: u32) {
         if let Some(buffer) = self.live_buffer(ticket) {
             let buffer = &mut self.buffers[buffer];
@@ -27,13 +28,14 @@ impl Mailboxes {
         }
     }
 
-    /// All of the put is in place: the ticket is used up. An empty put is finished at once.
+    /// Ends a put that has been placed completely: the ticket is used up. An empty put is finished
+    /// at once.
     pub(crate) fn finish(&mut self, ticket: Ticket) {
         self.end(ticket, 0);
     }
 
-    /// The put will never be finished, because its sender is gone: the ticket is used up. Its room
-    /// counts as used, and what was placed stays.
+    /// Ends a put that will never be finished, because its sender is gone: the ticket is used up.
+    /// The put's room counts as used, and what was placed stays.
     pub(crate) fn cancel(&mut self, ticket: Ticket) {
         self.end(ticket, 1);
     }
@@ -52,9 +54,10 @@ impl Mailboxes {
     }
 
     /// Ends the current epoch before its threshold (`RVMA_Win_inc_epoch`, RVMA §III-C): it takes no
-    /// more puts, and is done as soon as those that belong to it have ended. Gives its number.
+    /// more puts, and is done as soon as those that belong to it have ended. Returns its number.
     ///
-    /// If it has taken all its puts already, and only waits for them to end, nothing changes.
+    /// If the epoch has taken all its puts already, and only waits for them to end, nothing
+    /// changes.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox; `Parameter("buffer")` if the epoch has none.
@@ -77,7 +80,7 @@ impl Mailboxes {
         Ok(epoch)
     }
 
-    /// Ends what epochs are done, oldest first. Each of them is ended once.
+    /// Ends the epochs that are done, oldest first. Each of them is ended once.
     pub(super) fn advance(&mut self, mailbox: Index<Mailbox>) {
         loop {
             let record = self.records[mailbox];
@@ -96,7 +99,7 @@ impl Mailboxes {
         }
     }
 
-    /// The next epoch that is done; those of one mailbox come in their order.
+    /// The next epoch that is done; epochs of one mailbox are returned in order.
     pub(crate) fn poll_done(&mut self) -> Option<EpochDone> {
         let index = self.done.pop_front(&mut self.buffers)?;
         self.buffers[index].stage = Stage::Retired;
@@ -122,7 +125,7 @@ impl Mailboxes {
         }
     }
 
-    /// Lets go of done epochs that were reported and need not be kept.
+    /// Releases the buffers of done epochs that were reported and need not be kept.
     fn trim(&mut self, mailbox: Index<Mailbox>) {
         loop {
             let record = self.records[mailbox];
@@ -139,7 +142,7 @@ impl Mailboxes {
         }
     }
 
-    /// A buffer isn't the mailbox's any more: tickets for it become void.
+    /// Releases a buffer from its mailbox: tickets for it become void.
     pub(super) fn release_buffer(&mut self, index: Index<Buffer>) {
         let Buffer { mailbox, epoch, stage, .. } = self.buffers[index];
         if stage == Stage::Done {
@@ -152,8 +155,8 @@ impl Mailboxes {
         self.released.push_back(&mut self.buffers, index);
     }
 
-    /// A segment that one buffer less of a mailbox lies in: the caller drops the reference that it
-    /// took with [`Mailboxes::post_buffer`]. The buffer's record is free then and not before.
+    /// The segment of a released buffer: the caller drops the reference that it took with
+    /// [`Mailboxes::post_buffer`]. The buffer's record is free after this call and not before.
     pub(crate) fn poll_released(&mut self) -> Option<u32> {
         let index = self.released.pop_front(&mut self.buffers)?;
         self.buffers.remove(index);

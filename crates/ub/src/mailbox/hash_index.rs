@@ -1,14 +1,14 @@
 //! Finds pooled records by their key: hash chains threaded through the records themselves.
 //!
-//! Chains rather than open addressing, because the records sit in pools anyway: taking one out
-//! moves nothing, the index is never full, and there are at least two heads per record, so a chain
-//! is hardly ever longer than three. Where a stranger chooses the keys, [`HashIndex::has_room`]
-//! bounds the chain, and with it every look-up.
+//! Chains rather than open addressing, because the records sit in pools anyway: removing one moves
+//! nothing, the index is never full, and there are at least two heads per record, so a chain is
+//! hardly ever longer than three. Where a peer chooses the keys, [`HashIndex::has_room`] bounds the
+//! chain, and with it every look-up.
 
 use crate::pool::{Index, Pool};
 use alloc::vec::Vec;
 
-/// No chain of records whose keys a stranger chooses gets longer.
+/// Longest chain of records whose keys a peer chooses.
 const CHAIN_MAX: u32 = 32;
 
 /// A record that can be in one [`HashIndex`].
@@ -19,7 +19,7 @@ pub(super) trait Chained: Sized {
     fn next(&self) -> Option<Index<Self>>;
 }
 
-/// The heads of the chains. Memory is taken once.
+/// The heads of the chains. Memory is allocated once.
 #[derive(Debug)]
 pub(super) struct HashIndex<T> {
     heads: Vec<Option<Index<T>>>,
@@ -65,7 +65,7 @@ impl<T: Chained> HashIndex<T> {
         }
     }
 
-    /// May another record with this hash be inserted without making look-ups slow?
+    /// True if another record with this hash may be inserted without making look-ups slow.
     pub(super) fn has_room(&self, records: &Pool<T>, hash: u64) -> bool {
         self.chain(records, hash).take(CHAIN_MAX as usize).count() < CHAIN_MAX as usize
     }

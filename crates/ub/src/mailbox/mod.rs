@@ -1,81 +1,83 @@
 //! Mailboxes: remote memory whose buffers the receiver chooses (RVMA §III, §IV).
 //!
-//! **What it is.** The receiver's side as a state machine that knows no packets, channels or bytes.
-//! A put names a 64-bit address and never a buffer; the application posts buffers, and each is
-//! filled during one *epoch*. [`Mailboxes::admit`] decides once per put to which epoch it belongs;
-//! all packets of the put then go to that buffer, in whatever order they arrive. So no byte ever
-//! falls into the wrong epoch, which the paper leaves open for networks that reorder.
+//! **What it is.** The receiver's side as a state machine that handles no packets, channels or
+//! bytes. A put names a 64-bit address and never a buffer; the application posts buffers, and each
+//! is filled during one *epoch*. [`Mailboxes::admit`] decides once per put to which epoch it
+//! belongs; all packets of the put then go to that buffer, in whatever order they arrive. So no
+//! byte ever falls into the wrong epoch, which the paper leaves open for networks that reorder.
 //!
-//! **Look-up.** One, without wildcards (§III-A). An address that no mailbox has goes to the
-//! catch-all, if there is one (§III-C). The key has to match.
+//! **Look-up.** One look-up, without wildcards (§III-A). A put to an address that no mailbox has
+//! goes to the catch-all, if there is one (§III-C). The key has to match.
 //!
 //! **Epochs.** Epoch `n` is filled into the `n`-th buffer posted. It takes puts until those that
-//! belong to it reach the threshold, in bytes or in puts; the one that reaches or passes it is the
+//! belong to it reach the threshold, in bytes or in puts; the put that reaches or passes it is the
 //! last. In stream mode (`Steering::Receiver`, §IV-B) a put that doesn't fit what is left goes to
-//! the next buffer, and no put comes after a buffer's last byte, whatever the threshold says. An
-//! epoch that a put was turned away from never takes another, but those room was kept for.
-//! It's *done* when it takes no more puts, no room is kept in it, all its puts have ended, and all
-//! earlier epochs are done. Several can be filling at once.
+//! the next buffer, and no put follows a buffer's last byte, whatever the threshold says. An epoch
+//! that has turned a put away never takes another, except puts for which room is kept. An epoch is
+//! *done* when it takes no more puts, no room is kept in it, all its puts have ended, and all
+//! earlier epochs are done. Several epochs can be filling at once.
 //!
-//! **The order of a sender.** Its puts to one address fill epochs in the order of their sequence
-//! numbers. If earlier ones are missing, a put is admitted early only if it belongs to the open
-//! epoch whatever those turn out to be: room is kept there for them (their number; and their bytes,
-//! which `before` tells) and counts as used. Where an epoch takes a number of puts, whatever their
-//! bytes (`Threshold::Operations` with `Steering::Sender`), every put's epoch is known by counting:
-//! room is kept in as many epochs as the missing ones fill, and the early put goes behind them. An
-//! epoch whose missing puts are all refused or given up is then done without any. A put for which
-//! its place isn't certain, or that is more than 128 behind the first missing one, is to be tried
-//! again ([`Admission::OutOfOrder`]).
-//! Room is only kept for what the network alone delays: a put says ([`Put::follows`]) if an earlier
-//! one may be waiting for other operations, or for an epoch that it names, and waits behind it
-//! then. Otherwise what that one waits for might itself need the room. Where a put without that
-//! mark waits for a buffer, the room behind it is given back ([`Mailboxes::yield_room`]). *For this
-//! the sender must keep its puts from the first that is not acknowledged on below 2^32 bytes
-//! together*: `before` counts modulo 2^32. One whose numbers contradict each other has the put
-//! refused, and can spoil only its own part of an epoch.
+//! **The order of a sender.** A sender's puts to one address fill epochs in the order of their
+//! sequence numbers. If earlier puts are missing, a put is admitted early only if it belongs to the
+//! open epoch whatever the missing puts turn out to be: room is kept there for them (their number;
+//! and their bytes, which the field `before` gives) and counts as used. Where an epoch takes a
+//! number of puts, whatever their bytes (`Threshold::Operations` with `Steering::Sender`), every
+//! put's epoch is known by counting: room is kept in as many epochs as the missing puts fill, and
+//! the early put goes behind them. An epoch whose missing puts are all refused or given up is then
+//! done without any. A put whose place isn't certain, or that is more than 128 behind the first
+//! missing one, has to be tried again ([`Admission::OutOfOrder`]).
 //!
-//! **A put that names its epoch** goes there or nowhere, whatever is missing before it; it is
-//! refused if that epoch takes no more, and waits if it has no buffer yet or is full only because
-//! of room that is kept. Its number then counts as admitted. Room that had been kept for it in
-//! another epoch is given back. While it waits it's missing like any other: later unnamed puts of
-//! its sender are early ones.
+//! Room is only kept for puts that the network alone delays. A put carries a flag
+//! ([`Put::follows`]) if an earlier one may be waiting for other operations, or for an epoch that
+//! it names; it then waits behind the earlier one, because what that one waits for might itself
+//! need the room. Where a put without the flag waits for a buffer, the room behind it is freed
+//! ([`Mailboxes::yield_room`]). *For this the sender must keep its puts from the first that is not
+//! acknowledged on below 2^32 bytes together*: `before` counts modulo 2^32. A sender whose numbers
+//! contradict each other has the put refused, and can spoil only its own part of an epoch.
 //!
-//! **Puts that never come.** The number of a put that was refused because of what it asks for
-//! is over at once. Of others its sender says it: each put tells whether everything before it is
-//! over, and where none follows, [`Mailboxes::abandon`] does; the end of its channel says it of all
-//! ([`Mailboxes::forget_channel`]). Room that was kept is then given back, and the epoch takes
-//! other puts in its stead, unless one has been turned away already: then it is done below its
-//! threshold. In stream mode bytes between two puts can't be given back: the room counts as used
-//! and the hole stays, to be seen as `extent > bytes`. A put whose sender is gone in the middle of
-//! it ([`Mailboxes::cancel`]) keeps its room, counts with the bytes that were placed, and is told
-//! of as `cancelled`. So no epoch waits for the dead; but one in which room is kept waits for a
-//! living sender that never sends what it skipped, until the application ends it.
+//! **A put that names its epoch** goes there or nowhere, whatever is missing before it. It is
+//! refused if that epoch takes no more, and waits if the epoch has no buffer yet or is full only
+//! because of room that is kept. Its number then counts as admitted. Room that had been kept for it
+//! in another epoch is freed. While it waits it's missing like any other: later unnamed puts of its
+//! sender are early ones.
+//!
+//! **Puts that never come.** The number of a put that was refused because of its own parameters is
+//! over at once. For other puts the sender reports it: each put carries a flag whether everything
+//! before it is over, and where no put follows, [`Mailboxes::abandon`] does this; the end of the
+//! channel does it for all puts ([`Mailboxes::forget_channel`]). Room that was kept is then freed,
+//! and the epoch takes other puts instead, unless it has turned one away already: then it is done
+//! below its threshold. In stream mode bytes between two puts can't be freed: the room counts as
+//! used and the hole stays, visible as `extent > bytes`. A put whose sender is gone in the middle
+//! of it ([`Mailboxes::cancel`]) keeps its room, counts with the bytes that were placed, and is
+//! reported as `cancelled`. So no epoch waits for a dead sender; but an epoch in which room is kept
+//! waits for a living sender that never sends what it skipped, until the application ends it.
 //!
 //! **Early end** ([`Mailboxes::increment_epoch`], §III-C). The current epoch takes no more puts and
-//! keeps no more room. Puts of it that are under way still belong to it, also those that were
-//! admitted early; what was missing before those falls, one by one in its turn, into whichever
-//! epoch is open when it comes, and later puts of the same sender wait for it. This is the one case
-//! in which a put may fall into a later epoch than one sent after it.
+//! keeps no more room. Its unfinished puts still belong to it, also those that were admitted early.
+//! Each put that was missing before those falls into whichever epoch is open when its turn comes,
+//! and later puts of the same sender wait for it. This is the only case in which a put may fall
+//! into a later epoch than one sent after it.
 //!
 //! **Rewind** (§IV-F). The `retired` newest done epochs keep their buffers. [`Mailboxes::rewind`]
-//! to epoch `e` reports `e` again and takes everything from `e` on out of the mailbox: later done
-//! epochs, those being filled, and buffers that are posted only. All those buffers, `e`'s too, are
-//! the application's, without further report; the next buffer posted is epoch `e`'s.
-//! - Puts that were admitted to any of them are discarded: their tickets are void.
+//! to epoch `e` reports `e` again and removes everything from `e` on from the mailbox: later done
+//! epochs, those being filled, and buffers that are only posted. All those buffers, `e`'s too,
+//! belong to the application, without further report; the next buffer posted is epoch `e`'s.
+//! - Puts that were admitted to any of these epochs are discarded: their tickets are void.
 //! - Until the next buffer is posted every put that its sender's window allows, named or not, is
 //!   refused (`Refusal::Epoch`).
-//! - So is, for good, what was missing at the rewind before a put that had been admitted.
-//! - Any other put counts as new, though it may have been sent before: a number doesn't tell,
-//!   because numbers of epochs are used again. So an application that rewinds has its senders stop
-//!   and see all their puts end, and posts the first buffer after that.
+//! - A put that was missing at the rewind before an admitted put is refused permanently.
+//! - Any other put counts as new, though it may have been sent before: its number doesn't show
+//!   that, because numbers of epochs are used again. So an application that rewinds must make its
+//!   senders stop and see all their puts end, and post the first buffer after that.
 //!
-//! Sequence numbers go on: senders need not know of a rewind.
+//! Sequence numbers continue: senders need not be notified of a rewind.
 //!
-//! **Closing** (§III-C). A closed mailbox refuses or silently discards puts; those under way go on,
-//! and epochs they complete are reported. Its address and its buffers are free once it's released.
+//! **Closing** (§III-C). A closed mailbox refuses or silently discards puts. Unfinished puts
+//! continue, and epochs that they complete are reported. The mailbox's address and buffers are free
+//! once it's released.
 //!
-//! **Memory.** All of it is taken in [`Mailboxes::new`]. A put takes a bounded number of steps;
-//! only closing, rewinding and the end of a channel walk all records of a kind.
+//! **Memory.** All memory is allocated in [`Mailboxes::new`]. A put takes a bounded number of
+//! steps; only closing, rewinding and the end of a channel walk all records of a kind.
 
 mod admit;
 mod count;
@@ -104,7 +106,7 @@ pub(crate) const MAILBOX_BYTES: usize = size_of::<Mailbox>();
 pub(crate) const BUFFER_BYTES: usize = size_of::<Buffer>();
 /// Bytes of the record of a sender's puts to one address.
 pub(crate) const STREAM_BYTES: usize = size_of::<Stream>();
-/// Bytes of the record of a gap in them.
+/// Bytes of the record of a gap in a sender's puts.
 pub(crate) const GAP_BYTES: usize = size_of::<Gap>();
 
 /// The sender of a put: a Jetty of the peer at the other end of a channel.
@@ -116,7 +118,7 @@ pub(crate) struct Sender {
     pub(crate) jetty: JettyId,
 }
 
-/// What the end of an admitted put is reported with: once, by `finish` or `cancel`.
+/// Identifies an admitted put when its end is reported: once, by `finish` or `cancel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     buffer: Option<Index<Buffer>>,
@@ -124,38 +126,38 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Of what was discarded.
+    /// The ticket of a put that was discarded.
     pub(crate) const VOID: Ticket = Ticket { buffer: None, serial: 0 };
 }
 
-/// What is to become of a put.
+/// The decision about a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It belongs there, all of it, in whatever order its packets come.
+    /// The put belongs to this buffer, all of it, in whatever order its packets come.
     Into {
-        /// To report its end with.
+        /// The ticket with which the put's end is reported.
         ticket: Ticket,
         /// The segment of the buffer.
         segment: u32,
-        /// Where its first byte goes, from the start of the segment.
+        /// Offset of the put's first byte from the start of the segment.
         offset: u64,
     },
-    /// There is no room for it at present: to be told "receiver not ready".
+    /// There is no room for the put at present: the sender receives "receiver not ready".
     Wait,
-    /// It isn't certain where it belongs before earlier puts have been admitted: to be tried again
-    /// then.
+    /// It isn't certain where the put belongs before earlier puts have been admitted: the sender
+    /// has to try it again then.
     OutOfOrder,
-    /// It never will be admitted.
+    /// The put never will be admitted.
     Refuse(Refusal),
-    /// It counts as done, and its bytes go nowhere.
+    /// The put counts as done, and its bytes are dropped.
     Discard,
 }
 
-/// Records in use.
+/// Number of records in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) mailboxes: u32,
-    /// Posted, being filled, done, retired, and released but not yet polled for.
+    /// Buffers posted, being filled, done, retired, and released but not yet polled for.
     pub(crate) buffers: u32,
     pub(crate) streams: u32,
     pub(crate) gaps: u32,
@@ -170,18 +172,18 @@ pub(crate) struct Mailboxes {
     by_address: HashIndex<Mailbox>,
     by_epoch: HashIndex<Buffer>,
     catch_all: Option<Index<Mailbox>>,
-    /// Buffers of epochs that are done, not reported yet.
+    /// Buffers of epochs that are done and not reported yet.
     done: List<Index<Buffer>>,
-    /// Buffers whose segments the caller has not been told to let go.
+    /// Released buffers whose segment references the caller has not dropped yet.
     released: List<Index<Buffer>>,
-    /// Tells uses of a buffer record from each other.
+    /// Distinguishes successive uses of a buffer record.
     serial: u32,
-    /// Tells uses of a mailbox record from each other.
+    /// Distinguishes successive uses of a mailbox record.
     generation: u16,
 }
 
 impl Mailboxes {
-    /// Takes all memory.
+    /// Allocates all memory.
     pub(crate) fn new(limits: &Limits) -> Self {
         Mailboxes {
             records: Pool::new(limits.mailboxes),
@@ -255,8 +257,8 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// Takes no more puts (`RVMA_Close_win`, §III-C), with or without telling their senders. What
-    /// is under way goes on. May be called again to change `nack`.
+    /// Closes a mailbox to new puts (`RVMA_Close_win`, §III-C), which are refused if `nack`, or
+    /// else silently discarded. Unfinished puts continue. May be called again to change `nack`.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox.
@@ -267,8 +269,8 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// Forgets a closed mailbox: its buffers are released, done epochs that were not reported are
-    /// not any more, puts under way are discarded, and its address may be used again.
+    /// Removes a closed mailbox: its buffers are released, done epochs that were not reported are
+    /// dropped, unfinished puts are discarded, and its address may be used again.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox, `Busy` if it isn't closed.
@@ -288,8 +290,8 @@ impl Mailboxes {
         Ok(())
     }
 
-    /// The peer is gone: its streams end. Its puts under way are cancelled one by one, by the
-    /// caller.
+    /// Ends the streams of a peer that is gone. Its unfinished puts are cancelled one by one, by
+    /// the caller.
     pub(crate) fn forget_channel(&mut self, channel: u32) {
         self.end_streams(|stream| stream.sender.channel == channel);
     }
@@ -299,7 +301,7 @@ impl Mailboxes {
         self.named(id).map(|mailbox| self.records[mailbox].first)
     }
 
-    /// Records in use.
+    /// Number of records in use.
     pub(crate) fn counts(&self) -> Counts {
         Counts {
             mailboxes: self.records.in_use(),
@@ -309,8 +311,7 @@ impl Mailboxes {
         }
     }
 
-    /// The mailbox that takes puts to this address.
-    /// Is the mailbox open, but with another key?
+    /// True if the mailbox that takes puts to this address is open, but has another key.
     pub(crate) fn has_other_key(&self, address: u64, key: u32) -> bool {
         self.addressed(address).is_some_and(|mailbox| {
             let record = &self.records[mailbox];

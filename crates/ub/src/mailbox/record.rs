@@ -1,4 +1,4 @@
-//! What is kept of mailboxes and of their buffers.
+//! Records of mailboxes and of their buffers.
 
 use super::Ticket;
 use super::hash_index::Chained;
@@ -17,15 +17,15 @@ use crate::pool::Index;
 pub(super) struct Mailbox {
     pub(super) address: u64,
     pub(super) threshold: Threshold,
-    /// The oldest epoch whose buffer is still known.
+    /// The oldest epoch whose buffer is still kept.
     pub(super) kept: u64,
     /// The current epoch: the oldest that isn't done.
     pub(super) first: u64,
-    /// The epoch that takes the next put that names none. Never steps back, but by a rewind.
+    /// The epoch that takes the next put that names none. Decreases only by a rewind.
     pub(super) open: u64,
     /// The epoch of the next buffer to be posted.
     pub(super) end: u64,
-    /// Room kept in epochs before this one isn't kept any more: they were ended early.
+    /// Room in epochs before this one isn't kept any more, because they were ended early.
     pub(super) ended: u64,
     pub(super) key: u32,
     pub(super) retired: u32,
@@ -35,18 +35,18 @@ pub(super) struct Mailbox {
     pub(super) when_empty: WhenEmpty,
     pub(super) life: Life,
     pub(super) catch_all: bool,
-    /// Rewound, and no buffer posted since.
+    /// True if the mailbox was rewound, and no buffer has been posted since.
     pub(super) fenced: bool,
 }
 
-/// Does a mailbox take puts?
+/// Whether a mailbox takes puts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// Yes.
+    /// The mailbox takes puts.
     Open,
-    /// No, and their senders are told.
+    /// Puts are refused, and their senders are notified.
     Refusing,
-    /// No, and their senders are not told.
+    /// Puts are discarded, and their senders are not notified.
     Discarding,
     /// There is no such mailbox.
     Free,
@@ -74,13 +74,13 @@ impl Mailbox {
         }
     }
 
-    /// Do its epochs take a number of puts, whatever their bytes? Then the epoch of a put is known
-    /// by its number alone.
+    /// True if the mailbox's epochs take a number of puts, whatever their bytes. Then the epoch of
+    /// a put is known by its number alone.
     pub(super) fn counts_puts(&self) -> bool {
         matches!((self.threshold, self.steering), (Threshold::Operations(_), Steering::Sender))
     }
 
-    /// The epoch that a put or get means by 32 bits of its number, as the one nearest to the
+    /// The epoch that a put or get names by the lower 32 bits of its number: the one nearest to the
     /// current epoch; `None` if it's before epoch 0.
     pub(super) fn named_epoch(&self, epoch: u32) -> Option<u64> {
         let distance = epoch.wrapping_sub(self.first as u32) as i32;
@@ -97,64 +97,64 @@ impl Chained for Mailbox {
     }
 }
 
-/// A buffer of a mailbox: what one epoch is filled into.
+/// A buffer of a mailbox, which is filled during one epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Buffer {
-    /// The caller's number.
+    /// The caller's number for the buffer.
     pub(super) id: u64,
     pub(super) epoch: u64,
     /// First byte, from the start of the segment.
     pub(super) offset: u64,
-    /// Bytes of the puts that belong here.
+    /// Bytes of the puts that belong to this buffer.
     pub(super) used_bytes: u64,
-    /// Puts that belong here.
+    /// Number of puts that belong to this buffer.
     pub(super) used_puts: u64,
-    /// Bytes that are in place.
+    /// Bytes that have been placed.
     pub(super) placed: u64,
     /// The address that the last put named.
     pub(super) address: u64,
     /// Bytes kept free for puts that are missing.
     pub(super) reserved_bytes: u64,
-    /// Puts that are missing and belong here.
+    /// Number of missing puts for which room is kept here.
     pub(super) reserved_puts: u32,
     pub(super) segment: u32,
     pub(super) length: u32,
-    /// Stream mode: where the next put goes.
+    /// Stream mode: offset of the next put.
     pub(super) append: u32,
-    /// Puts that belong here and are neither finished nor cancelled.
+    /// Puts that belong to this buffer and are neither finished nor cancelled.
     pub(super) unfinished: u32,
     pub(super) cancelled: u32,
-    /// Tells this use of the record from earlier ones.
+    /// Distinguishes this use of the record from earlier ones.
     pub(super) serial: u32,
     pub(super) mailbox: Index<Mailbox>,
     pub(super) chain: Option<Index<Buffer>>,
     pub(super) links: Links<Index<Buffer>>,
     pub(super) stage: Stage,
-    /// The application ended the epoch before its threshold.
+    /// True if the application ended the epoch before its threshold.
     pub(super) early: bool,
 }
 
-/// Where a buffer is in its life.
+/// Stages of a buffer's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Posted, or being filled.
+    /// The buffer is posted, or being filled.
     Filling,
-    /// Its epoch is done, and the application has not been told.
+    /// The buffer's epoch is done, and has not been reported to the application.
     Done,
-    /// The application has been told; it's kept for a rewind.
+    /// The epoch has been reported to the application; the buffer is kept for a rewind.
     Retired,
-    /// It is not needed any more; the caller has not been told that its segment is free.
+    /// The buffer is not needed any more; the caller has not dropped its reference to the segment.
     Released,
 }
 
 /// Where in a buffer a put goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// At this byte.
+    /// The put fits, at this offset.
     At(u32),
-    /// There is too little left (stream mode).
+    /// There is too little room left (stream mode).
     NotHere,
-    /// It leaves the buffer, however empty that is.
+    /// The put does not fit the buffer, even if that is empty.
     Never,
 }
 
@@ -198,10 +198,10 @@ impl Buffer {
         }
     }
 
-    /// Would a put still belong here if `bytes` and `puts` more came before it (RVMA §III-B)?
+    /// True if a put would still belong here after `bytes` and `puts` more before it (RVMA §III-B).
     ///
-    /// In stream mode room is never given back, so it's the next free byte that counts, and a
-    /// buffer without a free byte is full whatever the threshold says.
+    /// In stream mode room is never freed, so the next free byte decides, and a buffer without a
+    /// free byte is full whatever the threshold says.
     pub(super) fn takes_after(&self, mailbox: &Mailbox, bytes: u32, puts: u32) -> bool {
         match (mailbox.threshold, mailbox.steering) {
             (Threshold::Bytes(threshold), Steering::Sender) => {
@@ -221,7 +221,7 @@ impl Buffer {
         }
     }
 
-    /// How many more puts belong here, in a mailbox that counts them.
+    /// Number of further puts that belong here, in a mailbox that counts them.
     pub(super) fn puts_left(&self, mailbox: &Mailbox) -> u64 {
         let used = self.used_puts + u64::from(self.reserved_puts);
         match mailbox.threshold {
@@ -230,12 +230,12 @@ impl Buffer {
         }
     }
 
-    /// Does it take no more puts, but those that room is kept for?
+    /// True if the buffer takes no more puts except those for which room is kept.
     pub(super) fn is_full(&self, mailbox: &Mailbox) -> bool {
         !self.takes_after(mailbox, 0, 0)
     }
 
-    /// Where a put of `length` bytes goes that comes after `gap` bytes yet missing.
+    /// The place of a put of `length` bytes that comes after `gap` bytes yet missing.
     pub(super) fn fit(&self, steering: Steering, offset: u64, gap: u32, length: u32) -> Fit {
         match steering {
             Steering::Sender => match offset.checked_add(u64::from(length)) {
@@ -253,7 +253,7 @@ impl Buffer {
         }
     }
 
-    /// Counts a put in, and gives what its further packets and its end are reported with.
+    /// Counts a put as belonging here, and returns the ticket for its further packets and its end.
     pub(super) fn assign(&mut self, index: Index<Buffer>, address: u64, length: u32) -> Ticket {
         self.used_bytes = self.used_bytes.saturating_add(u64::from(length));
         self.used_puts += 1;
@@ -262,7 +262,7 @@ impl Buffer {
         Ticket { buffer: Some(index), serial: self.serial }
     }
 
-    /// Gives room back that was kept for puts which are not missing any more.
+    /// Frees room that was kept for puts which are not missing any more.
     pub(super) fn unreserve(&mut self, bytes: u32, puts: u32) {
         debug_assert!(self.reserved_bytes >= u64::from(bytes) && self.reserved_puts >= puts);
         self.reserved_bytes = self.reserved_bytes.saturating_sub(u64::from(bytes));

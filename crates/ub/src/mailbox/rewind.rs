@@ -7,9 +7,9 @@ use crate::pool::Index;
 use fairway_wire::{Get, Refusal};
 
 impl Mailboxes {
-    /// Steps a mailbox `back` epochs: 1 is the newest that is done. Gives what was reported of that
-    /// epoch, so that the application can restore from its buffer; and the next buffer that is
-    /// posted is that epoch's again. The module's text says what becomes of everything else.
+    /// Rewinds a mailbox by `back` epochs: 1 is the newest that is done. Returns the report of that
+    /// epoch, so that the application can restore from its buffer; the next buffer that is posted
+    /// is that epoch's again. The module's documentation describes the effect on everything else.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox; `Parameter("back")` if that is 0 or the epoch isn't
@@ -35,7 +35,7 @@ impl Mailboxes {
         Ok(done)
     }
 
-    /// Lets go of all buffers of a mailbox from this epoch on.
+    /// Releases all buffers of a mailbox from this epoch on.
     pub(super) fn release_from(&mut self, mailbox: Index<Mailbox>, epoch: u64) {
         for epoch in epoch..self.records[mailbox].end {
             if let Some(index) = self.buffer(mailbox, epoch) {
@@ -44,8 +44,8 @@ impl Mailboxes {
         }
     }
 
-    /// Where the bytes are that a GET asks for: in the current epoch's buffer, which may be partly
-    /// filled, or in that of a done epoch that is kept.
+    /// The range of the bytes that a GET requests: in the current epoch's buffer, which may be
+    /// partly filled, or in that of a done epoch that is kept.
     ///
     /// # Errors
     /// `NoMailbox` (unknown, closed, or another key), `Length` (outside the buffer), `Epoch` (not

@@ -12,16 +12,16 @@ pub(super) const WINDOW: u32 = 128;
 /// Most puts in a gap: as many as `Gap::missing` has bits.
 pub(super) const GAP_PUTS: u32 = 64;
 
-/// The epoch of a gap that no room is kept for.
+/// Value of `Gap::epoch` for a gap for which no room is kept.
 pub(super) const LOOSE: u64 = u64::MAX;
 
-/// A sender's puts to one address. Everything before `end` is over (admitted, refused or given
-/// up), but for what its gaps say is missing.
+/// A sender's puts to one address. Everything before `end` is over (admitted, refused or given up),
+/// except what its gaps list as missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub(super) address: u64,
     pub(super) sender: Sender,
-    /// Where the puts go at present; `None` in a free record.
+    /// The mailbox to which the puts go at present; `None` in a free record.
     pub(super) mailbox: Option<Index<Mailbox>>,
     /// The sequence number behind the last put that is over.
     pub(super) end: u32,
@@ -30,10 +30,10 @@ pub(super) struct Stream {
     /// The gaps, in order: each holds at least one missing put, so that there are never more than
     /// [`WINDOW`].
     pub(super) gaps: Option<Index<Gap>>,
-    /// What is missing before this number was sent before a rewind; only if `rewound`.
+    /// Puts missing before this number were sent before a rewind; only if `rewound`.
     pub(super) rewound_at: u32,
     pub(super) chain: Option<Index<Stream>>,
-    /// False if the last put before `end` was given up, which doesn't tell its length.
+    /// False if the last put before `end` was given up, so that its length is unknown.
     pub(super) end_is_known: bool,
     pub(super) rewound: bool,
 }
@@ -46,11 +46,12 @@ pub(super) struct Gap {
     /// Bit `i`: put `first + i` is missing. Never 0.
     pub(super) missing: u64,
     pub(super) first: u32,
-    /// What `before` says in its first put. The rest only counts if `epoch` isn't [`LOOSE`].
+    /// The field `before` of the gap's first put. This and the following fields only count if
+    /// `epoch` isn't [`LOOSE`].
     pub(super) base: u32,
     /// Bytes kept free.
     pub(super) bytes: u32,
-    /// Stream mode: where in the buffer they are.
+    /// Stream mode: offset of those bytes in the buffer.
     pub(super) offset: u32,
     pub(super) next: Option<Index<Gap>>,
 }
@@ -61,18 +62,18 @@ const _: () = assert!(size_of::<Gap>() <= 40);
 /// Where a sequence number lies in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
-    /// This far behind the last that is over: 0 is the next.
+    /// This far behind the last put that is over: 0 is the next.
     Ahead(u32),
-    /// It's missing in this gap.
+    /// The put is missing in this gap.
     Missing(Index<Gap>),
-    /// It is over.
+    /// The put is over.
     Over,
-    /// Too far behind the first that's missing.
+    /// The put is too far behind the first missing one.
     Beyond,
 }
 
 impl Gap {
-    /// A gap of `count` puts, all missing, that no room is kept for.
+    /// A gap of `count` puts, all missing, for which no room is kept.
     pub(super) fn loose(first: u32, count: u32) -> Self {
         debug_assert!((1..=GAP_PUTS).contains(&count));
         let missing = u64::MAX >> (64 - count);
@@ -85,12 +86,13 @@ impl Gap {
         (distance < 64 && self.missing >> distance & 1 == 1).then_some(distance)
     }
 
-    /// The first put that's missing.
+    /// The number of the first missing put.
     pub(super) fn lowest(&self) -> u32 {
         self.first.wrapping_add(self.missing.trailing_zeros())
     }
 
-    /// Is room kept for its puts? The end of their epoch by the application ends that.
+    /// True if room is kept for the gap's puts. The application's early end of their epoch ends
+    /// that.
     pub(super) fn is_firm(&self, mailbox: &Mailbox) -> bool {
         self.epoch != LOOSE && self.epoch >= mailbox.ended
     }
@@ -128,7 +130,7 @@ impl Streams {
         })
     }
 
-    /// Begins a stream, if a record is free.
+    /// Creates a stream, if a record is free.
     pub(super) fn begin(
         &mut self,
         sender: Sender,
@@ -164,7 +166,7 @@ impl Streams {
         self.records.remove(stream);
     }
 
-    /// Where `sequence` lies. Walks at most [`WINDOW`] gaps.
+    /// The position of `sequence`. Walks at most [`WINDOW`] gaps.
     pub(super) fn locate(&self, stream: Index<Stream>, sequence: u32) -> Position {
         let Stream { end, gaps, .. } = self.records[stream];
         let ahead = sequence.wrapping_sub(end);
@@ -183,12 +185,12 @@ impl Streams {
         core::iter::successors(self.records[stream].gaps, |&gap| self.gaps[gap].next)
     }
 
-    /// Are so many records for gaps free?
+    /// True if at least `count` records for gaps are free.
     pub(super) fn has_gaps(&self, count: u32) -> bool {
         self.gaps.capacity() - self.gaps.in_use() >= count
     }
 
-    /// Puts a gap behind the others. False, and nothing done, if no record is free.
+    /// Appends a gap to the others. Returns false, and does nothing, if no record is free.
     pub(super) fn append_gap(&mut self, stream: Index<Stream>, gap: Gap) -> bool {
         let last = self.gaps_of(stream).last();
         let Some(index) = self.gaps.add(gap) else { return false };
@@ -209,8 +211,8 @@ impl Streams {
         self.gaps.remove(gap);
     }
 
-    /// Everything up to and including `sequence`, the next or a later one, is over, but for what
-    /// lies between. False, and nothing done, if no record for a gap is free.
+    /// Marks everything up to and including `sequence`, which is the next or a later one, as over,
+    /// except what lies between. Returns false, and does nothing, if no record for a gap is free.
     pub(super) fn extend(
         &mut self,
         stream: Index<Stream>,
@@ -240,8 +242,9 @@ impl Streams {
 }
 
 impl Mailboxes {
-    /// A put is over without having been admitted where room may be kept for it: it was refused,
-    /// given up, or names another epoch. False, and nothing done, if that can't be noted.
+    /// Marks a put as over that was not admitted where room may be kept for it: it was refused,
+    /// given up, or names another epoch. Returns false, and does nothing, if that can't be
+    /// recorded.
     pub(super) fn settle(
         &mut self,
         stream: Index<Stream>,
@@ -259,7 +262,8 @@ impl Mailboxes {
         }
     }
 
-    /// Everything before this number is over, and had `bytes` bytes. True if something was missing.
+    /// Marks everything before this number as over, with `bytes` bytes in total. True if something
+    /// was missing.
     pub(super) fn settle_before(
         &mut self,
         stream: Index<Stream>,
@@ -287,7 +291,7 @@ impl Mailboxes {
         struck
     }
 
-    /// Takes one put out of a gap. The room kept for it is given back: as an operation at once, its
+    /// Removes one put from a gap. The room kept for it is freed: as an operation at once, its
     /// bytes when nothing is missing in the gap, because only then is it known how many they were.
     fn strike(&mut self, stream: Index<Stream>, gap: Index<Gap>, sequence: u32) {
         let Some(mailbox) = self.streams.records[stream].mailbox else { return };
@@ -312,7 +316,7 @@ impl Mailboxes {
         }
     }
 
-    /// Makes all gaps of a stream such that no room is kept for them.
+    /// Frees the room that is kept for all gaps of a stream.
     pub(super) fn loosen(&mut self, stream: Index<Stream>) {
         let Some(mailbox) = self.streams.records[stream].mailbox else { return };
         let mut next = self.streams.records[stream].gaps;
@@ -328,7 +332,7 @@ impl Mailboxes {
     }
 
     fn unreserve(&mut self, mailbox: Index<Mailbox>, epoch: u64, bytes: u32, puts: u32) {
-        // An epoch that room is kept in isn't done, so its buffer is there.
+        // An epoch in which room is kept isn't done, so its buffer exists.
         if let Some(buffer) = self.buffer(mailbox, epoch) {
             self.buffers[buffer].unreserve(bytes, puts);
         }
@@ -340,7 +344,7 @@ impl Mailboxes {
         self.streams.free(stream);
     }
 
-    /// Ends the streams that `which` picks. Walks all of them.
+    /// Ends the streams that `which` selects. Walks all of them.
     pub(super) fn end_streams(&mut self, which: impl Fn(&Stream) -> bool) {
         for stream in self.streams.records.ever_taken() {
             let record = self.streams.records[stream];
@@ -351,8 +355,8 @@ impl Mailboxes {
         }
     }
 
-    /// Notes in every stream of a mailbox that what is missing was sent before a rewind. The
-    /// buffers are gone already.
+    /// Records in every stream of a mailbox that its missing puts were sent before a rewind. The
+    /// buffers have been released already.
     pub(super) fn cut_streams(&mut self, mailbox: Index<Mailbox>) {
         for stream in self.streams.records.ever_taken() {
             if self.streams.records[stream].mailbox == Some(mailbox) {

@@ -34,7 +34,7 @@ pub(super) fn sender(number: u32) -> Sender {
     Sender { channel: number, jetty: JettyId::new(number) }
 }
 
-/// A buffer that is a segment of its own.
+/// A buffer that covers a segment.
 pub(super) fn range(segment: u32, length: u32) -> LocalRange {
     LocalRange { segment: SegmentId::new(segment), offset: 0, length }
 }
@@ -118,7 +118,7 @@ impl Bench {
         self.mailboxes.admit(source.sender, put)
     }
 
-    /// Admits a put that has to be admitted; gives its ticket, segment and offset.
+    /// Admits a put that has to be admitted; returns its ticket, segment and offset.
     #[track_caller]
     pub(super) fn start(&mut self, source: &Source, put: &Put) -> (Ticket, u32, u64) {
         match self.admit(source, put) {
@@ -127,7 +127,7 @@ impl Bench {
         }
     }
 
-    /// Admits, places and finishes; gives the segment.
+    /// Admits, places and finishes a put; returns the segment.
     #[track_caller]
     pub(super) fn whole(&mut self, source: &Source, put: &Put) -> u32 {
         let (ticket, segment, _) = self.start(source, put);
@@ -136,7 +136,7 @@ impl Bench {
         segment
     }
 
-    /// Epochs done since, as (epoch, bytes, puts, early).
+    /// Epochs done since the last call, as (epoch, bytes, puts, early).
     pub(super) fn done(&mut self) -> Vec<(u64, u64, u64, bool)> {
         core::iter::from_fn(|| self.mailboxes.poll_done())
             .map(|done| (done.epoch, done.bytes, done.operations, done.early))

@@ -1,4 +1,4 @@
-//! The abrupt end of a Jetty: nothing of it touches memory afterwards.
+//! The abrupt end of a Jetty, after which none of its operations touches memory.
 
 use super::{UbDevice, channel_of};
 use crate::api::{JettyState, SetupError, Status};
@@ -8,27 +8,28 @@ use alloc::vec::Vec;
 use fairway_wire::JettyId;
 
 impl UbDevice {
-    /// Ends everything that is under way at a Jetty, at once: its operations, its receives and
-    /// those that messages have taken complete as flushed. What of it is still in the network goes
-    /// nowhere: a packet that would have to be resent carries nothing, an answer that comes is
-    /// ignored, and what a peer is sending to it counts as arrived. Packets handed out before, and
-    /// not sent yet, are the caller's to drop.
+    /// Ends everything that is in progress at a Jetty, at once: its operations, its receives and
+    /// those that messages have consumed complete as flushed. What is still in the network has no
+    /// effect: a packet that would have to be resent carries nothing, an answer that arrives is
+    /// ignored, and what a peer is sending to the Jetty counts as arrived. Packets that were
+    /// returned before and not sent yet must be dropped by the caller.
     ///
-    /// Its state stays what it is.
+    /// The Jetty's state does not change.
     ///
     /// # Errors
-    /// `Missing`.
+    /// `Missing` if there is no such Jetty.
     pub fn abort_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
         self.shared.jetties.get(id).ok_or(SetupError::Missing)?;
         self.finish_datagram();
-        // Ending them changes the list, so it is read first.
+        // Ending operations changes the list, so it is read first.
         let mut all = Vec::new();
         let mut next = self.shared.initiator.incomplete[id.value() as usize].head();
         while let Some(at) = next {
             all.push(at);
             next = self.shared.messages[at].order.next_incomplete();
         }
-        // The last one first: what waits for an earlier one is not to be let go meanwhile.
+        // The last one first, so that an operation which waits for an earlier one is not released
+        // meanwhile.
         for index in all.into_iter().rev() {
             if self.shared.abort_unreported(index) {
                 continue;
@@ -53,19 +54,19 @@ impl UbDevice {
         Ok(())
     }
 
-    /// Changes the secret that peers must know to send to a Jetty.
+    /// Changes the secret that peers must present to send to a Jetty.
     ///
     /// # Errors
-    /// `Missing`.
+    /// `Missing` if there is no such Jetty.
     pub fn set_jetty_token(&mut self, id: JettyId, token_value: u32) -> Result<(), SetupError> {
         self.shared.jetties.set_token(id, token_value)
     }
 
-    /// How often an operation of this Jetty that finds no receive is tried again; 7 means for ever,
-    /// and `None` what the profile says.
+    /// Sets how often an operation of this Jetty that finds no receive is retried; 7 means forever,
+    /// and `None` the profile's value.
     ///
     /// # Errors
-    /// `Missing`.
+    /// `Missing` if there is no such Jetty.
     pub fn set_jetty_not_ready_retries(
         &mut self,
         id: JettyId,
@@ -79,19 +80,19 @@ impl UbDevice {
         self.shared.segments.set_token(id.number(), token_value);
     }
 
-    /// Operations, answers and receives that still need a segment's memory.
+    /// Number of operations, answers and receives that still need a segment's memory.
     pub fn segment_references(&self, id: crate::SegmentId) -> u32 {
         self.shared.segments.get(id.number()).map_or(0, |segment| segment.references())
     }
 
-    /// Is it a Jetty, and not free or a group?
+    /// True if the number is that of a Jetty, and not free or that of a group.
     pub fn has_jetty(&self, id: JettyId) -> bool {
         !matches!(self.jetty_state(id), JettyState::Reset | JettyState::Group)
     }
 }
 
 impl crate::channel::Channel {
-    /// Ends an operation that has been sent in part or whole.
+    /// Ends an operation that has been sent in part or completely.
     pub(crate) fn cancel_sent(
         &mut self,
         shared: &mut crate::shared::Shared,

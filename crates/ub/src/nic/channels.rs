@@ -1,4 +1,4 @@
-//! The life of channels and their groups.
+//! Opening and closing of channels and their groups.
 
 use super::{Entry, EntryState, MTU_MAX, UbDevice, channel_at};
 use crate::api::{ChannelConfig, ChannelId, Event, SetupError, Status};
@@ -10,8 +10,8 @@ use fairway_policy::SourceId;
 use fairway_wire::Instant;
 
 impl UbDevice {
-    /// Sets a channel number aside, to be told to the peer. Follow with
-    /// [`Self::open_channel`] or [`Self::release_channel`].
+    /// Reserves a channel number, to be sent to the peer. Follow with [`Self::open_channel`] or
+    /// [`Self::release_channel`].
     ///
     /// # Errors
     /// `Limit` if all channels are taken.
@@ -26,7 +26,7 @@ impl UbDevice {
         Ok(ChannelId(u32::from(self.entries[index].generation) << 16 | index as u32))
     }
 
-    /// Gives back a channel that was reserved and never opened.
+    /// Releases a channel that was reserved and never opened.
     pub fn release_channel(&mut self, id: ChannelId) {
         if let Some(entry) = self.entry(id)
             && matches!(entry.state, EntryState::Reserved)
@@ -35,11 +35,11 @@ impl UbDevice {
         }
     }
 
-    /// Opens a reserved channel with what both sides agreed on. The memory it needs for itself is
-    /// taken here.
+    /// Opens a reserved channel with the parameters on which both sides agreed. The channel's own
+    /// memory is allocated here.
     ///
     /// # Errors
-    /// `Missing` if it was not reserved, `Parameter` if a value is out of range.
+    /// `Missing` if the channel was not reserved, `Parameter` if a value is out of range.
     pub fn open_channel(
         &mut self,
         now: Instant,
@@ -87,8 +87,8 @@ impl UbDevice {
         Ok(())
     }
 
-    /// Acknowledgements of what has come leave with the next packets that are polled, and do not
-    /// wait for more to acknowledge ([`Profile::acknowledge_delay`](crate::Profile)).
+    /// Sends pending acknowledgements with the next packets that are polled, instead of waiting for
+    /// more to acknowledge ([`Profile::acknowledge_delay`](crate::Profile)).
     pub fn acknowledge_at_once(&mut self) {
         for entry in &mut self.entries {
             if let EntryState::Open(channel) = &mut entry.state {
@@ -97,11 +97,11 @@ impl UbDevice {
         }
     }
 
-    /// Flushes the operations of a channel and of those that joined it, and tells the peer.
-    /// [`Event::Closed`] says when all are gone.
+    /// Flushes the operations of a channel and of those that joined it, and notifies the peer.
+    /// [`Event::Closed`] reports when all channels have ended.
     ///
     /// # Errors
-    /// `Missing` if it is not open, or leads no group.
+    /// `Missing` if the channel is not open, or leads no group.
     pub fn close_channel(&mut self, now: Instant, id: ChannelId) -> Result<(), SetupError> {
         let leads = |channel: &Channel| channel.leader == id && channel.is_open();
         if !self.open_ref(id).is_some_and(leads) {
@@ -119,8 +119,8 @@ impl UbDevice {
         Ok(())
     }
 
-    /// One channel of a group has ended by the peer, so the others end as well, before anything
-    /// else happens: an operation may have to wait for one that went by another channel.
+    /// Ends the other channels of a group of which the peer has ended one, before anything else
+    /// happens, because an operation may have to wait for one that was sent on another channel.
     pub(super) fn end_groups(&mut self, now: Instant) {
         while let Some((leader, status)) = self.shared.channels.pop_ended() {
             for member in self.shared.channels.get(leader.record()).members() {
@@ -144,8 +144,9 @@ impl UbDevice {
         }
     }
 
-    /// While `deferred`, no peer is declared dead: for a caller whose system calls still send from
-    /// memory while the NIC goes on. True if a peer would have been called dead since.
+    /// While `suspended`, no peer is declared dead: for a caller whose system calls still send from
+    /// memory while the NIC continues. Returns true if a peer would have been declared dead since
+    /// the last call.
     pub fn suspend_teardown(&mut self, suspended: bool) -> bool {
         self.shared.channels.suspend_teardown(suspended)
     }
@@ -165,7 +166,8 @@ impl UbDevice {
             group.used -= 1;
             others = group.used;
         }
-        // A group is found by its leader: that number rests until the last has gone.
+        // A group is found by its leader, so the leader's number is not reused until the last
+        // channel has ended.
         let rests = leader == index && others > 0;
         entry.state = if rests { EntryState::Led } else { EntryState::Free };
         entry.generation = entry.generation.checked_add(1).unwrap_or(1);

@@ -13,22 +13,22 @@ use alloc::sync::Arc;
 use fairway_policy::FlowId;
 use fairway_wire::Instant;
 
-/// Where the congestion controls of channels run that are opened from now on.
+/// Where the congestion controls of channels opened from now on run.
 pub(super) enum Controllers {
     /// The data path calls them, packet by packet.
     Direct,
-    /// On events, so many of which are dealt with between two packets.
+    /// On events, of which at most `budget` are processed between two packets.
     InLine { processor: Box<CongestionProcessor>, budget: u32 },
-    /// The caller runs them; those of new channels are on their way there.
+    /// The caller runs them; `leaving` holds the controllers of new channels until the caller
+    /// fetches them.
     Elsewhere { ready: Arc<ReadyQueue<CongestionKind>>, leaving: VecDeque<CongestionController> },
 }
 
 impl UbDevice {
-    /// Has the congestion controls of channels that are opened from now on run on events that have
-    /// come together, of which `budget` at most are dealt with between two packets; `None` has them
-    /// called directly, as before this is called. To be set before channels are opened: the
-    /// controllers of those that are open stay as they are with the processor that is given up
-    /// here.
+    /// Makes the congestion controls of channels opened from now on run on accumulated events, of
+    /// which at most `budget` are processed between two packets. With `None` they are called
+    /// directly, as by default. Call this before channels are opened: the controllers of open
+    /// channels stay as they are, with the processor that is dropped here.
     pub fn coalesce_congestion(&mut self, budget: Option<u32>) {
         let channels = self.shared.config.limits().channels;
         let processor = || Box::new(CongestionProcessor::new(channels));
@@ -38,9 +38,9 @@ impl UbDevice {
         };
     }
 
-    /// Like [`Self::coalesce_congestion`], but the controllers run where the caller has them run
-    /// ([`CongestionProcessor::run`]): the data path only leaves events, and reads windows, rates
-    /// and credit. The controller of every channel that is opened is to be fetched
+    /// Like [`Self::coalesce_congestion`], but the caller runs the controllers
+    /// ([`CongestionProcessor::run`]): the data path only adds events, and reads windows, rates and
+    /// credit. The caller must fetch the controller of every channel that is opened
     /// ([`Self::poll_controller`]).
     pub fn detach_congestion(&mut self) -> CongestionProcessor {
         let channels = self.shared.config.limits().channels;
@@ -50,8 +50,8 @@ impl UbDevice {
         processor
     }
 
-    /// The next controller that the processor of [`Self::detach_congestion`] is to adopt. Until
-    /// then its channel goes by what the controller says at its beginning.
+    /// The next controller that the processor of [`Self::detach_congestion`] has to adopt. Until
+    /// then its channel uses the controller's initial decisions.
     pub fn poll_controller(&mut self) -> Option<CongestionController> {
         match &mut self.controllers {
             Controllers::Elsewhere { leaving, .. } => leaving.pop_front(),
@@ -59,7 +59,7 @@ impl UbDevice {
         }
     }
 
-    /// What congestion controls have done on events, if they run in line.
+    /// Statistics of congestion controls on events, if they run in line.
     pub fn congestion_stats(&self) -> Option<ProcessorStats> {
         match &self.controllers {
             Controllers::InLine { processor, .. } => Some(*processor.stats()),
@@ -67,7 +67,7 @@ impl UbDevice {
         }
     }
 
-    /// Puts a new channel's congestion control where it is to run.
+    /// Installs a new channel's congestion control where it will run.
     pub(super) fn place_controller(
         &mut self,
         now: Instant,
@@ -91,8 +91,7 @@ impl UbDevice {
         config
     }
 
-    /// Has controllers that run in line deal with what has come; their channels go on by what they
-    /// say.
+    /// Runs in-line controllers on pending events; their channels then use the new decisions.
     #[inline]
     pub(super) fn run_controllers(&mut self, now: Instant) {
         if matches!(self.controllers, Controllers::InLine { .. }) {
@@ -100,7 +99,7 @@ impl UbDevice {
         }
     }
 
-    // A function of its own, because every packet passes `run_controllers` and by default runs
+    // A separate function, because every packet passes `run_controllers`, which by default runs
     // none.
     #[inline(never)]
     fn run_controllers_in_line(&mut self, now: Instant) {

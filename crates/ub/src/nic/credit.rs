@@ -1,4 +1,4 @@
-//! Credit that this NIC grants as receiver, and pressure that it tells of.
+//! Credit that this NIC grants as receiver, and back-pressure that it reports.
 
 use super::{UbDevice, channel_at};
 use crate::api::{ChannelId, Received};
@@ -9,32 +9,31 @@ use fairway_policy::{CreditPolicy, SourceId};
 use fairway_wire::{Instant, Packet};
 
 impl UbDevice {
-    /// Sets the policy that grants credit to senders; `None` grants whatever is asked for. To be
-    /// set before channels are opened.
+    /// Sets the policy that grants credit to senders; `None` grants all requests in full. Call this
+    /// before channels are opened.
     pub fn set_credit_policy(&mut self, policy: Option<Box<dyn CreditPolicy>>) {
         self.shared.backpressure.set_credit(policy);
     }
 
-    /// Tells all peers, with the acknowledgements that go out from now on, that they are to slow
-    /// down (or no longer): for callers that know the host to be short of CPU time, memory or bus
-    /// bandwidth.
+    /// Requests all peers, in the acknowledgements sent from now on, to slow down (or no longer):
+    /// for callers that know the host to be short of CPU time, memory or bus bandwidth.
     pub fn set_pressure(&mut self, pressure: bool) {
         self.shared.backpressure.set_receive(pressure);
     }
 
-    /// Has congestion controls here take every acknowledgement for one of a receiver that asks them
-    /// to slow down (or no longer): for callers that know the queues by which packets leave to be
-    /// full.
+    /// Makes congestion controls here treat every acknowledgement as one whose receiver requests
+    /// them to slow down (or no longer): for callers that know the transmit queues of this host to
+    /// be full.
     pub fn set_transmit_pressure(&mut self, pressure: bool) {
         self.shared.backpressure.set_transmit(pressure);
     }
 
-    /// Are peers told to slow down?
+    /// True if peers are requested to slow down.
     pub fn is_under_pressure(&self) -> bool {
         self.shared.backpressure.slows_peers()
     }
 
-    /// Has the credit policy grant what it will.
+    /// Runs the credit policy and sends what it grants.
     pub(super) fn run_credit(&mut self, now: Instant) {
         loop {
             let Some(policy) = self.shared.backpressure.credit_mut() else { return };
@@ -45,8 +44,8 @@ impl UbDevice {
         }
     }
 
-    /// Data has come, on credit or not: it has taken its time on the line. Of a packet that was
-    /// trimmed only the headers have.
+    /// Reports received data to the credit policy, on credit or not, because it has used time on
+    /// the link. For a trimmed packet only the headers count.
     pub(super) fn note_arrival(
         &mut self,
         now: Instant,
@@ -63,7 +62,7 @@ impl UbDevice {
         self.run_credit(now);
     }
 
-    /// When it wants to grant again.
+    /// Time at which the credit policy must run again.
     pub(super) fn credit_at(&self) -> Option<Instant> {
         self.shared.backpressure.credit()?.poll_at()
     }

@@ -1,4 +1,4 @@
-//! Flows, and the scheduler that shares the NIC out among them.
+//! Flows, and the scheduler that shares the NIC among them.
 
 use super::{UbDevice, channel_at};
 use crate::api::{ChannelId, SetupError};
@@ -9,45 +9,45 @@ use alloc::sync::Arc;
 use fairway_policy::{FlowId, RateRegisters, Scheduler, Share};
 use fairway_wire::{Instant, JettyId};
 
-/// Events that a scheduler deals with between two packets, if it runs in line with the data path.
+/// Events that a scheduler processes between two packets, if it runs in line with the data path.
 const EVENTS_PER_PACKET: u32 = 4;
 
 /// A flow of a NIC: what one Jetty sends over one channel, or the answers to the READs of one Jetty
 /// of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowView {
-    /// Its number, which is used again after it has ended.
+    /// The flow's number, which is reused after the flow has ended.
     pub flow: FlowId,
-    /// Our Jetty; of answers, the peer's.
+    /// The local Jetty; for answers, the peer's.
     pub jetty: JettyId,
     /// The channel.
     pub channel: ChannelId,
-    /// It consists of answers.
+    /// True if the flow consists of answers.
     pub answers: bool,
-    /// Its tenant and its weight.
+    /// The flow's tenant and its weight.
     pub share: Share,
-    /// Bytes sent since it began, headers included, what was sent again not.
+    /// Bytes sent since the flow began, including headers and excluding retransmissions.
     pub bytes: u64,
-    /// Packets, likewise.
+    /// Packets sent since the flow began, excluding retransmissions.
     pub packets: u64,
     /// Messages with something that has not been sent yet.
     pub messages_waiting: u32,
-    /// Its dequeue rate in bytes per second; `None` if there is none.
+    /// The flow's dequeue rate in bytes per second; `None` if there is no limit.
     pub dequeue_rate: Option<u64>,
-    /// How often the scheduler was run for the flows of this number, wrapping; zero without one.
+    /// How often the scheduler was run for flows of this number, wrapping; zero without one.
     pub events: u32,
 }
 
 impl UbDevice {
-    /// Has a scheduler share the NIC out among flows, in line with the data path; `None` for the
-    /// default NIC's way: a chunk of each message in turn. May be changed at any time; memory is
-    /// taken here.
+    /// Lets a scheduler share the NIC among flows, in line with the data path; `None` for the
+    /// default: a chunk of each message in turn. May be changed at any time; memory is allocated
+    /// here.
     pub fn set_scheduler(&mut self, now: Instant, controller: Option<Box<dyn Scheduler>>) {
         self.scheduler = self.make_scheduler(now, controller).map(Box::new);
     }
 
-    /// Like [`Self::set_scheduler`], but the scheduler runs where the caller has it run
-    /// ([`Processor::run`]): the data path only leaves events, and reads rates.
+    /// Like [`Self::set_scheduler`], but the caller runs the scheduler ([`Processor::run`]): the
+    /// data path only adds events, and reads rates.
     pub fn detach_scheduler(&mut self, now: Instant, controller: Box<dyn Scheduler>) -> Processor {
         self.scheduler = None;
         let Some(processor) = self.make_scheduler(now, Some(controller)) else {
@@ -82,7 +82,7 @@ impl UbDevice {
         processor
     }
 
-    /// What the scheduler has done, if it runs in line.
+    /// Statistics of the scheduler, if it runs in line.
     pub fn scheduler_stats(&self) -> Option<ProcessorStats> {
         self.scheduler.as_ref().map(|scheduler| *scheduler.stats())
     }
@@ -94,7 +94,7 @@ impl UbDevice {
         }
     }
 
-    /// Looks after the flows whose time has come.
+    /// Processes flows whose wake-up is due.
     pub(super) fn wake_flows(&mut self, now: Instant) {
         while let Some(flow) = self.shared.flows.wakes.pop_due(now).map(FlowIndex::of) {
             self.shared.flows.now = now;
@@ -106,8 +106,7 @@ impl UbDevice {
         self.run_scheduler(now);
     }
 
-    /// Sets the tenant and the weight of what a Jetty sends. Holds for the flows there are and
-    /// those to come.
+    /// Sets the tenant and the weight of what a Jetty sends, for its present and future flows.
     ///
     /// # Errors
     /// `Missing` if there is no such Jetty, `Parameter` if the weight is zero.
@@ -125,14 +124,14 @@ impl UbDevice {
         self.shared.flows.share(jetty)
     }
 
-    /// What the application asks for, for the flows of a Jetty, those there are and those to come;
-    /// what it means is the scheduler's to say ([`Scheduler::on_hint`]). Zero, which a Jetty begins
-    /// with, is not told of a flow that begins.
+    /// Sets the application's hint for the present and future flows of a Jetty. The scheduler
+    /// defines its meaning ([`Scheduler::on_hint`]). Zero, the initial hint, is not reported for a
+    /// flow that begins.
     pub fn set_hint(&mut self, jetty: JettyId, hint: u64) {
         self.shared.flows.set_hint(jetty, hint);
     }
 
-    /// All flows there are now.
+    /// All present flows.
     pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
         let flows = &self.shared.flows;
         flows.all().map(move |index| {

@@ -6,10 +6,10 @@ use crate::guard::Guards;
 use fairway_wire::JettyId;
 
 impl UbDevice {
-    /// From now on every remote access to memory goes through a Jetty. A peer names it in the
-    /// secret: the lowest `secret_bits` are the segment's, those above are the Jetty's number. The
-    /// Jetty has to grant the access ([`Self::set_jetty_grant`]), and be of the segment's domain
-    /// ([`Self::set_segment_access`]). Room for that is taken here.
+    /// Requires from now on that every remote access to memory goes through a Jetty. A peer names
+    /// the Jetty in the secret: the lowest `secret_bits` are the segment's, those above are the
+    /// Jetty's number. The Jetty has to grant the access ([`Self::set_jetty_grant`]), and be of the
+    /// segment's domain ([`Self::set_segment_access`]). Memory for that is allocated here.
     ///
     /// # Panics
     /// If a Jetty's number does not fit into the bits above, or `secret_bits` is above 31.
@@ -20,11 +20,12 @@ impl UbDevice {
         self.shared.segments.guard(guards);
     }
 
-    /// What peers may do through a Jetty; nothing before this is called. What they have under way
-    /// by an earlier grant is refused, but READs that are being answered.
+    /// Sets what peers may do through a Jetty; before the first call they may do nothing.
+    /// Unfinished operations that relied on an earlier grant are refused, except READs that are
+    /// being answered.
     ///
     /// # Errors
-    /// `Missing` if it is no Jetty; `Parameter` if segments are not guarded.
+    /// `Missing` if there is no such Jetty; `Parameter` if segments are not guarded.
     pub fn set_jetty_grant(&mut self, jetty: JettyId, grant: Grant) -> Result<(), SetupError> {
         self.shared.jetties.get(jetty).ok_or(SetupError::Missing)?;
         let guards = self.shared.segments.guards_mut();
@@ -32,12 +33,12 @@ impl UbDevice {
         Ok(())
     }
 
-    /// Changes what peers may do with a segment, and its domain, which counts if segments are
-    /// guarded. What they have under way is refused if it was allowed before and is not now, but
-    /// READs that are being answered.
+    /// Changes what peers may do with a segment, and the segment's domain, which counts if segments
+    /// are guarded. Unfinished operations are refused if they were allowed before and are not now,
+    /// except READs that are being answered.
     ///
     /// # Errors
-    /// `Missing` if it is not registered.
+    /// `Missing` if the segment is not registered.
     pub fn set_segment_access(
         &mut self,
         segment: SegmentId,

@@ -1,4 +1,4 @@
-//! The life of Jetties and of Jetty groups.
+//! Creation, states and removal of Jetties and of Jetty groups.
 
 use super::{UbDevice, channel_of};
 use crate::api::{Event, Grant, GroupConfig, JettyConfig, JettyState, SetupError};
@@ -8,7 +8,7 @@ use fairway_policy::Share;
 use fairway_wire::JettyId;
 
 impl UbDevice {
-    /// Makes a Jetty.
+    /// Creates a Jetty.
     ///
     /// # Errors
     /// `Missing` if a queue does not exist, `Number` if the number is taken or out of range,
@@ -20,17 +20,18 @@ impl UbDevice {
             }
         }
         let id = self.shared.jetties.create(config)?;
-        // An earlier Jetty of this number may have had others.
+        // An earlier Jetty of this number may have had another share and hint.
         self.shared.flows.set_share(id, Share::default());
         self.shared.flows.set_hint(id, 0);
         Ok(id)
     }
 
-    /// Removes a Jetty; receives still posted to it are dropped without a completion. It leaves
-    /// the groups it is in.
+    /// Removes a Jetty; receives still posted to it are dropped without a completion. It is removed
+    /// from its groups.
     ///
     /// # Errors
-    /// `Missing`; `Busy` while operations of it, or arrivals for it, are under way.
+    /// `Missing` if there is no such Jetty; `Busy` while its operations, or arrivals for it, are
+    /// unfinished.
     pub fn destroy_jetty(&mut self, id: JettyId) -> Result<(), SetupError> {
         let jetty = *self.shared.jetties.get(id).ok_or(SetupError::Missing)?;
         let arrivals = &self.shared.arrivals;
@@ -57,34 +58,36 @@ impl UbDevice {
         Ok(())
     }
 
-    /// From now on a Jetty takes the receives that are posted to `source`, as others may: a shared
-    /// receive queue. They complete in its own queue, which has to be that of `source`, because
-    /// that is where room was set aside. `source` can't be removed before those that share it.
+    /// Makes a Jetty take the receives that are posted to `source`, as others may: a shared receive
+    /// queue. They complete in the Jetty's own queue, which has to be that of `source`, because
+    /// that is where entries were reserved. `source` can't be removed before the Jetties that share
+    /// it.
     ///
     /// # Errors
-    /// `Missing`; `Parameter` if the queues differ, or `source` itself takes another's; `Busy` if
-    /// receives were posted to the Jetty.
+    /// `Missing` if there is no such Jetty; `Parameter` if the queues differ, or `source` itself
+    /// takes another's; `Busy` if receives were posted to the Jetty.
     pub fn share_receives(&mut self, id: JettyId, source: JettyId) -> Result<(), SetupError> {
         self.shared.jetties.share_receives(id, source)
     }
 
-    /// What a Jetty, or a group, is now.
+    /// The state of a Jetty, or of a group.
     pub fn jetty_state(&self, id: JettyId) -> JettyState {
         self.shared.jetties.state(id)
     }
 
-    /// Operations of a Jetty that have not completed.
+    /// Number of operations of a Jetty that have not completed.
     pub fn outstanding(&self, id: JettyId) -> u32 {
         self.shared.jetties.outstanding(id)
     }
 
-    /// Takes a Jetty to another state: from ready to suspended and back; from either to the error
-    /// state, where what was not yet sent is flushed and what was sent runs to its end; and from
-    /// the error state, once it is drained, back to ready. [`Event::JettyDrained`] says when
-    /// nothing of a suspended or failed one is under way any more.
+    /// Changes a Jetty's state: from ready to suspended and back; from either to the error state,
+    /// where what was not yet sent is flushed and what was sent runs to its end; and from the error
+    /// state, once the Jetty is drained, back to ready. [`Event::JettyDrained`] reports when no
+    /// operation of a suspended or failed Jetty is in progress any more.
     ///
     /// # Errors
-    /// `Missing`; `Busy` if it is not drained; `Parameter` if there is no such transition.
+    /// `Missing` if there is no such Jetty; `Busy` if it is not drained; `Parameter` if there is no
+    /// such transition.
     pub fn set_jetty_state(&mut self, id: JettyId, to: JettyState) -> Result<(), SetupError> {
         self.shared.jetties.set_state(id, to)?;
         match to {
@@ -97,7 +100,7 @@ impl UbDevice {
         Ok(())
     }
 
-    /// Makes a Jetty group: a name under which its members receive.
+    /// Creates a Jetty group: a name under which its members receive.
     ///
     /// # Errors
     /// `Number` if the number is taken or out of range, `Limit` if all are taken.
@@ -105,19 +108,19 @@ impl UbDevice {
         self.shared.jetties.create_group(config)
     }
 
-    /// Lets a Jetty take part in what is sent to a group.
+    /// Adds a Jetty to the receivers of what is sent to a group.
     ///
     /// # Errors
-    /// `Missing` if one of them does not exist, `Number` if it is a member, `Limit` if the group is
-    /// full.
+    /// `Missing` if the group or the Jetty does not exist, `Number` if the Jetty is a member,
+    /// `Limit` if the group is full.
     pub fn join_group(&mut self, group: JettyId, member: JettyId) -> Result<(), SetupError> {
         self.shared.jetties.join_group(group, member)
     }
 
-    /// Takes a Jetty out of a group. What was dispatched to it still arrives there.
+    /// Removes a Jetty from a group. What was dispatched to it still arrives there.
     ///
     /// # Errors
-    /// `Missing` if the group does not exist or it is no member.
+    /// `Missing` if the group does not exist or the Jetty is no member.
     pub fn leave_group(&mut self, group: JettyId, member: JettyId) -> Result<(), SetupError> {
         let stays = self.shared.is_injected(InjectedBug::StayMember);
         self.shared.jetties.leave_group(group, member, stays)

@@ -4,7 +4,7 @@ use super::UbDevice;
 use crate::api::{EpochDone, LocalRange, MailboxConfig, MailboxId, PostError, SetupError};
 
 impl UbDevice {
-    /// Makes a mailbox (`RVMA_Init_window`, RVMA §III-C).
+    /// Creates a mailbox (`RVMA_Init_window`, RVMA §III-C).
     ///
     /// # Errors
     /// `Parameter("threshold")` if that is 0, `Number` if another has the address or is the
@@ -15,7 +15,8 @@ impl UbDevice {
 
     /// Adds a buffer, known to the caller as `id`, to a mailbox: it is filled during one epoch
     /// (`RVMA_Post_buffer`, RVMA §III-C). It belongs to the mailbox until [`UbDevice::poll_epoch`]
-    /// tells of it, and those of the epochs that are kept for [`UbDevice::rewind`] beyond that.
+    /// reports it; buffers of epochs that are kept for [`UbDevice::rewind`] belong to it beyond
+    /// that.
     ///
     /// # Errors
     /// `NoSegment`, `OutOfBounds`, `NoMailbox`, `TooManyBuffers`.
@@ -36,8 +37,8 @@ impl UbDevice {
         Ok(())
     }
 
-    /// The next epoch that is done: its buffer is full, or the application ended it. To be asked
-    /// until it says `None` after every input and every call that concerns mailboxes.
+    /// The next epoch that is done: its buffer is full, or the application ended it. Call this
+    /// until it returns `None` after every input and every call that concerns mailboxes.
     pub fn poll_epoch(&mut self) -> Option<EpochDone> {
         let done = self.shared.mailboxes.poll_done();
         self.shared.counters.epochs_done += u64::from(done.is_some());
@@ -52,7 +53,7 @@ impl UbDevice {
     }
 
     /// Ends the current epoch before its threshold (`RVMA_Win_inc_epoch`, RVMA §III-C): it takes no
-    /// more puts, and is done as soon as those that belong to it have ended. Gives its number.
+    /// more puts, and is done as soon as those that belong to it have ended. Returns its number.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox; `Parameter("buffer")` if the epoch has none.
@@ -60,10 +61,10 @@ impl UbDevice {
         self.shared.mailboxes.increment_epoch(mailbox)
     }
 
-    /// Steps a mailbox `back` epochs, 1 being the newest that is done (RVMA §IV-F): gives what was
-    /// reported of that epoch, and the next buffer that is posted is that epoch's again. All
-    /// buffers from that epoch on are the application's, without further report; puts into them
-    /// that are under way go nowhere. The senders should have been stopped, and have seen all their
+    /// Rewinds a mailbox by `back` epochs, 1 being the newest that is done (RVMA §IV-F). Returns
+    /// the report of that epoch, and the next buffer that is posted is that epoch's again. All
+    /// buffers from that epoch on belong to the application, without further report; unfinished
+    /// puts into them are dropped. The senders should have been stopped, and have seen all their
     /// puts end, before the next buffer is posted.
     ///
     /// A caller that places late must first finish the placements into segments that hold buffers
@@ -78,9 +79,10 @@ impl UbDevice {
         done
     }
 
-    /// Takes no more puts (`RVMA_Close_win`, RVMA §III-C): they are refused if `nack`, or else
-    /// counted as done and dropped. Those under way go on. A sender is told once for each put, and
-    /// has to confirm that: `Limits::withheld` bounds how many refusals may be unconfirmed.
+    /// Closes a mailbox to new puts (`RVMA_Close_win`, RVMA §III-C): they are refused if `nack`, or
+    /// else counted as done and dropped. Unfinished puts continue. A sender receives one refusal
+    /// for each put, and has to confirm it: `Limits::withheld` bounds how many refusals may be
+    /// unconfirmed.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox.
@@ -88,8 +90,8 @@ impl UbDevice {
         self.shared.mailboxes.close(mailbox, nack)
     }
 
-    /// Forgets a closed mailbox. All its buffers are the application's, without further report; see
-    /// [`UbDevice::rewind`] for what is under way.
+    /// Removes a closed mailbox. All its buffers belong to the application, without further report;
+    /// see [`UbDevice::rewind`] for unfinished puts.
     ///
     /// # Errors
     /// `Missing` if there is no such mailbox, `Busy` if it is not closed.
@@ -99,7 +101,7 @@ impl UbDevice {
         Ok(())
     }
 
-    /// Drops the holds of buffers that left their mailboxes on their segments.
+    /// Drops the references of released mailbox buffers to their segments.
     fn let_buffers_go(&mut self) {
         while let Some(segment) = self.shared.mailboxes.poll_released() {
             self.shared.release(segment);

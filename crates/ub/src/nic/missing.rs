@@ -1,4 +1,4 @@
-//! Memory that is not there although it is registered.
+//! Memory that is missing although it is registered.
 
 use super::{UbDevice, channel_of};
 use crate::api::{Status, Transmit};
@@ -8,14 +8,14 @@ use crate::placement::PlacementToken;
 use fairway_wire::{Instant, Packet};
 
 impl UbDevice {
-    /// Instead of [`Self::handle_placed`]: the memory is not there any more, or cannot be written.
-    /// The operation ends in an error, at the peer
+    /// Called instead of [`Self::handle_placed`] if the memory does not exist any more, or cannot
+    /// be written. The operation ends in an error, at the peer
     /// ([`Status::RemoteAccess`](crate::Status::RemoteAccess), or for a SEND
     /// [`Status::RemoteOperation`](crate::Status::RemoteOperation)) or here
-    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)); a receive that took a SEND completes
-    /// with the latter, too. Any of the bytes may have been written.
+    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)); a receive that was consumed by a SEND
+    /// completes with the latter, too. Any of the bytes may have been written.
     ///
-    /// A caller that places late must finish what it is placing into the same segment first: the
+    /// A caller that places late must first finish its other placements into the same segment: the
     /// memory of a receive, or of a READ of this side, may have a new use once that has completed.
     pub fn handle_unplaced(&mut self, now: Instant, token: PlacementToken) {
         if let Some((shared, channel)) = self.open(token.channel) {
@@ -27,11 +27,11 @@ impl UbDevice {
         self.resume_channels();
     }
 
-    /// The payload of a packet cannot be gathered, because the memory is not there any more; the
-    /// packet was not sent. The operation ends in an error: here
-    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)), or if it is a READ of the peer's,
-    /// there ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Loads and stores count as
-    /// lost. Of an unreliable message this is to be called before anything else is polled.
+    /// Reports that the payload of a packet cannot be gathered, because the memory does not exist
+    /// any more, and that the packet was not sent. The operation ends in an error: here
+    /// ([`Status::LocalMemory`](crate::Status::LocalMemory)), or at the peer if it is the peer's
+    /// READ ([`Status::RemoteAccess`](crate::Status::RemoteAccess)). Loads and stores count as
+    /// lost. For an unreliable message, call this before anything else is polled.
     pub fn handle_ungathered(&mut self, transmit: &Transmit) {
         let is_noted = !self.shared.is_injected(InjectedBug::SendNothing);
         if matches!(transmit.packet, Packet::Datagram(_)) && is_noted {
@@ -45,8 +45,8 @@ impl UbDevice {
         self.resume_channels();
     }
 
-    /// The unreliable message that was polled last, if there is one, has been gathered, and is
-    /// over.
+    /// Completes the unreliable message that was polled last, if there is one: it has been
+    /// gathered.
     #[inline]
     pub(crate) fn finish_datagram(&mut self) {
         if self.shared.schedule.has_leaving() {
@@ -57,7 +57,7 @@ impl UbDevice {
     fn end_datagram(&mut self, status: Status) {
         let Some(index) = self.shared.schedule.take_leaving() else { return };
         let message = &mut self.shared.messages[index];
-        // Its channel may have ended since.
+        // The message's channel may have ended since.
         if message.place != MessagePlace::Leaving {
             return;
         }

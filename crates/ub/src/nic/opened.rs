@@ -3,7 +3,7 @@
 use super::{UbDevice, channel_of};
 
 impl UbDevice {
-    /// Operations whose gate has opened get in line at their channels.
+    /// Queues operations whose gate has opened at their channels.
     pub(super) fn let_opened_in(&mut self) {
         while let Some(index) = self.shared.initiator.promoted.pop() {
             let shared = &mut self.shared;

@@ -12,10 +12,11 @@ use crate::shared::Shared;
 use fairway_wire::{Instant, JettyId, ServiceMode};
 
 impl UbDevice {
-    /// Takes on an operation.
+    /// Posts an operation.
     ///
     /// # Errors
-    /// See [`PostError`]: nothing has happened then, and the same request may be tried again.
+    /// See [`PostError`]: the device's state has not changed then, and the same request may be
+    /// tried again.
     pub fn post(
         &mut self,
         now: Instant,
@@ -48,7 +49,7 @@ impl UbDevice {
         Ok(())
     }
 
-    /// The channel of the group that an operation is to go by.
+    /// The channel of the group that will carry an operation.
     fn choose_channel(&mut self, request: &WorkRequest) -> Result<ChannelIndex, PostError> {
         let leads = |channel: &Channel| channel.leader == request.channel;
         if !self.open_ref(request.channel).is_some_and(leads) {
@@ -56,7 +57,7 @@ impl UbDevice {
         }
         let group = request.channel.record();
         if bypasses(&request.work) {
-            // The window of stores is the leader's.
+            // Loads and stores use the leader's window.
             return Ok(group);
         }
         Ok(self.shared.channels.choose(group, u64::from(self.shared.config.profile().group_slack)))
@@ -101,7 +102,7 @@ impl UbDevice {
 }
 
 impl Shared {
-    /// Does a request name memory that is registered here?
+    /// Checks that a request names memory that is registered here.
     fn check_local(&self, local: &LocalRange) -> Result<(), PostError> {
         match self.segments.holds(local.segment.number(), local.offset, local.length) {
             None => Err(PostError::NoSegment),
@@ -110,8 +111,8 @@ impl Shared {
         }
     }
 
-    /// Makes a message of a request, with everything that it will need until it has completed.
-    /// `kept`: records of messages that are kept for answers to peers.
+    /// Creates a message for a request, with all records that it will need until it has completed.
+    /// `kept`: records of messages that are reserved for answers to peers.
     #[inline]
     fn take_on(
         &mut self,
@@ -149,17 +150,17 @@ impl Shared {
     }
 }
 
-/// Is the local range of a request memory? An atomic has none.
+/// True if the local range of a request is memory. An atomic has none.
 fn has_local_memory(work: &Work) -> bool {
     !matches!(work, Work::Atomic { .. })
 }
 
-/// Is it a load or a store, which bypasses the transport?
+/// True for a load or a store, which bypasses the transport.
 fn bypasses(work: &Work) -> bool {
     matches!(work, Work::Load { .. } | Work::Store { .. })
 }
 
-/// May such a request go by this channel?
+/// Checks that a channel may carry the request.
 fn check_channel(channel: &Channel, request: &WorkRequest) -> Result<(), PostError> {
     if !channel.is_open() {
         return Err(PostError::NoChannel);

@@ -4,7 +4,7 @@ use super::UbDevice;
 use crate::api::{CompletionQueueId, SegmentId, SetupError};
 
 impl UbDevice {
-    /// Makes a completion queue that holds `depth` entries.
+    /// Creates a completion queue that holds `depth` entries.
     ///
     /// # Errors
     /// `Limit` if queues or entries run out.
@@ -12,12 +12,12 @@ impl UbDevice {
         self.shared.queues.create(depth, self.shared.config.limits().completions)
     }
 
-    /// Names the memory in which the payload of packets that wait for their turn is set aside:
-    /// `Limits::deferred` places of `packet_bytes` each, from the start of the segment, which is to
-    /// stay registered. Without it, what comes too early is sent back.
+    /// Sets the staging memory for the payload of packets that wait for their turn:
+    /// `Limits::deferred` places of `packet_bytes` each, from the start of the segment, which must
+    /// stay registered. Without staging memory, packets that arrive too early are sent back.
     ///
     /// # Errors
-    /// `Missing` if it is not registered, `Parameter` if it is too short.
+    /// `Missing` if the segment is not registered, `Parameter` if it is too short.
     pub fn set_staging(&mut self, segment: SegmentId, packet_bytes: u32) -> Result<(), SetupError> {
         let record = self.shared.segments.get(segment.number()).ok_or(SetupError::Missing)?;
         let needed = u64::from(self.shared.config.limits().deferred) * u64::from(packet_bytes);
@@ -29,17 +29,17 @@ impl UbDevice {
         Ok(())
     }
 
-    /// Sets where a segment lies in the memory of its owner. By it the engine finds that a READ and
-    /// a later WRITE touch the same bytes through two segments. By default it is the address that
-    /// peers use.
+    /// Sets the address of a segment in the memory of its owner. The protocol uses it to find that
+    /// a READ and a later WRITE touch the same bytes through two segments. By default it is the
+    /// address that peers use.
     pub fn set_segment_place(&mut self, segment: SegmentId, place: u64) {
         self.shared.segments.set_place(segment.number(), place);
     }
 
-    /// Takes the staging memory away again. What comes too early from now on is sent back.
+    /// Removes the staging memory. Packets that arrive too early from now on are sent back.
     ///
     /// # Panics
-    /// If something is held in it.
+    /// If it holds the payload of a packet.
     pub fn clear_staging(&mut self) {
         if let Some(segment) = self.shared.deferred.take_staging() {
             self.shared.release(segment.number());
@@ -49,7 +49,7 @@ impl UbDevice {
     /// Removes an empty completion queue.
     ///
     /// # Errors
-    /// `Missing`; `Busy` while a Jetty uses it or completions wait in it.
+    /// `Missing` if there is no such queue; `Busy` while a Jetty uses it or completions wait in it.
     pub fn destroy_completion_queue(&mut self, id: CompletionQueueId) -> Result<(), SetupError> {
         let is_used = self.shared.jetties.uses_queue(id.number() as u16);
         self.shared.queues.destroy(id, is_used)

@@ -1,9 +1,9 @@
-//! What is wrong with a request before anything else is looked at.
+//! Checks of a request that need no state of the NIC.
 
 use crate::api::{OrderRequest, PostError, Work, WorkRequest};
 use fairway_wire::{BYPASS_BYTES, ServiceMode, Tag};
 
-/// Can such a request be carried out at all?
+/// Checks that a request is valid in itself.
 pub(super) fn check(request: &WorkRequest, mtu: u32) -> Result<(), PostError> {
     let order = &request.order;
     if order.mode == ServiceMode::Uno {

@@ -1,4 +1,4 @@
-//! Two NICs, a virtual clock, no bytes: what the engine does when nothing, or one thing, goes
+//! Two NICs, a virtual clock, no bytes: behaviour of the protocol when nothing, or one thing, goes
 //! wrong.
 
 use super::*;
@@ -47,16 +47,16 @@ struct Pair {
     jetties: [JettyId; 2],
     queues: [CompletionQueueId; 2],
     segments: [SegmentId; 2],
-    /// Packets on their way to each side.
+    /// Packets in transit to each side.
     wires: [VecDeque<Transmit>; 2],
     sent: u32,
-    /// Payloads each side was told to place.
+    /// Number of payloads that each side had to place.
     placed: [u32; 2],
-    /// Offsets of what was done to memory, in order.
+    /// Offsets of changes to memory, in order.
     effects: Vec<u64>,
     /// The word that all atomics change.
     word: u64,
-    /// Congestion controls that run apart, now and then.
+    /// Congestion controls that run apart from the data path, at random times.
     processors: Vec<CongestionProcessor>,
     turns: Random,
 }
@@ -71,7 +71,7 @@ impl Pair {
     }
 
     fn with_read_slots(first_psn: u32, paths: u32, profile: Profile, read_slots: u32) -> Pair {
-        // Its window takes many packets from the start, and it does not pace them.
+        // Swift's window takes many packets from the start, and it does not pace them.
         let swift = "cc=swift".parse().unwrap();
         Pair::with_policy(first_psn, paths, profile, read_slots, &swift)
     }
@@ -88,7 +88,7 @@ impl Pair {
         Pair::between(nics, first_psn, paths, policy)
     }
 
-    /// `prepare` sees both before they are connected.
+    /// `prepare` is called with both NICs before they are connected.
     fn with_homes(paths: u32, policy: &PolicySpec, prepare: impl FnMut(&mut UbDevice)) -> Pair {
         let limits = Limits { channels: 4, jetties: 8, read_slots: 64, ..Limits::default() };
         let new = |n| UbDevice::new(Cna::new(n), &limits, &Profile::default(), u64::from(n));
@@ -124,7 +124,7 @@ impl Pair {
         Pair::connected(nics, channels, now)
     }
 
-    /// Between two that have opened a channel to each other.
+    /// Creates a pair of two NICs that have opened a channel to each other.
     fn connected(mut nics: [UbDevice; 2], channels: [ChannelId; 2], now: Instant) -> Pair {
         let queues = [0, 1].map(|n: usize| nics[n].create_completion_queue(256).unwrap());
         let jetties = [0, 1].map(|n: usize| {
@@ -178,7 +178,7 @@ impl Pair {
         self.nics[1].post_receive(self.jetties[1], &ReceiveRequest { id, local }).unwrap();
     }
 
-    /// Moves packets until nothing moves; `lose` sees each and may take it away.
+    /// Moves packets until none is left; `lose` is called for each and returns true if it is lost.
     fn settle(&mut self, mut lose: impl FnMut(u32, &Transmit) -> bool) {
         for _ in 0..1_000_000 {
             self.now = self.now + Duration::from_us(1);
@@ -214,7 +214,7 @@ impl Pair {
         panic!("it never settles: {waiting:?} messages wait; {counters:?}");
     }
 
-    /// Moves packets for so many microseconds, whatever is unfinished then.
+    /// Moves packets for this many microseconds, whatever is unfinished then.
     fn run_for(&mut self, microseconds: u32) {
         for _ in 0..microseconds {
             self.now = self.now + Duration::from_us(1);
@@ -297,7 +297,7 @@ fn a_write_of_many_packets_across_the_psn_wrap() {
     }
 }
 
-/// A peer that leaves at once behind the last message has it acknowledged: it did come.
+/// Everything is acknowledged that arrived before a peer closes directly after its last message.
 #[test]
 fn packets_received_before_a_close_are_acknowledged() {
     let mut pair = Pair::new(0, 2);

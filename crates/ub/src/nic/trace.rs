@@ -1,4 +1,4 @@
-//! Whether the control loop is written down, and what was.
+//! The trace of the control loop: switching it on, and taking its records.
 
 use super::UbDevice;
 use crate::control::TraceRecord;
@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use fairway_wire::Instant;
 
 impl UbDevice {
-    /// Writes down from now on what controllers are told and decide, with room for `records` of it
-    /// between two calls of [`Self::take_trace`]; 0 for no longer. Memory is taken here.
+    /// Records from now on the events and decisions of controllers, with room for `records` records
+    /// between two calls of [`Self::take_trace`]; 0 switches the trace off. Memory is allocated
+    /// here.
     pub fn set_trace(&mut self, now: Instant, records: u32) {
         self.shared.flows.now = now;
         let limits = self.shared.config.limits();
@@ -15,8 +16,8 @@ impl UbDevice {
         self.shared.flows.set_trace(records, channels, flows);
     }
 
-    /// Adds what was written down since it was last asked to `to`, oldest first; gives how many
-    /// records found no room since [`Self::set_trace`].
+    /// Appends the records since the last call to `to`, oldest first. Returns how many records
+    /// found no room since [`Self::set_trace`].
     pub fn take_trace(&mut self, now: Instant, to: &mut Vec<TraceRecord>) -> u64 {
         self.shared.flows.now = now;
         self.shared.flows.take_trace(to)

@@ -1,4 +1,4 @@
-//! What can be asked of a NIC, and checked.
+//! State of a NIC that callers may read, and checks of it.
 
 use super::{Entry, EntryState, UbDevice};
 use crate::api::ChannelId;
@@ -14,17 +14,17 @@ impl UbDevice {
         self.shared.config.address()
     }
 
-    /// The limits the NIC was made with.
+    /// The limits with which the NIC was created.
     pub fn limits(&self) -> &Limits {
         self.shared.config.limits()
     }
 
-    /// What has been done so far.
+    /// The counters of this NIC.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// The channels of a group, by its first one, which is the first here; none if that is not
+    /// The channels of the group that `leader` leads, the leader first; none if the leader is not
     /// open.
     pub fn members(&self, leader: ChannelId) -> impl Iterator<Item = ChannelId> + use<'_> {
         let first = self.open_ref(leader).map(|channel| channel.group());
@@ -48,7 +48,7 @@ impl UbDevice {
         self.open_ref(id).map_or(Duration::ZERO, |channel| channel.round_trip())
     }
 
-    /// Bytes the congestion control lets be in flight, and bytes that are.
+    /// Bytes that the congestion control allows in flight, and bytes in flight.
     pub fn window(&self, id: ChannelId) -> Option<(u64, u64)> {
         let channel = self.open_ref(id)?;
         Some((channel.controller().window_bytes(), u64::from(channel.flight())))
@@ -60,13 +60,14 @@ impl UbDevice {
         self.open_ref(id)?.oldest_unacknowledged()
     }
 
-    /// Is the channel open, so that work may be posted to it?
+    /// True if the channel is open, so that work may be posted to it.
     pub fn is_open(&self, id: ChannelId) -> bool {
         self.open_ref(id).is_some_and(|channel| channel.is_open())
     }
 
-    /// When an operation was last posted to a connection, or a packet of one of the peer's arrived:
-    /// by any channel of the group that `leader` begins. `None` if it is not open.
+    /// Time at which an operation was last posted to a connection, or a packet of one of the peer's
+    /// operations arrived, on any channel of the group that `leader` begins. `None` if the leader
+    /// is not open.
     pub fn last_used(&self, leader: ChannelId) -> Option<Instant> {
         self.open_ref(leader)?;
         let members = self.shared.channels.get(leader.record()).members();
@@ -77,7 +78,7 @@ impl UbDevice {
         used.reduce(Instant::max)
     }
 
-    /// Room still free for operations, all channels together.
+    /// Number of further operations that may be posted, all channels together.
     pub fn messages_free(&self) -> u32 {
         let free = self.shared.messages.capacity() - self.shared.messages.in_use();
         free.saturating_sub(self.kept_for_answers())
@@ -88,11 +89,11 @@ impl UbDevice {
         self.shared.config.inject(bug);
     }
 
-    /// Checks what must hold between any two calls: every packet sent is acknowledged, lost or in
+    /// Checks the invariants between any two calls: every packet sent is acknowledged, lost or in
     /// flight, on its path and in total; and no more losses are revoked than were declared.
     ///
     /// # Panics
-    /// If it does not hold.
+    /// If an invariant does not hold.
     pub fn audit(&mut self) {
         for entry in &mut self.entries {
             if let EntryState::Open(channel) = &mut entry.state {

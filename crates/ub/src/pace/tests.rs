@@ -34,7 +34,7 @@ fn late_wake_up_is_made_up_for() {
     let mut pace = Pace::new(START);
     let grace = Duration::from_ms(2);
     let rate = 1_000_000_000;
-    // It is woken 30 us late each time, and sends all that is due.
+    // The sender is woken 30 us late each time, and sends all that is due.
     let (mut now, mut sent) = (START, 0_u64);
     for _ in 0..1000 {
         while pace.is_open(now) {
@@ -47,7 +47,7 @@ fn late_wake_up_is_made_up_for() {
     let due = sent;
     let took = pace.until.since(START).as_ns();
     assert!(took.abs_diff(due) <= 1000, "{took} {due}");
-    // But what lies further back than the grace is lost.
+    // Time further back than the grace is lost.
     now = now + Duration::from_secs(1);
     let mut late = 0;
     while pace.is_open(now) {

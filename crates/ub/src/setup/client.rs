@@ -1,14 +1,14 @@
-//! The asking side.
+//! The client's side of connection set-up.
 //!
-//! | state | WELCOME, long | WELCOME, short | ACCEPT | REJECT: stale cookie | other REJECT | no listener | time to ask again | too late |
+//! | state | WELCOME, long | WELCOME, short | ACCEPT | REJECT: stale cookie | other REJECT | no listener | retry timer | deadline |
 //! |---|---|---|---|---|---|---|---|---|
 //! | asking | confirming | searching | — | — | refused | no listener | HELLO, later a short one, too | timed out |
 //! | searching | confirming, if it is the longest | — | — | — | refused | — | HELLOs of several lengths; confirming, if it was long enough | timed out |
 //! | confirming | — | — | open | asking (a few times) | refused | — | CONFIRM | timed out |
 //! | done | — | — | — | — | — | — | — | — |
 //!
-//! What searching is for, `ladder` says. A client that need not search asks short
-//! questions, and takes their answers for long ones.
+//! The module `ladder` explains the search. A client that need not search sends short HELLOs, and
+//! treats their answers as answers to long ones.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,10 +29,10 @@ use super::terms::{End, Terms};
 /// The first wait for an answer; it doubles up to [`INTERVAL_MAX`].
 const INTERVAL_MIN: Duration = Duration::from_ms(20);
 const INTERVAL_MAX: Duration = Duration::from_ms(500);
-/// How often a stale cookie sends us back to the start.
+/// How often a stale cookie sends the client back to the start.
 const STALE_COOKIES_MAX: u8 = 3;
-/// Questions differ in their nonces, which answers repeat: that of a long one is the attempt's with
-/// the MTU mixed in, that of a short one has this bit as well.
+/// HELLOs of an attempt differ in their nonces, which answers repeat: the nonce of a long HELLO is
+/// the attempt's with the MTU mixed in, that of a short HELLO has this bit as well.
 const SHORT: u64 = 1 << 16;
 
 /// One attempt to open a channel.
@@ -40,11 +40,11 @@ const SHORT: u64 = 1 << 16;
 pub struct Attempt {
     server: SocketAddr,
     source: Cna,
-    /// What is asked at first; the others differ in nonce and MTU.
+    /// The first HELLO; the others differ in nonce and MTU.
     hello: Hello,
-    /// Long questions are asked.
+    /// True if long HELLOs are sent.
     searches: bool,
-    /// How often it has asked in this state.
+    /// Number of times that the client has sent its messages in this state.
     asked: u32,
     /// The client's public key.
     key: [u8; KEY_LEN],
@@ -70,10 +70,10 @@ pub enum Outcome {
     Open {
         /// The server's node address.
         server: Cna,
-        /// Its end of the channel, and what was agreed.
+        /// The server's end of the channel, and the agreed parameters.
         accept: Accept,
     },
-    /// The server will not.
+    /// The server refuses.
     Refused(Reject),
     /// The network reports that no program listens there.
     NoListener,
@@ -81,7 +81,7 @@ pub enum Outcome {
     TimedOut,
 }
 
-/// What an attempt needs to know.
+/// The parameters of an attempt.
 pub struct Question {
     /// The server's address.
     pub server: SocketAddr,
@@ -89,7 +89,7 @@ pub struct Question {
     pub tpn: Tpn,
     /// The first PSN that the client will send.
     pub first_psn: Psn,
-    /// A random number, by which answers are recognized.
+    /// A random number by which answers are recognized.
     pub nonce: u64,
     /// The group that the channel joins.
     pub joins: Option<Joins>,
@@ -97,12 +97,12 @@ pub struct Question {
     pub mtu_bytes: u16,
     /// When the attempt gives up.
     pub deadline: Instant,
-    /// The public one of a pair of keys that the client drew for this channel alone.
+    /// The public key of a key pair that the client generated for this channel alone.
     pub key: [u8; KEY_LEN],
 }
 
 impl Attempt {
-    /// Starts asking.
+    /// Starts an attempt.
     pub fn new(now: Instant, identity: &Identity, question: Question) -> Self {
         let limits = identity.limits;
         let mtu_bytes = limits.mtu_bytes.min(question.mtu_bytes);
@@ -121,7 +121,8 @@ impl Attempt {
             server: question.server,
             source: identity.cna,
             hello,
-            // What joins a group has the MTU of the group's first channel, which is proven.
+            // A channel that joins a group has the MTU of the group's first channel, which is
+            // proven.
             searches: question.joins.is_none() && packet_length(mtu_bytes) > SETUP_LEN,
             asked: 0,
             key: question.key,
@@ -138,18 +139,18 @@ impl Attempt {
         self.server
     }
 
-    /// When it gives up.
+    /// Time at which the attempt gives up.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// The group that it joins.
+    /// The group that the channel joins.
     pub fn joins(&self) -> Option<Joins> {
         self.hello.joins
     }
 
-    /// What both sides know of the channel that `server` has opened, for the key of its header
-    /// checks.
+    /// The terms that both sides know of the channel that `server` has opened, for the key of its
+    /// header checks.
     pub fn terms(&self, server: Cna, accept: &Accept) -> Terms {
         Terms {
             nonce: accept.nonce,
@@ -168,7 +169,7 @@ impl Attempt {
         }
     }
 
-    /// How it ended, if it did.
+    /// How the attempt ended, if it did.
     pub fn outcome(&self) -> Option<Outcome> {
         match self.state {
             State::Done(outcome) => Some(outcome),
@@ -176,10 +177,10 @@ impl Attempt {
         }
     }
 
-    /// A set-up message came. False if it is none of this attempt's.
+    /// Processes a received set-up message. False if it does not belong to this attempt.
     pub fn handle_message(&mut self, now: Instant, from: SocketAddr, setup: &Setup) -> bool {
-        // The server answers from the port that was asked, which need not be the one that was
-        // named.
+        // The server answers from the port that received the message, which need not be the one
+        // that was named.
         if from.ip() != self.server.ip() || setup.destination != self.source {
             return false;
         }
@@ -207,7 +208,7 @@ impl Attempt {
         true
     }
 
-    /// The messages to send, if it is time for any.
+    /// The messages to send, if any are due.
     pub fn poll_transmit(&mut self, now: Instant) -> Vec<Padded> {
         if matches!(self.state, State::Done(_)) {
             return Vec::new();
@@ -242,7 +243,7 @@ impl Attempt {
         }
     }
 
-    /// The question for an MTU, which has a nonce of its own.
+    /// The HELLO for an MTU, which has a nonce of its own.
     fn question(&self, asked: Asked) -> Padded {
         let hello = self.hello_of(asked);
         let message = SetupMessage::Hello(hello);
@@ -282,15 +283,15 @@ impl Attempt {
         matches!(self.state, State::Asking)
     }
 
-    /// The network reports that no program listens there. It does not count once the server has
-    /// answered: such a report is easily forged.
+    /// Processes the network's report that no program listens at the server's port. It does not
+    /// count once the server has answered, because such a report is easily forged.
     pub fn handle_no_listener(&mut self) {
         if self.is_unanswered() {
             self.state = State::Done(Outcome::NoListener);
         }
     }
 
-    /// When [`Attempt::poll_transmit`] has something to say or do.
+    /// Time at which [`Attempt::poll_transmit`] must be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Done(_) => None,
@@ -316,7 +317,7 @@ impl Attempt {
         }
     }
 
-    /// The server offers a channel.
+    /// Processes a server's offer of a channel.
     fn offered(&mut self, now: Instant, offer: Offer) {
         let parameters = offer.welcome.offer;
         let searches = self.searches && parameters.capabilities & PADDED_QUESTIONS != 0;
@@ -339,7 +340,7 @@ impl Attempt {
     fn rejected(&mut self, now: Instant, reject: Reject) {
         let confirming = matches!(self.state, State::Confirming(..));
         match reject.reason {
-            // A stale cookie while asking is an answer to an earlier CONFIRM.
+            // A REJECT for a stale cookie in state `Asking` answers an earlier CONFIRM.
             RejectReason::StaleCookie if !confirming => {}
             RejectReason::StaleCookie if self.stale_cookies < STALE_COOKIES_MAX => {
                 self.stale_cookies += 1;
@@ -349,7 +350,7 @@ impl Attempt {
         }
     }
 
-    /// The question that this answers, if it gives no more than was asked for.
+    /// The HELLO that a WELCOME answers, if it grants no more than was requested.
     fn asked_for(&self, welcome: &Welcome) -> Option<Asked> {
         let mixed = welcome.nonce ^ self.hello.nonce;
         let long = u16::try_from(mixed & !SHORT).ok()?;
@@ -362,7 +363,7 @@ impl Attempt {
         accepts.then_some(asked)
     }
 
-    /// Is it the nonce of one of our questions?
+    /// True if the nonce is that of one of this attempt's HELLOs.
     fn is_ours(&self, nonce: u64) -> bool {
         nonce ^ self.hello.nonce < SHORT << 1
     }

@@ -14,7 +14,7 @@ pub(super) struct CookieJar {
 
 /// Ticks are 2^40 ps, about 1.1 s.
 const TICK_BITS: u32 = 40;
-/// A cookie is good for this many ticks, about 10 s.
+/// Lifetime of a cookie in ticks, about 10 s.
 const LIFETIME_TICKS: u32 = 9;
 /// The stamp is 24 bits, the clock's upper ones, and wraps when the clock does.
 const STAMP_MASK: u32 = (1 << (64 - TICK_BITS)) - 1;
@@ -22,7 +22,7 @@ const STAMP_MASK: u32 = (1 << (64 - TICK_BITS)) - 1;
 /// Bytes that are hashed: stamp, address, HELLO, offer.
 const COVERED: usize = 4 + 18 + SETUP_LEN + 16;
 
-/// What a cookie vouches for.
+/// The data that a cookie authenticates.
 pub(super) struct Subject<'a> {
     pub(super) from: SocketAddr,
     pub(super) source: Cna,
@@ -31,7 +31,7 @@ pub(super) struct Subject<'a> {
 }
 
 impl CookieJar {
-    /// Keys are 32 random bytes.
+    /// Creates a jar with keys from 32 random bytes.
     pub(super) fn new(random: [u8; 32]) -> Self {
         let word = |i: usize| {
             let mut bytes = [0; 8];
@@ -46,12 +46,12 @@ impl CookieJar {
         self.seal(stamp(now), subject)
     }
 
-    /// Did we bake it for this subject, and lately?
+    /// True if this jar made the cookie for this subject within [`LIFETIME_TICKS`].
     pub(super) fn check(&self, now: Instant, subject: &Subject<'_>, cookie: &[u8; 16]) -> bool {
         let made = u32::from_be_bytes([0, cookie[0], cookie[1], cookie[2]]);
         let age = stamp(now).wrapping_sub(made) & STAMP_MASK;
         let expected = self.seal(made, subject);
-        // Every byte is looked at, so that the time it takes tells nothing.
+        // Every byte is compared, so that the time taken reveals nothing.
         let difference = expected.iter().zip(cookie).fold(0, |sum, (one, two)| sum | (one ^ two));
         age <= LIFETIME_TICKS && difference == 0
     }

@@ -1,4 +1,4 @@
-//! What set-up leaves behind: one end of an open channel.
+//! The result of set-up: one end of an open channel.
 
 use fairway_policy::PolicySet;
 use fairway_wire::{BYPASS, Cna, Endpoint, Msn, Parameters, Psn, UNRELIABLE};
@@ -14,7 +14,7 @@ pub struct Established {
     pub endpoint: Endpoint,
     /// The first PSN that this side sends.
     pub first_psn: Psn,
-    /// What both sides agreed on.
+    /// The parameters on which both sides agreed.
     pub agreed: Parameters,
 }
 

@@ -1,19 +1,21 @@
-//! What a node says of itself.
+//! A node's description of itself in set-up messages.
 
 use alloc::vec::Vec;
 
 use fairway_wire::{Cna, Joins, PROTOCOL_VERSION, Parameters, Ports, Versions};
 
-/// What a node says of itself in every message.
+/// A node's description of itself, for its set-up messages.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Its address in the packets of channels, drawn at random at every start: its incarnation.
+    /// The node's address in the packets of channels, drawn at random at every start: its
+    /// incarnation.
     pub cna: Cna,
-    /// Its address in WELCOME and REJECT, drawn likewise: strangers learn nothing of `cna` from it.
+    /// The node's address in WELCOME and REJECT, drawn likewise, so that `cna` stays hidden from
+    /// hosts without a channel.
     pub asked_as: Cna,
-    /// Its sockets, by engine; of at least one.
+    /// The ports of the node's sockets, by engine; for at least one engine.
     pub ports: Vec<Ports>,
-    /// The most it can do.
+    /// The largest parameters that the node supports.
     pub limits: Parameters,
 }
 
@@ -30,7 +32,7 @@ impl Identity {
     }
 }
 
-/// The protocol versions that this implementation speaks.
+/// The protocol versions that this implementation supports.
 pub(super) fn versions() -> Versions {
     Versions::new(PROTOCOL_VERSION, PROTOCOL_VERSION).expect("our version is a version")
 }

@@ -1,13 +1,13 @@
-//! How long packets of a connection may be: a search that proves a length before it is used.
+//! Length of a connection's packets: a search that proves a length before it is used.
 //!
 //! A client pads its HELLO to the length of its longest packets, and the server its WELCOME, so a
 //! WELCOME that arrives has shown that packets of the offered length get through, there and back.
-//! What the kernel believes of the path has no part in it, because any host can send ICMP (RFC 8899
-//! searches likewise, over an open connection).
+//! The kernel's path MTU is not used, because any host can send ICMP (RFC 8899 searches likewise,
+//! over an open connection).
 //!
-//! If the first question stays without an answer, the next goes together with a short one. Its
-//! answer shows that the server is there, and what the server could do. Then all lengths of a
-//! ladder are asked for at once, several times, and the longest that was answered is taken.
+//! If the first HELLO stays unanswered, the next is sent together with a short one. The answer to
+//! the short one shows that the server exists, and what the server supports. Then HELLOs of all
+//! lengths of a ladder are sent at once, several times, and the longest that was answered is used.
 
 use fairway_wire::{Cna, Duration, Instant, Welcome};
 
@@ -17,14 +17,14 @@ use super::lengths::payload_mtu;
 const LINKS: [usize; 7] = [9000, 4236, 1500, 1450, 1400, 1280, 576];
 /// The payload of packets as short as a set-up message, which every path carries.
 const ALWAYS: u16 = 100;
-/// How long lengths are asked for: five times, 0, 20, 60, 140 and 300 ms after the search began.
+/// Duration of the search: HELLOs are sent five times, 0, 20, 60, 140 and 300 ms after it began.
 /// With a loss of 10 % in each direction a length is found missing by mistake once in 4,000 times.
 const SEARCH_FOR: Duration = Duration::from_ms(300);
-/// The least and, in round trips, the usual wait for answers to the last questions.
+/// The least wait and, in round trips, the usual wait for answers to the last HELLOs.
 const LAST_WAIT: Duration = Duration::from_ms(20);
 const LAST_ROUND_TRIPS: u64 = 2;
 
-/// An offer of the server's, and the MTU that was asked for.
+/// An offer of the server, and the MTU that was requested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub(super) asked: Asked,
@@ -33,12 +33,12 @@ pub(super) struct Offer {
     pub(super) welcome: Welcome,
 }
 
-/// Which question it was.
+/// The kind of a HELLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// A short one, for as much as the client could do.
+    /// A short one, which requests the longest MTU that the client supports.
     Short,
-    /// One as long as packets of this MTU, in bytes of payload.
+    /// A HELLO as long as packets of this MTU, in bytes of payload.
     Long(u16),
 }
 
@@ -46,14 +46,14 @@ pub(super) enum Asked {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     begun: Instant,
-    /// What both ends could do.
+    /// The longest payload that both ends support, in bytes.
     longest: u16,
     best: Option<Offer>,
     settle_at: Option<Instant>,
 }
 
 impl Search {
-    /// Begins now. `longest`: the payload in bytes that both ends could do.
+    /// Begins a search at `now`. `longest`: the longest payload in bytes that both ends support.
     pub(super) fn new(now: Instant, longest: u16) -> Search {
         Search { begun: now, longest, best: None, settle_at: None }
     }
@@ -67,7 +67,7 @@ impl Search {
         core::iter::once(longest).chain(shorter).take_while(move |rung| *rung > best)
     }
 
-    /// An offer came. Those that come later than `deadline` are of no use.
+    /// Processes an offer. Offers received later than `deadline` are of no use.
     pub(super) fn take(&mut self, now: Instant, deadline: Instant, offer: Offer) {
         let proven = offer.welcome.offer.mtu_bytes;
         if self.best.is_some_and(|best| best.welcome.offer.mtu_bytes >= proven) {
@@ -77,13 +77,14 @@ impl Search {
         let round_trip = now.since(self.begun).as_ps();
         let last_wait = (LAST_ROUND_TRIPS * round_trip).max(LAST_WAIT.as_ps());
         let patient = self.begun + SEARCH_FOR + Duration::from_ps(last_wait);
-        // Half of the time that is left is for what follows.
+        // Half of the remaining time is reserved for the CONFIRM and what follows.
         let half = self.begun + Duration::from_ps(deadline.since(self.begun).as_ps() / 2);
         let latest = if half.is_before(patient) { half } else { patient };
         self.settle_at.get_or_insert(latest);
     }
 
-    /// The offer to take: the longest that could come, or the best when it is time.
+    /// The offer to accept: one of the longest possible MTU at once, or the best when the wait is
+    /// over.
     pub(super) fn settled(&self, now: Instant) -> Option<Offer> {
         let best = self.best?;
         let is_longest = best.welcome.offer.mtu_bytes >= self.longest;
@@ -91,7 +92,7 @@ impl Search {
         (is_longest || is_time).then_some(best)
     }
 
-    /// When the best offer is to be taken; `None` while there is none.
+    /// Time at which the best offer is accepted; `None` while there is none.
     pub(super) fn settle_at(&self) -> Option<Instant> {
         self.settle_at
     }

@@ -1,20 +1,20 @@
 //! TP channel groups at set-up: which of a group's channels are open, and which may join.
 //!
 //! A client opens a group's first channel as any other, and both sides agree on how many channels
-//! the group has. The client then asks for each of the others, and names the first one and a number
-//! from 1 in the HELLO. The server takes each number once. A connection is made when all channels
-//! are open.
+//! the group has. The client then requests each of the others, and names the first one and a number
+//! from 1 in the HELLO. The server accepts each number once. A connection is complete when all
+//! channels are open.
 
 use fairway_wire::{GROUP_MAX, Joins, Parameters};
 
-/// The channels of a group whose first one is open, as either side keeps them.
+/// The channels of a group whose first one is open, as either side records them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Members {
-    /// Channels that the group has in the end.
+    /// Number of channels of the complete group.
     count: u16,
-    /// Paths of each.
+    /// Paths of each channel.
     paths: u16,
-    /// Channels that are open, a bit each, by number.
+    /// Channels that are open, one bit for each, by number.
     open: u16,
 }
 
@@ -30,14 +30,14 @@ impl Members {
         self.is_missing(joins.number) && agreed.paths == self.paths
     }
 
-    /// Notes that the channel of this number is open.
+    /// Records that the channel of this number is open.
     pub fn join(&mut self, number: u8) {
         if self.is_missing(number) {
             self.open |= 1 << number;
         }
     }
 
-    /// The numbers of the channels that are not open, which a client is to ask for.
+    /// The numbers of the channels that are not open, which a client has to request.
     pub fn missing(self) -> impl Iterator<Item = u8> {
         (0..self.count as u8).filter(move |number| self.is_missing(*number))
     }

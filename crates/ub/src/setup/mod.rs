@@ -1,21 +1,22 @@
-//! Connection set-up, as state machines: what a side answers, and when it asks again.
+//! Connection set-up, as state machines: a server's answers, and a client's requests and retries.
 //!
-//! **What it is.** [`Attempt`] asks for a channel and [`Listener`] answers; the messages are in
+//! **What it is.** [`Attempt`] requests a channel and [`Listener`] answers; the messages are in
 //! `wire`. The listener keeps nothing for a client that has not proven its address: its WELCOME
 //! carries a cookie from which the CONFIRM proves everything. A channel exists from CONFIRM on at
-//! the server and from ACCEPT on at the client; ACCEPT names the server's end, so that an offer
-//! costs the server nothing, can't be taken away, and tells strangers neither address nor ports.
+//! the server and from ACCEPT on at the client. ACCEPT names the server's end, so that an offer
+//! costs the server nothing, needs no withdrawal, and reveals neither address nor ports to hosts
+//! that have not proven theirs.
 //!
-//! **What the caller brings.** The time, random numbers (nonces, first PSNs, the listener's secret)
-//! and cryptography: CONFIRM and ACCEPT carry a public key each, which the caller hands in, and
-//! [`Terms`] are what both sides know of a channel. The caller derives the key of the channel's
-//! header checks from its secret key, the peer's public key and [`Terms::bytes`]. Sockets, routes
-//! and quotas are the caller's too.
+//! **What the caller provides.** The time, random numbers (nonces, first PSNs, the listener's
+//! secret) and cryptography: CONFIRM and ACCEPT carry a public key each, which the caller passes
+//! in, and [`Terms`] are what both sides know of a channel. The caller derives the key of the
+//! channel's header checks from its secret key, the peer's public key and [`Terms::bytes`].
+//! Sockets, routes and quotas are the caller's too.
 //!
-//! **Files.** `client` has the asking side, `server` the answering one, `cookie` the proof of an
+//! **Files.** `client` has the client's side, `server` the server's, `cookie` the proof of an
 //! address, `ladder` the search for the longest packets, `probe` the test of further ports for
-//! them, `lengths` how long packets are, `members` which channels join a group, `established` what
-//! is left when a channel is open.
+//! them, `lengths` the lengths of packets, `members` the channels of a group, `established` the
+//! result for an open channel.
 
 mod client;
 mod cookie;

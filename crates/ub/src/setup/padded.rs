@@ -1,4 +1,4 @@
-//! Set-up messages and how long their datagrams are.
+//! Set-up messages and the lengths of their datagrams.
 
 use fairway_wire::{SETUP_LEN, Setup, SetupMessage};
 
@@ -19,13 +19,13 @@ impl Padded {
         Padded { setup, length: packet_length(mtu_bytes).max(SETUP_LEN) }
     }
 
-    /// A message with nothing behind it.
+    /// A message without padding.
     pub fn short(setup: Setup) -> Padded {
         Padded { setup, length: SETUP_LEN }
     }
 
-    /// The answer to this question: an offer is as long as the packets that it offers, and none is
-    /// longer than its question.
+    /// The answer to this HELLO: an offer is as long as the packets that it offers, and no answer
+    /// is longer than its HELLO.
     #[must_use]
     pub fn answered(&self, answer: Setup) -> Padded {
         match &answer.message {

@@ -1,10 +1,9 @@
-//! Do packets of full size get through to a peer?
+//! Test whether packets of full size get through to a peer.
 //!
-//! Set-up has proven it for the ports that it used. Networks choose a path by a packet's ports, and
-//! some of their paths may be shorter than others, so that data of some ports never arrives. Once a
-//! channel is open, a client therefore asks its peer as it asks for a connection, with questions as
-//! long as its longest packets, each from a port of its own. The answers are as long, and open
-//! nothing.
+//! Set-up has proven this for the ports that it used. Networks choose a path by a packet's ports,
+//! and some of their paths may have a smaller MTU than others, so that data of some ports never
+//! arrives. Once a channel is open, a client therefore sends its peer HELLOs as long as its longest
+//! packets, each from a port of its own. The answers are as long, and open nothing.
 
 use fairway_wire::{
     Cna, Duration, Endpoint, Hello, Instant, PADDED_QUESTIONS, Parameters, Psn, Setup,
@@ -14,16 +13,16 @@ use fairway_wire::{
 use super::identity::{Identity, versions};
 use super::padded::Padded;
 
-/// Every network carries packets with so much payload: 1,280 bytes with all headers (RFC 8200).
+/// Payload that every network carries: 1,280 bytes with all headers (RFC 8200).
 const PASSES_EVERYWHERE: u16 = 1024;
-/// Before that most short connections are over.
+/// Delay of the first HELLO; most short connections are over before that.
 const BEGIN_AFTER: Duration = Duration::from_ms(100);
-/// Between a question and the next, times the number of those that were sent.
+/// Interval between HELLOs, multiplied by the number of those sent.
 const INTERVAL: Duration = Duration::from_ms(100);
-/// When so many were sent and none was answered, long packets count as lost.
+/// HELLOs after which, if none was answered, long packets count as lost.
 const QUESTIONS: u64 = 6;
 
-/// Questions of full size to a peer.
+/// Sends HELLOs of full size to a peer.
 #[derive(Debug)]
 pub struct LengthProbe {
     question: Padded,
@@ -36,15 +35,15 @@ pub struct LengthProbe {
 /// How a probe ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// A question was answered: long packets arrive.
+    /// A HELLO was answered: long packets arrive.
     Arrived,
-    /// No question was answered: long packets vanish.
+    /// No HELLO was answered: long packets vanish.
     Vanished,
 }
 
 impl LengthProbe {
     /// Begins to probe a peer with which a channel was opened, soon after `now`. `None` if that is
-    /// of no use: the peer does not answer padded questions, or packets are short.
+    /// of no use: the peer does not answer padded HELLOs, or packets are short.
     pub fn new(
         now: Instant,
         identity: &Identity,
@@ -55,7 +54,7 @@ impl LengthProbe {
         if !answers || agreed.mtu_bytes <= PASSES_EVERYWHERE {
             return None;
         }
-        // The question opens nothing, so it names no channel.
+        // The HELLO opens nothing, so it names no channel.
         let client = Endpoint {
             tpn: Tpn::default(),
             initial_psn: Psn::default(),
@@ -73,7 +72,7 @@ impl LengthProbe {
         Some(LengthProbe { question, nonce, asked: 0, ask_at: now + BEGIN_AFTER, outcome: None })
     }
 
-    /// A set-up message came. False if it answers none of the probe's questions.
+    /// Processes a received set-up message. False if it answers none of the probe's HELLOs.
     pub fn handle_message(&mut self, setup: &Setup) -> bool {
         let nonce = match &setup.message {
             SetupMessage::Welcome(welcome) => welcome.nonce,
@@ -89,7 +88,7 @@ impl LengthProbe {
         is_ours
     }
 
-    /// The question to send, from a port that no question used before, if it is time for one.
+    /// The HELLO to send, from a port that no HELLO used before, if one is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Padded> {
         if self.outcome.is_some() || now.is_before(self.ask_at) {
             return None;
@@ -103,12 +102,12 @@ impl LengthProbe {
         Some(self.question)
     }
 
-    /// When [`LengthProbe::poll_transmit`] has something to do.
+    /// Time at which [`LengthProbe::poll_transmit`] must be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.outcome.is_none().then_some(self.ask_at)
     }
 
-    /// How it ended, if it did.
+    /// How the probe ended, if it did.
     pub fn outcome(&self) -> Option<ProbeOutcome> {
         self.outcome
     }

@@ -1,4 +1,4 @@
-//! The answering side. It keeps nothing until a cookie came back.
+//! The server's side of connection set-up. It keeps nothing until a cookie came back.
 
 use alloc::collections::VecDeque;
 use core::net::SocketAddr;
@@ -13,12 +13,12 @@ use super::established::Established;
 use super::identity::{Identity, versions};
 use super::terms::{End, Terms};
 
-/// Acceptances remembered, so that a CONFIRM that comes again is answered again and opens nothing.
+/// Acceptances kept, so that a CONFIRM that arrives again is answered again and opens nothing.
 const REMEMBERED_MAX: usize = 1024;
-/// They are remembered longer than a cookie lasts.
+/// Time for which acceptances are kept, which is longer than a cookie lasts.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
-/// Answers clients that ask for channels.
+/// Answers clients that request channels.
 pub struct Listener {
     identity: Identity,
     jar: CookieJar,
@@ -33,12 +33,12 @@ struct Accepted {
     accept: Accept,
 }
 
-/// What is to be done about a message.
+/// What the caller must do after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// Nothing.
+    /// The caller need not do anything.
     Ignore,
-    /// Send this back where the message came from.
+    /// Send this message to the address that the received message came from.
     Answer(Setup),
     /// Open a channel, then call [`Listener::opened`] or [`Listener::refuse`].
     Open(Opening),
@@ -47,16 +47,16 @@ pub enum Reaction {
 /// A channel to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Where the client is.
+    /// The client's address.
     pub from: SocketAddr,
     /// The client's node address.
     pub client: Cna,
-    /// What it confirmed.
+    /// The client's CONFIRM.
     pub confirm: Confirm,
 }
 
 impl Opening {
-    /// The server's end of the channel. `first_psn`: the first PSN that the server will send.
+    /// The server's end of the channel. `first_psn` is the first PSN that the server will send.
     pub fn established(&self, first_psn: Psn) -> Established {
         Established {
             remote: self.client,
@@ -68,12 +68,13 @@ impl Opening {
 }
 
 impl Listener {
-    /// `random`: the cookies' keys.
+    /// Creates a listener. `random` is the key material of the cookies.
     pub fn new(identity: Identity, random: [u8; 32]) -> Self {
         Listener { identity, jar: CookieJar::new(random), accepted: VecDeque::new() }
     }
 
-    /// A set-up message came. `mtu_bytes`: the longest payload on the way to where it came from.
+    /// Processes a received set-up message. `mtu_bytes` is the longest payload on the way to its
+    /// sender.
     pub fn handle_message(
         &mut self,
         now: Instant,
@@ -92,7 +93,7 @@ impl Listener {
             SetupMessage::Confirm(confirm) if setup.destination == self.identity.asked_as => {
                 self.confirmed(now, from, setup.source, confirm)
             }
-            // Meant for an earlier incarnation of this node.
+            // The CONFIRM is meant for an earlier incarnation of this node.
             SetupMessage::Confirm(confirm) => {
                 let reason = RejectReason::StaleCookie;
                 Reaction::Answer(self.reject(setup.source, confirm.hello.nonce, reason))
@@ -103,8 +104,8 @@ impl Listener {
         }
     }
 
-    /// What both sides know of the channel of `opening` if this is the server's number for it and
-    /// its public key.
+    /// The terms that both sides know of the channel of `opening`, with the server's number for it
+    /// and the server's public key.
     pub fn terms(&self, opening: &Opening, tpn: Tpn, key: [u8; KEY_LEN]) -> Terms {
         let Confirm { hello, key: client_key, .. } = &opening.confirm;
         Terms {
@@ -114,8 +115,8 @@ impl Listener {
         }
     }
 
-    /// The channel of `opening` is open: the answer. It is repeated for as long as the CONFIRM
-    /// might be. `key` is the server's public key for it.
+    /// Returns the answer for the channel of `opening`, which is open. The answer is repeated for
+    /// as long as the CONFIRM may arrive again. `key` is the server's public key for the channel.
     pub fn opened(
         &mut self,
         now: Instant,
@@ -147,7 +148,7 @@ impl Listener {
         self.accept(opening.client, accept)
     }
 
-    /// The channel of `opening` can't be opened: the answer.
+    /// Returns the answer if the channel of `opening` can't be opened.
     pub fn refuse(&self, opening: &Opening, reason: RejectReason) -> Setup {
         self.reject(opening.client, opening.confirm.hello.nonce, reason)
     }

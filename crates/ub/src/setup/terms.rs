@@ -1,15 +1,16 @@
-//! What the two sides of a channel agree on, and derive the key of its header checks from.
+//! The terms of a channel that both sides know, and from which they derive the key of its header
+//! checks.
 
 use fairway_wire::{Cna, KEY_LEN, Tpn};
 
-/// What both sides know of a channel that they set up.
+/// The terms that both sides know of a channel which they set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The HELLO's.
+    /// The nonce of the HELLO.
     pub nonce: u64,
-    /// The end of the side that asked.
+    /// The client's end.
     pub client: End,
-    /// The end of the side that answered.
+    /// The server's end.
     pub server: End,
 }
 

@@ -20,7 +20,7 @@ const SERVER: Cna = Cna::new(0x5e12e1);
 const ASKED_AS: Cna = Cna::new(0xa5_ced0);
 const NONCE: u64 = 0x1234_5678_9abc_def0;
 const LONG: u16 = 9000;
-/// Public keys, which set-up carries and never looks at.
+/// Public keys, which set-up carries and never interprets.
 const CLIENT_KEY: [u8; KEY_LEN] = [1; KEY_LEN];
 const SERVER_KEY: [u8; KEY_LEN] = [2; KEY_LEN];
 
@@ -102,7 +102,7 @@ fn say(attempt: &mut Attempt, now: Instant) -> Option<Setup> {
     attempt.poll_transmit(now).first().map(|message| message.setup)
 }
 
-/// Up to the CONFIRM.
+/// Runs set-up up to the CONFIRM.
 fn confirm(attempt: &mut Attempt, listener: &mut Listener, now: Instant) -> Setup {
     let hello = say(attempt, now).expect("a HELLO");
     let welcome = answer(hear(listener, now, &hello));
@@ -172,7 +172,7 @@ fn a_lost_accept_is_repeated_and_opens_nothing_twice() {
     assert_eq!(repeated, lost);
     assert!(attempt.handle_message(after_ms(20), server_address(), &repeated));
     assert!(matches!(attempt.outcome(), Some(Outcome::Open { .. })));
-    // A replay, later: the same answer, no channel.
+    // A later replay gets the same answer, and opens no channel.
     assert_eq!(answer(hear(&mut listener, after_ms(9000), &confirm)), lost);
     // Much later the acceptance is forgotten, but the cookie is stale by then.
     let late = answer(hear(&mut listener, after_ms(60_000), &confirm));

@@ -8,12 +8,13 @@ use core::sync::atomic::Ordering;
 use fairway_policy::{AckSample, CongestionControl, CreditRequest, FlowId, LossSample};
 use fairway_wire::{Duration, Instant};
 
-/// A sender on credit that waits for its controller looks again after this long.
+/// Interval at which a sender on credit that waits for its controller checks again.
 const LOOK_AGAIN: Duration = Duration::from_us(50);
-/// Received data is told of together with something else, or when so many bytes have come.
+/// Received bytes after which the controller is notified, if no other event notified it earlier.
 const DATA_BYTES: u64 = 64 * 1024;
 
-/// Hears what a congestion control hears, and answers what its controller last said.
+/// Stands in for a congestion control on the data path: accepts the same events, and answers with
+/// what the controller last published.
 #[derive(Debug)]
 pub(crate) struct ControllerProxy {
     name: &'static str,
@@ -22,18 +23,20 @@ pub(crate) struct ControllerProxy {
     owner: FlowId,
     pub(super) state: Arc<ControllerState>,
     pub(super) ready: Arc<ReadyQueue<CongestionKind>>,
-    /// Events that the controller is to answer to, wrapping; data is not among them.
+    /// Number of events sent to the controller, wrapping, without events of received data.
     told: u32,
-    /// How many there were, and what waited, when the controller was last asked for a demand.
+    /// The value of `told` and the backlog in bytes when a credit request was last requested of the
+    /// controller.
     asked: Option<(u32, u64)>,
-    /// As of when the controller was last asked.
+    /// Time of the last request to the controller.
     asked_at: Instant,
-    /// When the engine last wanted to know. The controller is not asked every time.
+    /// When the data path last required a credit request. Not every such call reaches the
+    /// controller.
     looked_at: Instant,
     taken: Taken,
     /// Bytes sent in all, wrapping.
     sent: u64,
-    /// Data that the controller was not pointed at.
+    /// Bytes of received data of which the controller has not been notified.
     data: u64,
 }
 
@@ -67,14 +70,15 @@ impl ControllerProxy {
         self.ready.mark(self.owner, kind);
     }
 
-    /// The controller has dealt with everything.
+    /// True if the controller has processed all events.
     fn is_answered(&self) -> bool {
         self.told == self.state.handled()
     }
 
-    /// Is there anything about which it has not been asked?
+    /// True if the controller has not yet been called with the present events and backlog, or if a
+    /// call is due.
     fn has_question(&self, now: Instant, backlog_bytes: u64) -> bool {
-        // Once for each time: a controller may want to be asked although the time has passed.
+        // Once for each time: a controller may require a call although the time has passed.
         let is_due = || {
             self.asked_at.is_before(now)
                 && self.state.credit_request_at().is_some_and(|at| now.is_at_or_after(at))
@@ -205,8 +209,9 @@ impl CongestionControl for ControllerProxy {
     fn credit_request_at(&self) -> Option<Instant> {
         let controller = self.state.credit_request_at();
         if self.is_answered() {
-            // A time at which the controller has been asked is its own business. One that came
-            // while it was busy is not: it has only been asked as of earlier.
+            // A time for which the controller has been called already is not reported again. A time
+            // that was due while the controller was busy is, because the controller was only called
+            // for an earlier one.
             return controller.filter(|at| self.asked_at.is_before(*at));
         }
         let own = self.looked_at + LOOK_AGAIN;

@@ -1,4 +1,5 @@
-//! What a stand-in and its controller share: slots one way, registers the other.
+//! State shared by a controller proxy and its controller: slots carry events one way, registers
+//! carry decisions the other.
 
 use super::CongestionKind;
 use crate::control::slot::Slot;
@@ -8,33 +9,34 @@ use fairway_wire::Instant;
 
 /// No pacing rate.
 const UNPACED: u64 = u64::MAX;
-/// The bit of a demand that says that nothing may leave; credit totals are shorter.
+/// The bit of a credit request that says that nothing may be sent; credit totals are shorter than
+/// 63 bits.
 const BLOCKED: u64 = 1 << 63;
 
-/// Of one channel. Every field has one writer.
+/// The shared state of one channel. Every field has one writer.
 #[derive(Debug, Default)]
 pub(super) struct ControllerState {
-    /// By kind of event: what came together.
+    /// By kind of event: what has accumulated.
     pub(super) slots: [Slot; CongestionKind::COUNT],
-    /// The rest of what acknowledgements told. Written before the slot is.
+    /// The remaining fields of acknowledgements. Written before their slot is.
     pub(super) acked: AckParts,
     /// The path and the smoothed round trip of the last loss.
     pub(super) loss_path: AtomicU32,
     pub(super) loss_smoothed: AtomicU64,
-    /// When something last left, and when the engine last asked.
+    /// When bytes were last sent, and when the data path last required a credit request.
     pub(super) sent_at: AtomicU64,
     pub(super) asked_at: AtomicU64,
-    /// The channel is gone.
+    /// True once the channel has ended.
     pub(super) has_ended: AtomicBool,
     registers: Registers,
 }
 
-/// What acknowledgements tell beside bytes.
+/// Fields of acknowledgements other than bytes.
 #[derive(Debug, Default)]
 pub(super) struct AckParts {
     pub(super) packets: Slot,
     pub(super) marked: Slot,
-    /// Samples before which the window held the sender back.
+    /// Samples before which the window limited the sender.
     pub(super) limited: Slot,
     pub(super) round_trip: Slot,
     pub(super) endpoint: Slot,
@@ -52,16 +54,17 @@ struct Registers {
     burst: AtomicU32,
     chunk: AtomicU32,
     allowance: AtomicU64,
-    /// What had been sent, in total and wrapping, when it said so.
+    /// Total bytes sent, wrapping, that the published allowance takes into account.
     spent: AtomicU64,
     permits: AtomicBool,
-    /// The last demand, and how many there have been; how many of them resend.
+    /// The last credit request, the number of requests so far, and how many of them are resent
+    /// ones.
     credit_request: AtomicU64,
     demands: AtomicU32,
     resends: AtomicU32,
     credit_request_at: AtomicU64,
     has_credit_request_at: AtomicBool,
-    /// Events that it has dealt with, wrapping.
+    /// Events that the controller has processed, wrapping.
     handled: AtomicU32,
 }
 
@@ -72,7 +75,7 @@ impl ControllerState {
 
     // ---- for the controller ----
 
-    /// Writes what the controller says now.
+    /// Publishes the controller's present decisions.
     pub(super) fn publish(&self, controller: &dyn CongestionControl, permits: bool) {
         let registers = &self.registers;
         registers.window.store(controller.window_bytes(), Ordering::Relaxed);
@@ -87,13 +90,14 @@ impl ControllerState {
         registers.allowance.store(controller.allowance_bytes(), Ordering::Relaxed);
     }
 
-    /// `spent` bytes in all were taken into account in the allowance that was just published. (It
-    /// is written afterwards: a thread that sees it sees that allowance, or a later one.)
+    /// Publishes that `spent` bytes in total were taken into account in the allowance that was just
+    /// published. (The value is written afterwards: a thread that reads it sees that allowance, or
+    /// a later one.)
     pub(super) fn publish_spent(&self, spent: u64) {
         self.registers.spent.store(spent, Ordering::Release);
     }
 
-    /// `events` more were dealt with, and their outcome published.
+    /// Publishes that `events` more events were processed and their outcome published.
     pub(super) fn publish_handled(&self, events: u32) {
         let handled = self.registers.handled.load(Ordering::Relaxed);
         self.registers.handled.store(handled.wrapping_add(events), Ordering::Release);
@@ -115,7 +119,7 @@ impl ControllerState {
         add(&registers.demands);
     }
 
-    // ---- for the stand-in ----
+    // ---- for the controller proxy ----
 
     pub(super) fn window(&self) -> u64 {
         self.registers.window.load(Ordering::Relaxed)
@@ -138,7 +142,7 @@ impl ControllerState {
         self.registers.permits.load(Ordering::Relaxed)
     }
 
-    /// What may leave when `sent` bytes in all have.
+    /// Bytes that may be sent when `sent` bytes in total have been sent already.
     pub(super) fn allowance(&self, sent: u64) -> u64 {
         let spent = self.registers.spent.load(Ordering::Acquire);
         match self.registers.allowance.load(Ordering::Relaxed) {
@@ -157,8 +161,8 @@ impl ControllerState {
         self.registers.handled.load(Ordering::Acquire)
     }
 
-    /// The last demand, if there has been one since `taken` says; that it resends, if any since
-    /// then did.
+    /// The last credit request, if there has been a new one since `taken`. It is marked as resent
+    /// if any request since then was.
     pub(super) fn take_request(&self, taken: &mut Taken) -> Option<CreditRequest> {
         let demands = self.registers.demands.load(Ordering::Acquire);
         if demands == taken.demands {
@@ -173,7 +177,7 @@ impl ControllerState {
     }
 }
 
-/// Which demands a stand-in has taken.
+/// The credit requests that a controller proxy has taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taken {
     demands: u32,

@@ -1,4 +1,4 @@
-//! Runs congestion controls: takes their events one at a time, each to completion.
+//! Runs congestion controls: takes their events one at a time and runs each to completion.
 
 use super::controller_state::ControllerState;
 use super::{CongestionController, CongestionKind};
@@ -13,8 +13,8 @@ use core::sync::atomic::Ordering;
 use fairway_policy::{AckSample, CongestionControl, FlowId, LossSample};
 use fairway_wire::{Duration, Instant};
 
-/// What events cost in a channel's turn: those that run a controller's decision as much as several
-/// that it only counts.
+/// Cost of an event in a channel's turn. An event that runs a controller's decision costs as much
+/// as several that the controller only counts.
 const DECISION_COST: u32 = 4;
 const COUNT_COST: u32 = 1;
 
@@ -25,9 +25,9 @@ struct Known {
     mtu: u32,
     cursors: [Cursor; CongestionKind::COUNT],
     acked: AckCursors,
-    /// It lets lost packets be resent beyond the window.
+    /// True if the controller lets lost packets be resent beyond the window.
     permits: bool,
-    /// The last event's time: none that is told later is earlier.
+    /// Time of the last event. Later events never carry an earlier time.
     last: Instant,
 }
 
@@ -40,7 +40,7 @@ struct AckCursors {
     endpoint: Cursor,
 }
 
-/// The congestion controls of channels that are elsewhere. Shares nothing with the data path but
+/// Runs the congestion controls of channels apart from their data path, with which it shares only
 /// slots and registers.
 pub struct CongestionProcessor {
     /// By index of the channel.
@@ -58,7 +58,7 @@ impl core::fmt::Debug for CongestionProcessor {
 }
 
 impl CongestionProcessor {
-    /// For channels of indices below `channels`.
+    /// Creates a processor for channels of indices below `channels`.
     pub fn new(channels: u32) -> CongestionProcessor {
         let mut multiplexer = Multiplexer::new(channels);
         multiplexer.set_costs(cost_of, DECISION_COST);
@@ -70,18 +70,18 @@ impl CongestionProcessor {
         }
     }
 
-    /// Where its events are announced.
+    /// The queue through which events are announced to this processor.
     pub fn ready(&self) -> &Arc<ReadyQueue<CongestionKind>> {
         &self.ready
     }
 
-    /// What it has done, all controllers together.
+    /// Statistics over all controllers.
     pub fn stats(&self) -> &ProcessorStats {
         &self.stats
     }
 
-    /// Takes on a controller, in place of one of an earlier channel of that index, and deals with
-    /// what its channel has told meanwhile.
+    /// Adds a controller, in place of that of an earlier channel with the same index, and processes
+    /// the events that its channel has accumulated meanwhile.
     pub fn adopt(&mut self, controller: CongestionController) {
         let CongestionController { owner, controller, state, mtu, since } = controller;
         let Some(place) = self.known.get_mut(owner.index()) else { return };
@@ -99,12 +99,12 @@ impl CongestionProcessor {
         }
     }
 
-    /// Deals with at most `budget` events; true if there are perhaps more.
+    /// Processes at most `budget` events; returns true if there may be more.
     pub fn run(&mut self, budget: u32) -> bool {
         (0..budget).all(|_| self.run_one().is_some())
     }
 
-    /// Deals with one event: the index of the channel it was about, or `None` if there is none.
+    /// Processes one event. Returns the index of its channel, or `None` if there is no event.
     pub fn run_one(&mut self) -> Option<u32> {
         let (owner, kind) = self.multiplexer.next(&self.ready)?;
         self.handle(owner, kind);
@@ -120,7 +120,7 @@ impl CongestionProcessor {
                     *place = None;
                 }
             }
-            // What comes once is announced for both.
+            // Data that was received once is announced for both kinds.
             CongestionKind::Data | CongestionKind::DataAgain => {
                 known.hear(CongestionKind::Data, &mut self.stats);
                 known.hear(CongestionKind::DataAgain, &mut self.stats);
@@ -131,7 +131,7 @@ impl CongestionProcessor {
 }
 
 impl Known {
-    /// Has the controller deal with what came together, and publishes what it says then.
+    /// Runs the controller on the accumulated events of a kind, and publishes its decisions.
     fn hear(&mut self, kind: CongestionKind, stats: &mut ProcessorStats) {
         let state = self.state.clone();
         let Some(seen) = take(state.slot(kind), &mut self.cursors[kind as usize]) else { return };
@@ -192,7 +192,7 @@ impl Known {
         }
     }
 
-    /// The time of an event, but none before what the controller has heard of already.
+    /// The time of an event, raised to that of the last event which the controller has processed.
     fn at(&mut self, ps: u64) -> Instant {
         self.last = self.last.max(Instant::from_ps(ps));
         self.last
@@ -241,12 +241,12 @@ fn duration(ps: u64) -> Duration {
     Duration::from_ps(ps)
 }
 
-/// As much as a sample can tell: no channel has more in flight.
+/// Limits a sum to what a sample can hold; no channel has more in flight.
 fn clamp(sum: u64) -> u32 {
     u32::try_from(sum).unwrap_or(u32::MAX)
 }
 
-/// Tells a sum, in several calls if it is too large for one.
+/// Reports a sum, in several calls if it is too large for one.
 fn in_parts(mut sum: u64, mut tell: impl FnMut(u32)) {
     loop {
         let part = clamp(sum);

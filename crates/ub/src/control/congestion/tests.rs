@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 
 const MTU: u32 = 1024;
-/// Where something is wrong with time, it is near the wrap.
+/// Start close to the wrap of the clock, where errors in time arithmetic show.
 const START: Instant = Instant::from_ps(u64::MAX - 5_000_000);
 
 const ALL: [&str; 9] = [
@@ -37,7 +37,7 @@ fn rig(controller: Box<dyn CongestionControl>) -> (ControllerProxy, CongestionPr
     (controller_proxy, processor)
 }
 
-/// What a sender goes by.
+/// The decisions that a sender uses.
 fn decision(controller: &dyn CongestionControl) -> impl PartialEq + core::fmt::Debug + use<> {
     (
         controller.window_bytes(),
@@ -57,7 +57,7 @@ impl Chance {
     }
 }
 
-/// A life of a sender as controllers see it: every call, with values in their usual ranges.
+/// A random life of a sender as controllers see it: every call, with values in their usual ranges.
 struct Life {
     chance: Chance,
     now: Instant,
@@ -91,7 +91,7 @@ impl Life {
         }
     }
 
-    /// One thing happens. Both hear it.
+    /// Passes one event to both controllers.
     fn step(&mut self, controller: &mut dyn CongestionControl, what: u64) {
         let now = self.now;
         match what {
@@ -120,7 +120,7 @@ impl Life {
     }
 }
 
-/// Run after every event, a controller decides as if it were called.
+/// A controller that runs after every event decides as if it were called directly.
 #[test]
 fn algorithm_decides_the_same_by_events_as_by_packets() {
     for name in ALL {
@@ -137,7 +137,8 @@ fn algorithm_decides_the_same_by_events_as_by_packets() {
                 one.step(&mut *direct, what);
                 other.step(&mut controller_proxy, what);
                 while processor.run_one().is_some() {}
-                // The engine asks after every event, and again when the controller has run.
+                // The data path requests credit after every event, and again when the controller
+                // has run.
                 let request = direct.credit_request(one.now, one.backlog);
                 let first = controller_proxy.credit_request(other.now, other.backlog);
                 while processor.run_one().is_some() {}
@@ -157,7 +158,7 @@ fn algorithm_decides_the_same_by_events_as_by_packets() {
     }
 }
 
-/// However rarely it runs, it stays within its bounds, and goes the same way.
+/// However rarely a controller runs, it stays within its bounds, and changes in the same direction.
 #[test]
 fn laws_cope_with_much_at_once() {
     for name in ALL {
@@ -185,7 +186,7 @@ fn laws_cope_with_much_at_once() {
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
-/// Writes down what it hears.
+/// Records the events that it receives.
 struct Scribe(Log);
 
 impl Scribe {
@@ -272,7 +273,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
     for (us, rtt) in [(1, Some(7)), (2, Some(9)), (3, None)] {
         controller_proxy.on_ack(&ack(us, rtt));
     }
-    // A loss counts from the first one on, but nothing goes back in time.
+    // A loss counts from the first one on, but time never decreases.
     for (us, by_timeout) in [(4, false), (6, false), (5, true), (9, true)] {
         controller_proxy.on_loss(&loss(us, by_timeout));
     }
@@ -280,7 +281,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
     controller_proxy.on_credit(after_us(9), 2);
     controller_proxy.on_sent(after_us(10), 600, 90);
     controller_proxy.on_sent(after_us(11), 400, 80);
-    // What the controller has not heard of yet is taken from what it allows.
+    // Bytes that the controller has not processed yet are subtracted from its allowance.
     assert_eq!(controller_proxy.allowance_bytes(), 9000);
     assert!(processor.run(5) && !processor.run(5));
     let heard = std::mem::take(&mut *log.0.lock().unwrap());
@@ -299,7 +300,7 @@ fn samples_that_arrive_together_are_handed_over_as_one() {
     assert_eq!((stats.bytes, stats.transmits), (3000, 1));
 }
 
-/// A demand that resends is not forgotten for a later one.
+/// A resent credit request is not lost because of a later one.
 #[test]
 fn demands_come_together() {
     let (mut controller_proxy, mut processor) = rig(Box::new(Scribe(Log::default())));
@@ -308,7 +309,7 @@ fn demands_come_together() {
         controller_proxy.on_credit(START, 1);
         assert_eq!(controller_proxy.credit_request_at(), Some(START + Duration::from_us(50)));
     }
-    // Only the last backlog has come to the controller.
+    // Only the last backlog has reached the controller.
     processor.run(10);
     let request = Some(CreditRequest { total_bytes: 3, resend: false, blocked: true });
     assert_eq!(controller_proxy.credit_request(START, 2), request);
@@ -321,8 +322,8 @@ fn demands_come_together() {
     assert_eq!(controller_proxy.credit_request(START, 2), request);
 }
 
-/// The controller was busy when the time came at which it wanted to be asked, and was asked as of
-/// earlier.
+/// The controller was busy at the time at which it required a call, and was called for an earlier
+/// time.
 #[test]
 fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
     const BACKLOG: u64 = 5000;
@@ -352,7 +353,8 @@ fn a_time_that_comes_while_the_law_is_busy_is_not_forgotten() {
         let again = controller_proxy.credit_request_at().expect("the engine looks again");
         assert!(due.is_before(again), "{name}");
         processor.run(10);
-        // Whatever makes the engine ask now: the controller hears that its time has come.
+        // Whatever makes the data path call now, the controller is called for the time that was
+        // due.
         assert!(ask(&mut controller_proxy, &mut processor, due, BACKLOG + 1).is_some(), "{name}");
         assert!(controller_proxy.credit_request_at().is_some_and(|at| due.is_before(at)), "{name}");
     }
@@ -382,12 +384,13 @@ fn a_law_ends_with_its_channel_and_an_index_is_used_again() {
     };
     let lines = || std::mem::take(&mut *log.0.lock().unwrap());
     let (mut first, controller) = named(&processor);
-    // What is told before it has arrived is told then.
+    // Events sent before the controller was adopted are delivered at adoption.
     first.on_credit(START, 1);
     assert!(!processor.run(10));
     processor.adopt(controller);
     assert_eq!(lines(), ["1 granted"]);
-    // The next channel of that index comes before the end of the first is known, or after.
+    // The next channel of that index is opened before the end of the first has been processed, or
+    // after.
     drop(first);
     let (mut second, controller) = named(&processor);
     second.on_credit(START, 2);
@@ -399,12 +402,12 @@ fn a_law_ends_with_its_channel_and_an_index_is_used_again() {
     processor.run(10);
     assert_eq!(lines(), ["gone"]);
     drop(third);
-    // It ended before its controller had come.
+    // The channel ended before its controller was adopted.
     processor.adopt(controller);
     assert_eq!(lines(), ["gone"]);
 }
 
-/// Adds up what it hears.
+/// Adds up the events that it receives.
 #[derive(Default)]
 struct Adder(u64, u64);
 
@@ -432,8 +435,8 @@ impl CongestionControl for Adder {
     }
 }
 
-/// The controller on a thread of its own receives every byte's event, and no more is spent than is
-/// there.
+/// A controller on a thread of its own receives every byte's event, and no more credit is spent
+/// than is available.
 #[test]
 fn a_law_on_a_thread_of_its_own_misses_nothing() {
     const ROUNDS: u64 = 60_000;

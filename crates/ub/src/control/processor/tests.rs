@@ -20,7 +20,7 @@ impl Log {
     }
 }
 
-/// Writes down what it hears.
+/// Records the events that it receives.
 struct Scribe(Log, u32);
 
 impl Scheduler for Scribe {
@@ -91,7 +91,7 @@ fn a_flow_lives_sends_and_ends() {
     tell(&queue, 2, Kind::Hint, 77);
     tell(&queue, 2, Kind::Life, 2);
     processor.run(Instant::ZERO, 100);
-    // It was over when the hint was read.
+    // The flow had ended when the hint was read.
     assert_eq!(log.take(), ["2 ends"]);
     assert_eq!(rates.get(FlowId(2)), RateRegisters::UNLIMITED);
     let stats = processor.stats();
@@ -120,7 +120,7 @@ fn too_little_is_left_to_grow() {
     }
     assert_eq!(log.take(), ["1 starts, tenant 0", "1 sent 1200 in 3, true"]);
     assert_eq!(processor.stats().early, 2);
-    // That there is no more is told at once.
+    // The event that a flow has nothing more to send is delivered at once.
     sent(&queue, 1, 10);
     queue.slot(FlowId(1), Kind::Transmit).accumulate_with(0, 0);
     processor.run(Instant::ZERO, 100);

@@ -9,7 +9,7 @@ fn events_that_arrive_together_are_read_once() {
     slot.accumulate(64);
     let seen = slot.peek(&cursor).unwrap();
     assert_eq!(seen, Gathered { events: 2, sum: 1564, value: 0 });
-    // What comes between looking and taking is not lost.
+    // Events between peeking and taking are not lost.
     slot.accumulate(100);
     slot.take(&mut cursor, &seen);
     let rest = slot.peek(&cursor).unwrap();

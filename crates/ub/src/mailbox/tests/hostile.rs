@@ -1,12 +1,12 @@
-//! Peers that say anything: nothing panics, nothing leaks, and no byte leaves a buffer of the
-//! mailbox that was addressed with its key.
+//! Peers that send arbitrary values: nothing panics, nothing leaks, and no byte is placed outside a
+//! buffer of the mailbox that was addressed with its key.
 
 use super::*;
 use crate::random::Random;
 use alloc::vec::Vec;
 use fairway_wire::Get;
 
-/// A number of the kind that breaks things.
+/// A number at or near a boundary.
 fn odd(random: &mut Random) -> u64 {
     match random.number() % 6 {
         0 => random.number(),
@@ -39,7 +39,7 @@ struct World {
     /// Addresses 0 and 1 and the catch-all, if they exist.
     ids: [Option<MailboxId>; 3],
     tickets: Vec<Ticket>,
-    /// Of each segment ever posted: whose, and how long.
+    /// By segment ever posted: its mailbox, and its length.
     posted: Vec<(usize, u32)>,
     released: Vec<u32>,
 }
@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// All channels end.
+    /// Ends all channels.
     fn finish(mut self) {
         for channel in 0..3 {
             self.mailboxes.forget_channel(channel);
@@ -170,7 +170,7 @@ impl World {
             self.mailboxes.cancel(ticket);
         }
         for id in self.ids.into_iter().flatten() {
-            // Nothing hangs because a channel ended: all but the open epoch are done.
+            // No epoch hangs because a channel ended: all but the open epoch are done.
             let record = self.mailboxes.records[self.mailboxes.named(id).unwrap()];
             assert_eq!(record.first, record.open);
             self.mailboxes.close(id, false).unwrap();

@@ -31,7 +31,7 @@ fn an_early_end_keeps_no_room() {
     assert_eq!(bench.whole(&a, &third), 0);
     bench.mailboxes.increment_epoch(bench.id).unwrap();
     assert_eq!(bench.done(), [(0, 17, 2, true)]);
-    // What was missing comes in its turn, and later puts wait for it.
+    // The missing put arrives in its turn, and later puts wait for it.
     assert_eq!(bench.admit(&a, &fourth), Admission::OutOfOrder);
     assert_eq!(bench.admit(&a, &second), Admission::OutOfOrder);
     assert_eq!(bench.whole(&a, &first), 1);
@@ -49,7 +49,7 @@ fn no_room_is_kept_behind_a_put_that_waits_for_a_buffer() {
     bench.whole(&a, &a.put(10, 0));
     let [first, second, third] = [10; 3].map(|length| a.put(length, 0));
     assert_eq!(bench.whole(&a, &third), 3, "room is kept for two in the epochs between");
-    // The first loses its room, and there is no further buffer. The second has room, but is not
+    // The first put loses its room, and there is no further buffer. The second has room, but is not
     // sent.
     bench.mailboxes.increment_epoch(bench.id).unwrap();
     assert_eq!(bench.admit(&a, &first), Admission::Wait);
@@ -144,11 +144,11 @@ fn a_rewind_steps_back() {
     assert_eq!((done.epoch, done.id, done.bytes), (1, 1001, 10));
     assert_eq!(drain_released(&mut bench.mailboxes), [1, 2, 3, 4, 5]);
     assert_eq!(bench.mailboxes.epoch(bench.id), Some(1));
-    // What was under way goes nowhere.
+    // Unfinished puts are dropped.
     assert!(!bench.mailboxes.is_live(ticket));
     bench.mailboxes.placed(ticket, 4);
     bench.mailboxes.finish(ticket);
-    // Until a buffer is posted everything is refused.
+    // Until a buffer is posted every put is refused.
     let late = a.put(10, 0);
     assert_eq!(bench.admit(&a, &late), Admission::Refuse(Refusal::Epoch));
     assert_eq!(
@@ -156,11 +156,11 @@ fn a_rewind_steps_back() {
         Admission::Refuse(Refusal::Epoch)
     );
     bench.post(9, 100);
-    // What had been overtaken before the rewind is refused for good.
+    // Puts that had been overtaken before the rewind are refused permanently.
     assert_eq!(bench.admit(&a, &missing), Admission::Refuse(Refusal::Epoch));
     assert_eq!(bench.whole(&a, &a.put(10, 0)), 9);
     assert_eq!(bench.done(), [(1, 10, 1, false)]);
-    // Epoch 0 is still kept, and now the second newest.
+    // Epoch 0 is still kept, and is now the second newest.
     assert_eq!(bench.mailboxes.rewind(bench.id, 2).unwrap().epoch, 0);
 }
 

@@ -8,20 +8,20 @@ use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its place isn't decided.
+    /// The put's place isn't decided.
     Missing,
-    /// It belongs there, but has not arrived.
+    /// The put belongs there, but has not arrived.
     Promised(usize, u64),
-    /// It belongs there.
+    /// The put belongs there.
     Admitted(usize, u64),
-    /// It was refused.
+    /// The put was refused.
     Refused,
 }
 
 struct Message {
     put: Put,
     state: State,
-    /// It lost its place when an epoch was ended early.
+    /// The put lost its place when an epoch was ended early.
     displaced: bool,
 }
 
@@ -92,8 +92,8 @@ impl World {
         }
     }
 
-    /// The last of four senders names its epochs. What leaves a buffer that the sender steers in is
-    /// the storm's affair.
+    /// The last of four senders names its epochs. Puts beyond the buffer's end are left to the
+    /// storm where the sender decides the offset.
     fn sender(random: &mut Random, number: u32, steering: Steering) -> (Sender, Vec<Message>) {
         let source = Source::new(number);
         let longest = match steering {
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// Puts a message into the model's books, and gives where it goes.
+    /// Enters a put into the model, and returns its place.
     fn take(&mut self, epoch: usize, put: &Put) -> State {
         let record = &mut self.epochs[epoch];
         record.used += u64::from(put.length);
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// The plain rule for a put whose turn it is.
+    /// The rule for a put whose turn it is.
     fn in_turn(&mut self, put: &Put) -> Result<State, Admission> {
         while self.open < self.epochs.len() {
             let record = &self.epochs[self.open];
@@ -266,7 +266,7 @@ impl World {
         self.config.steering == Steering::Sender
     }
 
-    /// Where only the number of puts ends an epoch: all puts from `end` on up to this one take the
+    /// Where only the number of puts ends an epoch: all puts from `end` up to this one take the
     /// places that would be theirs if they came in order.
     fn by_count(&mut self, sender: usize, index: usize, end: usize) -> Result<State, Admission> {
         let mut places = Vec::new();
@@ -296,7 +296,7 @@ impl World {
         Ok(self.take(epoch, &put))
     }
 
-    /// Has put 0 of this sender been seen (though it may have had to wait)?
+    /// True if put 0 of this sender has arrived (though it may have had to wait).
     fn begun(&self, sender: usize) -> bool {
         self.real.streams.find(self.senders[sender].0, ADDRESS).is_some()
     }
@@ -376,7 +376,7 @@ impl World {
         self.open == epoch && !self.full(epoch, 0, 0)
     }
 
-    /// Every epoch that the model calls done is reported now, and no other.
+    /// Checks that every epoch which is done in the model is reported now, and no other.
     fn check_done(&mut self) {
         while self.first < self.epochs.len()
             && !self.takes(self.first)
@@ -424,7 +424,7 @@ impl World {
             .nth(number)
     }
 
-    /// Everything arrives, everything ends, and nothing is left.
+    /// Delivers everything, ends everything, and checks that nothing is left.
     fn finish(&mut self) {
         for sender in 0..self.senders.len() {
             let mut tries = 0;
@@ -457,7 +457,7 @@ impl World {
         assert_eq!(self.real.counts(), Counts::default());
     }
 
-    /// The puts of a sender lie in the order of their numbers.
+    /// Checks that the puts of a sender lie in the order of their numbers.
     fn check_order(&self) {
         for (_, messages) in &self.senders {
             let mut last = (0, 0);
@@ -476,7 +476,7 @@ impl World {
     }
 }
 
-/// In stream mode nothing overlaps.
+/// Checks that in stream mode no puts overlap.
 fn check_ranges(epoch: &mut Epoch, steering: Steering) {
     epoch.ranges.sort_unstable();
     for pair in epoch.ranges.windows(2) {

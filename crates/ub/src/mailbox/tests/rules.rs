@@ -1,4 +1,4 @@
-//! Look-up, epochs, order, names, giving up: each rule by itself.
+//! Look-up, epochs, order, named epochs, abandoned puts: each rule by itself.
 
 use super::*;
 use alloc::vec::Vec;
@@ -40,7 +40,7 @@ fn the_catch_all_takes_what_no_other_mailbox_has() {
     bench.mailboxes.post_buffer(all, 1, range(50, 100)).unwrap();
     let a = Source::new(1);
     assert_eq!(bench.whole(&a, &Put { mailbox: 5, ..a.put(1, 0) }), 50);
-    // Each address counts by itself.
+    // Each address has sequence numbers of its own.
     let b = Source::new(1);
     assert_eq!(bench.whole(&b, &Put { mailbox: 6, ..b.put(1, 0) }), 50);
     let done = bench.mailboxes.poll_done().unwrap();
@@ -244,7 +244,7 @@ fn a_put_may_name_its_epoch() {
     let mut bench = Bench::bytes(10, 2);
     let (a, b) = (Source::new(1), Source::new(2));
     let [now, next, after] = [0, 1, 2].map(|epoch| a.named(10, 0, epoch));
-    // Ahead of everything, also of its own sender's earlier puts.
+    // The put passes all others, also its own sender's earlier puts.
     assert_eq!(bench.whole(&a, &next), 1);
     assert_eq!(bench.admit(&a, &after), Admission::Wait);
     assert_eq!(bench.whole(&b, &b.put(10, 0)), 0);
@@ -268,7 +268,7 @@ fn a_named_put_does_not_take_the_room_of_a_missing_one() {
     bench.whole(&a, &second);
     let named = b.named(10, 0, 0);
     assert_eq!(bench.admit(&b, &named), Admission::Wait);
-    // The missing one turns out to name the next epoch: its room here is free again.
+    // The missing put turns out to name the next epoch: its room here is free again.
     assert_eq!(bench.whole(&a, &Put { named: true, epoch: 1, ..first }), 1);
     assert_eq!(bench.whole(&b, &named), 0);
     assert_eq!(bench.whole(&b, &b.put(30, 0)), 0);
@@ -318,7 +318,7 @@ fn puts_may_be_given_up_before_anything_arrived() {
     assert_eq!(bench.admit(&a, &third), Admission::OutOfOrder);
     bench.whole(&a, &Put { oldest: true, ..second });
     assert_eq!(bench.whole(&a, &third), 0);
-    // Those given up last leave open how many bytes they had: only the next one is certain.
+    // The length of the puts given up last is unknown: only the next one is certain.
     let [_, fifth, sixth] = [1, 1, 1].map(|length| a.put(length, 0));
     bench.mailboxes.abandon(a.sender, ADDRESS, third.sequence + 1);
     assert_eq!(bench.admit(&a, &sixth), Admission::OutOfOrder);
@@ -378,7 +378,7 @@ fn oldest_put_number_ends_the_wait_for_missing_puts() {
     assert_eq!(bench.mailboxes.counts().gaps, 0);
     assert_eq!(bench.done(), [(0, 120, 4, false)]);
     assert_eq!(bench.admit(&a, &puts[1]), Admission::Refuse(Refusal::Operation));
-    // Even if more are missing than a sender may be ahead.
+    // Even if more puts are missing than a sender may be ahead.
     let mut far = puts[4];
     far.sequence += 1000;
     assert_eq!(bench.admit(&a, &far), Admission::OutOfOrder);

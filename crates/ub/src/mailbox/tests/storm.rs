@@ -42,7 +42,7 @@ struct Flight {
     left: u32,
 }
 
-/// What the application knows of a mailbox.
+/// The application's state of a mailbox.
 struct Owner {
     id: MailboxId,
     steering: Steering,
@@ -59,7 +59,7 @@ struct World {
     segments: Vec<Tally>,
     flights: Vec<Flight>,
     channels: u32,
-    /// May epochs be ended early? Then orders are not checked.
+    /// True if epochs may be ended early. Then orders are not checked.
     ends_early: bool,
 }
 
@@ -93,7 +93,7 @@ impl World {
         world
     }
 
-    /// A new peer, which puts to every address.
+    /// Adds a peer, which puts to every address.
     fn join(&mut self) {
         self.channels += 1;
         for address in ADDRESSES {
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// A peer is gone, and another comes.
+    /// Removes a peer, and adds another.
     fn die(&mut self) {
         let channel = 1 + (self.random.number() % u64::from(self.channels)) as u32;
         self.real.forget_channel(channel);
@@ -267,8 +267,8 @@ impl World {
         }
     }
 
-    /// Everything that is still waiting comes in order, with buffers for it, or is given up; and
-    /// all that is under way ends.
+    /// Everything that is still waiting arrives in order, with buffers for it, or is given up; and
+    /// all unfinished puts end.
     fn heal(&mut self) {
         for line in 0..self.lines.len() {
             for index in 0..self.lines[line].puts.len() {

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Pair {
-    /// Another Jetty at the second node.
+    /// Creates another Jetty at the second node.
     fn another(&mut self, number: u32) -> JettyId {
         let queue = self.queues[1];
         let config = JettyConfig { number: Some(number), ..JettyConfig::new(queue, queue) };
@@ -35,7 +35,7 @@ fn aborted_operation_is_flushed_at_once_and_touches_no_memory_afterwards() {
     assert!(ended.iter().all(|ended| ended.status == Status::Flushed));
     assert_eq!(pair.nics[0].segment_references(pair.segments[0]), 0, "its memory is free");
     assert_eq!(pair.nics[0].destroy_jetty(near), Ok(()));
-    // What was sent arrives or not; answers come, and go nowhere.
+    // Some of the sent packets arrive; answers arrive, and are dropped.
     for packet in sent.iter().step_by(2) {
         pair.deliver(1, packet);
     }
@@ -44,7 +44,7 @@ fn aborted_operation_is_flushed_at_once_and_touches_no_memory_afterwards() {
     assert_eq!(pair.nics[0].usage().messages, 0, "records come back");
 }
 
-/// One of them has been acknowledged, and waits for those before it.
+/// One of the operations has been acknowledged, and waits for those before it.
 #[test]
 fn operations_that_complete_in_order_are_aborted_at_once() {
     let mut pair = Pair::new(0, 1).with_staging();
@@ -100,7 +100,7 @@ fn a_receive_that_a_message_has_taken_is_flushed_and_the_rest_goes_nowhere() {
     }
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::RemoteNoJetty, "its sender is told");
-    // What is known of it goes when its slot has a new message.
+    // The record of the aborted message is removed when its slot has a new message.
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 5000);
     pair.settle(|_, _| false);
@@ -127,7 +127,7 @@ fn jetties_draw_from_one_queue_of_receives() {
     }
     let got: Vec<_> = pair.completions(1).iter().map(|it| (it.id, it.jetty.value())).collect();
     assert_eq!(got, [(0, 6), (1, 7), (2, 6)]);
-    // The end of one leaves the receives to the others.
+    // When one Jetty ends, the receives stay available to the others.
     assert_eq!(pair.nics[1].destroy_jetty(queue), Err(SetupError::Busy));
     pair.nics[1].abort_jetty(one).unwrap();
     pair.nics[1].destroy_jetty(one).unwrap();

@@ -8,7 +8,8 @@ fn unreliable() -> OrderRequest {
 }
 
 impl Pair {
-    /// Both channels as if neither unreliable messages nor loads and stores had been agreed on.
+    /// Makes both channels behave as if neither unreliable messages nor loads and stores had been
+    /// agreed on.
     fn withhold_all(&mut self) {
         for (nic, channel) in self.nics.iter_mut().zip(self.channels) {
             let (_, channel) = nic.open(channel).expect("it is open");
@@ -16,7 +17,7 @@ impl Pair {
         }
     }
 
-    /// The first packet that wants to leave node 0.
+    /// The next packet that node 0 sends.
     fn first(&mut self) -> Transmit {
         self.nics[0].poll_transmit(self.now).expect("a packet")
     }
@@ -28,7 +29,7 @@ impl Pair {
         self.nics[0].post(self.now, self.jetties[0], &request)
     }
 
-    /// Whether and how node 1 takes a packet.
+    /// The verdict of node 1 about a packet.
     fn verdict(&mut self, packet: &Transmit) -> Verdict {
         let payload = packet.gather.length;
         let (route, packet) = (packet.route, packet.packet);
@@ -95,7 +96,7 @@ fn close_whose_number_is_outside_the_window_is_ignored() {
 }
 
 /// Wrong keys are refused one by one until too many are used, which is reported once. Refusals for
-/// other reasons are not counted: operations on a segment that has gone among them.
+/// other reasons are not counted, for example operations on a segment that was deregistered.
 #[test]
 fn wrong_keys_are_counted_and_reported_once() {
     let profile = Profile { refused_keys: 20, ..Profile::default() };
@@ -114,7 +115,7 @@ fn wrong_keys_are_counted_and_reported_once() {
     guess(&mut pair, 18);
     assert_eq!(pair.nics[1].counters().keys_refused, 18, "a message counts once");
     assert_eq!(pair.nics[1].poll_event(), None);
-    // A tenth of a second later more are left: one for each 10 ms.
+    // A tenth of a second later more refusals are allowed: one for each 10 ms.
     pair.now = pair.now + Duration::from_ms(100);
     guess(&mut pair, 10);
     assert_eq!(pair.nics[1].poll_event(), None);
@@ -149,7 +150,7 @@ fn unreliable_message_whose_memory_is_missing_ends_with_an_error() {
         let done = pair.completions(0);
         let status = if is_missing { Status::LocalMemory } else { Status::Success };
         assert_eq!(done.iter().map(|it| (it.id, it.status)).collect::<Vec<_>>(), [(id, status)]);
-        // It is over: the packet is not known any more.
+        // The message has ended: the packet is not known any more.
         pair.nics[0].handle_ungathered(&packet);
         assert!(pair.completions(0).is_empty());
     }

@@ -1,10 +1,11 @@
-//! Loads and stores: what the order of their ends promises.
+//! Loads and stores: guarantees about the order in which they end.
 
 use super::*;
 use fairway_wire::{BypassOperation, Packet};
 
-/// A store that is given up while something older is under way: only when that has ended does its
-/// initiator say that it repeats nothing so old, and until then a late copy could still be done.
+/// A store is given up while an older operation is unfinished. Only when that has ended does its
+/// initiator announce that it repeats nothing so old, and until then a late copy could still be
+/// executed.
 #[test]
 fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
     // Well below the keep-alive interval, so that the channel is not probed in between.
@@ -37,7 +38,7 @@ fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
     pair.nics[0].handle_placed(pair.now, placement.token, 0);
     let ends: Vec<_> = pair.completions(0).iter().map(|done| (done.id, done.status)).collect();
     assert_eq!(ends, [(1, Status::Success), (2, Status::TimedOut)]);
-    // What is stored from now on cannot be undone by the late copy.
+    // The late copy cannot overwrite what is stored from now on.
     pair.post(3, Work::Store { remote }, 8);
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 1);
@@ -51,7 +52,7 @@ fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
 }
 
 impl Pair {
-    /// Takes everything that wants to leave node `n` now, and says how much that was.
+    /// Moves all packets that node `n` sends now, and returns how many.
     fn move_all(&mut self, n: usize, mut lose: impl FnMut(usize) -> bool) -> usize {
         let now = self.now;
         let sent: Vec<Transmit> = core::iter::from_fn(|| self.nics[n].poll_transmit(now)).collect();
@@ -74,7 +75,7 @@ fn one_that_is_lost_costs_the_others_no_time() {
     assert_eq!(pair.move_all(0, |number| number == 0), 64);
     pair.move_all(1, |_| false);
     assert_eq!(pair.completions(0).len(), 63);
-    // The first is repeated; after its answer as many as ever are under way.
+    // The first operation is repeated; after its answer as many as before are in flight.
     pair.now = pair.now + Profile::default().timeout_initial;
     pair.nics[0].handle_timeout(pair.now);
     assert_eq!(pair.move_all(0, |_| false), 1);
@@ -100,7 +101,7 @@ fn one_that_is_withdrawn_leaves_its_turn_to_the_next() {
     }
     assert_eq!(pair.move_all(0, |_| false), 64);
     pair.move_all(1, |_| false);
-    // The next one is withdrawn before it is sent.
+    // The next operation is flushed before it is sent.
     pair.nics[0].set_jetty_state(other, crate::api::JettyState::Error).unwrap();
     pair.settle(|_, _| false);
     let done = pair.completions(0);

@@ -7,7 +7,7 @@ use fairway_wire::{AtomicOperator, Tag};
 const FIRST: u32 = 0xFF_FFFE;
 
 impl Pair {
-    /// Two NICs with a group of so many channels, which operations take in turn.
+    /// Two NICs with a group of this many channels, which take operations in turn.
     fn with_group(channels: u32) -> Pair {
         let profile = Profile { group_slack: 0, ..Profile::default() };
         let mut pair = Pair::with_profile(FIRST, 1, profile).with_staging();
@@ -17,7 +17,7 @@ impl Pair {
         pair
     }
 
-    /// One more channel joins the group, on both sides.
+    /// Adds one more channel to the group, on both sides.
     fn join(&mut self) -> Result<(), SetupError> {
         let ids = [0, 1].map(|n: usize| self.nics[n].reserve_channel().unwrap());
         for n in 0..2 {
@@ -86,7 +86,7 @@ fn d24_every_channel_of_a_group_has_numbers_of_its_own() {
     pair.settle(|_, _| false);
     let done = pair.completions(0);
     assert_eq!(done.len(), 6);
-    // Whatever carried it, an operation belongs to the connection.
+    // Whichever channel carried it, an operation belongs to the connection.
     assert!(done.iter().all(|completion| completion.channel == pair.channels[0]));
 }
 
@@ -100,7 +100,7 @@ fn ordered_operation_waits_for_an_earlier_one_of_another_channel() {
     pair.deliver(1, &packets[1]);
     assert_eq!(pair.nics[1].counters().deferred, 1);
     pair.deliver(1, &packets[0]);
-    // The second is set aside, and then executed after the first.
+    // The second WRITE is set aside, and then executed after the first.
     assert_eq!(pair.effects[1..], [0, 8]);
     pair.settle(|_, _| false);
     assert_eq!(pair.ids(0), [0, 1]);
@@ -146,12 +146,12 @@ fn a_group_closes_as_one() {
     }
     assert_eq!(pair.events(0), [Event::Closed { channel: leader }]);
     assert_eq!(pair.events(1), [Event::PeerClosed { channel: pair.channels[1] }]);
-    // What a Jetty needs to keep order stays with it; what the group needed does not.
+    // The Jetty's records of order stay; those of the group are freed.
     for (nic, records) in pair.nics.iter().zip([1, 0]) {
         let usage = nic.usage();
         assert_eq!((usage.channels, usage.order_records, usage.messages), (0, records, 0));
     }
-    // All numbers can be used again.
+    // All channel numbers can be used again.
     for _ in 0..2 * pair.nics[0].limits().channels {
         let id = pair.nics[0].reserve_channel().unwrap();
         pair.nics[0].release_channel(id);

@@ -1,5 +1,5 @@
-//! A peer that contradicts itself. All but the first test show what fuzzing found, and what broke
-//! the accounts of the channel, or a list.
+//! A peer that contradicts itself. All tests but the first reproduce findings of fuzzing that
+//! corrupted the accounts of the channel, or a list.
 
 use super::*;
 use fairway_wire::{Ack, AckFlags, Data, Nak, Order, Packet, Refusal, Void};
@@ -10,7 +10,7 @@ impl Pair {
         core::iter::from_fn(|| self.nics[n].poll_transmit(now)).collect()
     }
 
-    /// A packet that node 1 sends to node 0, whatever it has really to say.
+    /// A forged packet from node 1 to node 0.
     pub(super) fn forged(&self, like: &Transmit, packet: Packet) -> Transmit {
         let mut route = like.route;
         if route.source == self.nics[0].address() {
@@ -21,7 +21,7 @@ impl Pair {
         Transmit { channel, route, packet, gather: LocalRange::default() }
     }
 
-    /// The next acknowledgement of node 1.
+    /// The next genuine acknowledgement of node 1.
     fn true_acknowledgement(&mut self) -> Ack {
         self.now = self.now + Duration::from_ms(1);
         self.nics[1].handle_timeout(self.now);
@@ -63,7 +63,7 @@ fn packets_about_numbers_that_were_not_sent_are_counted_and_change_nothing() {
     pair.nics[0].audit();
     assert_eq!((pair.completions(0), pair.nics[0].usage()), (Vec::new(), usage));
 
-    // A VOID beyond the window, and one of a number that has arrived.
+    // A VOID beyond the window, and one for a number that has arrived.
     let window = pair.nics[1].limits().window_packets;
     let mut void = |psn: Psn| {
         let void = Packet::Void(Void { psn, message: first.message, ack_request: false });
@@ -90,12 +90,13 @@ fn packet_that_is_claimed_and_called_missing_is_not_resent_twice() {
     let packets = pair.sent(0);
     pair.deliver(1, &packets[3]);
     let mut ack = pair.true_acknowledgement();
-    // Nothing is acknowledged, so all is lost in time.
+    // Nothing is acknowledged, so everything is declared lost by the timer.
     pair.now = pair.now + Duration::from_secs(1);
     pair.nics[0].handle_timeout(pair.now);
     pair.nics[0].audit();
     assert!(pair.nics[0].counters().lost > 0);
-    // Packet 0 is what is missing, and has arrived.
+    // Packet 0 is reported missing by the cumulative number, and its selective bit says that it has
+    // arrived.
     assert_eq!(ack.cumulative.next(), Psn::new(0));
     (ack.sack.base, ack.sack.bitmap) = (Psn::new(0), [1, 0, 0, 0, 0, 0, 0, 0]);
     let forged = pair.forged(&packets[0], Packet::Ack(ack));

@@ -51,7 +51,7 @@ fn everything_completes_wherever_laws_run() {
     }
 }
 
-/// With no bound on what is dealt with between two packets, not a packet goes another way.
+/// With no bound on the events processed between two packets, every packet is the same.
 #[test]
 fn in_line_and_without_delay_nothing_changes() {
     for policy in ["cc=swift", "cc=cubic", "cc=caqm", "cc=dcqcn", "cc=backpressure"] {

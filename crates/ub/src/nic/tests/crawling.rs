@@ -1,9 +1,10 @@
-//! Operations under loss and reordering, counted in round trips: none may crawl where a WRITE runs.
+//! Operations under loss and reordering, counted in round trips: none may be much slower than a
+//! WRITE.
 
 use super::*;
 use crate::api::{MailboxConfig, RemoteMailbox, Steering, Threshold, WhenEmpty};
 
-/// Operations under way at once.
+/// Operations in progress at once.
 const DEPTH: u64 = 128;
 /// Operations of a run.
 const COUNT: u64 = 8_000;
@@ -18,14 +19,15 @@ enum Kind {
     Store,
 }
 
-/// What becomes of packets: of so many one is lost; and each may be passed by so many others.
+/// Faults of the network: one packet in this many is lost, and each may be overtaken by this many
+/// others.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     loses_one_in: u64,
     passed_by: u64,
 }
 
-/// Nanoseconds from one packet to the next on the wire, and from one end of it to the other.
+/// Nanoseconds between packets on the wire, and from one end of the wire to the other.
 const GAP_NS: u64 = 500;
 const DISTANCE_NS: u64 = 20_000;
 
@@ -41,7 +43,8 @@ impl Pair {
         }
     }
 
-    /// A mailbox whose epochs take `threshold` each; every buffer that is done is posted anew.
+    /// A mailbox whose epochs take `threshold` each; the buffer of every epoch that is done is
+    /// posted again.
     fn open_box(&mut self, threshold: Threshold) -> crate::api::MailboxId {
         let config = MailboxConfig {
             address: Some(BOX.address),
@@ -63,8 +66,8 @@ impl Pair {
         self.nics[1].post_buffer(mailbox, 0, local).unwrap();
     }
 
-    /// Nanoseconds that `COUNT` operations of 8 bytes take, one packet after the other on a wire of
-    /// some length.
+    /// Nanoseconds that `COUNT` operations of 8 bytes take, with packets sent one after the other
+    /// on the wire.
     fn run_over(&mut self, kind: Kind, way: Way, mailbox: Option<crate::api::MailboxId>) -> u64 {
         let mut random = Random::new(11);
         let mut wires: [Vec<(u64, u64, Transmit)>; 2] = [Vec::new(), Vec::new()];
@@ -116,7 +119,7 @@ fn took(kind: Kind, way: Way) -> u64 {
     let took = pair.run_over(kind, way, mailbox);
     let [own, far] = pair.nics.each_ref().map(|nic| *nic.counters());
     assert_eq!(far.naks_sent, 0, "{kind:?} {way:?}: nothing is refused");
-    // What is lost costs a packet, and what is only late hardly ever one.
+    // A lost packet costs one repetition, a late one hardly ever any.
     let again = own.bypass_repeated;
     let allowed = (4 * COUNT).checked_div(way.loses_one_in).unwrap_or(COUNT / 100);
     assert!(again <= allowed, "{kind:?} {way:?}: {again} repeats, and not {allowed}");
@@ -128,7 +131,7 @@ fn ways() -> [Way; 4] {
     [way(0, 0), way(100, 0), way(0, 16), way(0, 32)]
 }
 
-/// Where every put fills an epoch, it used to take 90 to 170 times as long as a WRITE.
+/// Puts that fill an epoch each used to take 90 to 170 times as long as a WRITE.
 #[test]
 fn puts_that_fill_an_epoch_each_keep_up_with_writes_under_loss_and_reordering() {
     for way in ways() {
@@ -137,7 +140,7 @@ fn puts_that_fill_an_epoch_each_keep_up_with_writes_under_loss_and_reordering() 
     }
 }
 
-/// One that is lost used to hold 63 others up until the retransmission time-out.
+/// A lost operation used to hold 63 others up until the retransmission time-out.
 #[test]
 fn loads_and_stores_keep_up_with_reads_under_loss_and_reordering() {
     for way in ways() {
@@ -149,8 +152,8 @@ fn loads_and_stores_keep_up_with_reads_under_loss_and_reordering() {
     }
 }
 
-/// An epoch that is ended by bytes: where a put belongs behind a missing one is not certain at its
-/// edge, and those sent back wait for the missing one only.
+/// An epoch that is ended by bytes: near its end the place of a put behind a missing one is
+/// uncertain, and puts that are sent back wait for the missing one only.
 #[test]
 fn puts_at_the_edge_of_an_epoch_of_bytes_are_sent_back_without_losing_the_window() {
     for way in &ways()[1..] {
@@ -170,7 +173,7 @@ fn a_probe_that_need_not_leave_is_no_spurious_loss() {
     pair.settle(|_, _| false);
     pair.post(2, Work::Write { remote }, 8);
     let write = pair.nics[0].poll_transmit(pair.now).unwrap();
-    // The answer takes so long that the packet is to leave once more, as a probe.
+    // The acknowledgement takes so long that the packet is queued once more, as a tail loss probe.
     for _ in 0..10 {
         if pair.nics[0].counters().tail_probes > 0 {
             break;

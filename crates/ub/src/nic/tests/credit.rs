@@ -1,4 +1,4 @@
-//! Credit: what EQDS and Homa grant, over a network that loses what they say.
+//! Credit: grants of EQDS and Homa, over a network that loses credit packets.
 
 use super::*;
 use crate::policy::{Credit as Grant, CreditPolicy, CreditRequest, SourceId};
@@ -48,7 +48,7 @@ fn all_that_is_asked_for_is_granted_in_the_end() {
     }
 }
 
-/// A receiver that knows nothing of credit does not stop senders that need it.
+/// A receiver without a credit policy does not stop senders that need credit.
 #[test]
 fn without_a_policy_of_its_own_a_receiver_grants_at_once() {
     for lose in [0, 10] {
@@ -113,7 +113,7 @@ fn credit_of(pair: &Pair, total_bytes: u64) -> Transmit {
     }
 }
 
-/// A total that has grown by more than 32 bits can say is handed on in parts, and none is lost.
+/// A total that has grown by more than fits 32 bits is reported in parts, and none is lost.
 #[test]
 fn a_total_that_grows_by_gigabytes_is_granted_whole() {
     let mut pair = pair("cc=eqds", false);
@@ -171,7 +171,7 @@ fn credit_that_the_policy_expects_in_advance_is_taken() {
     assert_eq!(pair.nics[0].counters().credits_unasked, 1);
 }
 
-/// Adds up what has come.
+/// Adds up the received bytes.
 struct Meter(Arc<AtomicU64>);
 
 impl CreditPolicy for Meter {
@@ -234,7 +234,7 @@ fn pressure_is_reported_to_peers() {
 }
 
 /// The rate of `cc=backpressure` after a transfer. It falls if the peer (`peer`) or this side's own
-/// queue (`own_queue`) asks for that.
+/// queue (`own_queue`) requests it.
 fn paced(peer: bool, own_queue: bool) -> Option<u64> {
     let mut pair = pair("cc=backpressure", false);
     let remote = pair.remote();

@@ -1,12 +1,12 @@
 //! Defects of the transport in an earlier open implementation of Unified Bus, each as a test. The
-//! numbers only tell them apart. Those of the codec are with the codec, those of order with the
-//! storm.
+//! numbers only distinguish them. Defects of the codec are tested with the codec, those of order by
+//! the storm.
 
 use super::*;
 use fairway_wire::{AckFlags, Packet};
 
 impl Pair {
-    /// Takes everything that wants to leave node `n` now.
+    /// All packets that node `n` sends now.
     fn leaving(&mut self, n: usize) -> Vec<Transmit> {
         let now = self.now;
         core::iter::from_fn(|| self.nics[n].poll_transmit(now)).collect()
@@ -60,7 +60,7 @@ fn d8_d26_marks_of_switches_come_back_to_the_sender() {
 fn d10_nothing_is_acknowledged_that_has_not_arrived() {
     let mut pair = Pair::new(0xFF_FFF8, 1);
     let packets = pair.twelve();
-    // All but the first: nothing may be acknowledged as "everything up to".
+    // All packets but the first arrive: nothing may be acknowledged as "everything up to".
     for packet in &packets[1..] {
         pair.deliver(1, packet);
     }
@@ -90,7 +90,7 @@ fn d11_what_is_acknowledged_selectively_is_in_place() {
     pair.post(0, Work::Write { remote }, 200 * MTU);
     let packets = pair.leaving(0);
     let first = packets.len() as u32;
-    // Far behind the first, which is lost: beyond 8, and beyond 64.
+    // Packets far behind the first, which is lost: beyond 8, and beyond 64.
     for packet in &packets[1..] {
         pair.deliver(1, packet);
     }
@@ -146,7 +146,8 @@ fn late_first_copy_proves_nothing_of_the_path_of_the_second() {
     for (packet, _) in pair.acknowledgements() {
         pair.deliver(0, &packet);
     }
-    // Of the next twelve the first eight are late, are taken to be lost, and go by another path.
+    // Of the next twelve packets the first eight are late, are declared lost, and are resent on
+    // another path.
     let late = pair.twelve();
     let first = late[0].route.path;
     pair.now = pair.now + Duration::from_ms(10);
@@ -157,7 +158,8 @@ fn late_first_copy_proves_nothing_of_the_path_of_the_second() {
     let again = pair.leaving(0);
     assert_eq!(again.len(), 8);
     assert!(again.iter().all(|packet| packet.route.path != first), "{again:?}");
-    // One of them comes after all, and is acknowledged a millisecond after its second copy left.
+    // One of them arrives after all, and is acknowledged a millisecond after its second copy was
+    // sent.
     pair.deliver(1, &late[7]);
     for (packet, _) in pair.acknowledgements() {
         pair.deliver(0, &packet);
@@ -173,8 +175,8 @@ fn late_first_copy_proves_nothing_of_the_path_of_the_second() {
     assert_eq!(pair.nics[0].counters().data_resent, 8);
 }
 
-/// Copies of the first packet that leave in `rounds` milliseconds in which the network keeps each
-/// of them, while others arrive; `edit` changes their acknowledgements.
+/// Number of copies of the first packet that are sent in `rounds` milliseconds in which the network
+/// holds each of them back, while others arrive; `edit` changes their acknowledgements.
 fn copies_of_the_first(rounds: u32, edit: impl Fn(&mut fairway_wire::Ack)) -> u32 {
     let spec: PolicySpec = "cc=fixed:1M,loss=path-order".parse().unwrap();
     let mut pair = Pair::with_policy(0, 1, Profile::default(), 64, &spec);

@@ -1,9 +1,9 @@
-//! A Jetty that has failed, before its NIC has come to flush it.
+//! A Jetty that has failed, before its NIC flushes it.
 
 use super::*;
 use crate::api::{Event, ExceptionMode};
 
-/// A Jetty of node 0, number 5, that has just failed: a refusal came in, and nothing was sent
+/// A Jetty of node 0, number 5, that has just failed: a refusal has arrived, and nothing was sent
 /// since.
 fn failed() -> (Pair, JettyId) {
     let mut pair = Pair::new(0, 1);
@@ -22,7 +22,7 @@ fn failed() -> (Pair, JettyId) {
     let refusal = pair.nics[1].poll_transmit(pair.now).unwrap();
     pair.deliver(0, &refusal);
     while pair.nics[0].jetty_state(jetty) == JettyState::Ready {
-        // The void in the place of what was refused.
+        // The void that replaces the refused message.
         let void = pair.nics[0].poll_transmit(pair.now).unwrap();
         pair.deliver(1, &void);
         pair.now = pair.now + Duration::from_ms(1);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::policy::{FlowId, RateRegisters, Scheduler, Share, TransmitSample};
 
-/// Sets each flow's rate and turn by its weight, or by chance.
+/// Sets each flow's rate and turn by its weight, or at random.
 struct TestScheduler {
     rate_per_weight: u64,
     quantum: u32,
@@ -69,7 +69,7 @@ impl Scheduler for TestScheduler {
     }
 }
 
-/// A pair with further Jetties on the first NIC, of these weights.
+/// A pair with one further Jetty on the first NIC for each of these weights.
 fn weighted(weights: &[u16]) -> (Pair, Vec<JettyId>) {
     let mut pair = Pair::new(9, 4);
     let queue = pair.nics[0].create_completion_queue(8192).unwrap();
@@ -96,7 +96,7 @@ fn write(pair: &mut Pair, jetty: JettyId, id: u64, length: u32) {
     pair.nics[0].post(pair.now, jetty, &request).unwrap();
 }
 
-/// Runs for so long with a wire that takes `packet_time` for each data packet from the first NIC.
+/// Runs for `time` with a wire that takes `packet_time` for each data packet from the first NIC.
 fn run(pair: &mut Pair, time: Duration, packet_time: Duration) {
     let end = pair.now + time;
     let mut wire_free = pair.now;
@@ -193,7 +193,7 @@ fn flow_that_begins_does_not_wait_for_the_turns_of_others() {
     for id in 0..20 {
         write(&mut pair, jetties[0], id, 1_000_000);
     }
-    // A third of the first one's turn.
+    // A third of the first flow's turn.
     run(&mut pair, Duration::from_us(100), Duration::from_ns(300));
     let before = bytes(&pair, jetties[0]);
     assert!(before < 1 << 19, "{before}");
@@ -251,8 +251,8 @@ fn answers_to_reads_are_paced_by_the_target() {
     assert!(flows[0].bytes.abs_diff(1_250_000) < 10_000, "{}", flows[0].bytes);
 }
 
-/// Found by storm seed 5645: such a flow ended while it still stood among those that had had their
-/// turn.
+/// Found by storm seed 5645: such a flow ended while it was still in the list of those that had had
+/// their turn.
 #[test]
 fn a_flow_whose_messages_are_taken_back_after_its_turn_ends_in_order() {
     let (mut pair, jetties) = weighted(&[1, 1, 1]);
@@ -281,15 +281,15 @@ fn a_flow_without_work_ends() {
     assert_eq!(pair.completions(0).len(), 2);
     run(&mut pair, Duration::from_ms(25), Duration::ZERO);
     assert_eq!(pair.nics[0].usage().flows, 0);
-    // And begins again.
+    // The flow begins again.
     write(&mut pair, jetties[0], 3, 100);
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 1);
     assert_eq!(pair.nics[0].usage().flows, 1);
 }
 
-/// Rates and turns change by chance at every event, the scheduler comes and goes, packets are lost,
-/// a Jetty is aborted: all that is left completes.
+/// Rates and turns change at random at every event, the scheduler is installed and removed, packets
+/// are lost, a Jetty is aborted: everything that is left completes.
 #[test]
 fn nothing_gets_stuck_however_the_scheduler_behaves() {
     for seed in 0..40 {
@@ -324,7 +324,7 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
             nic.set_scheduler(now, Some(TestScheduler::rates(1_000_000_000)));
         }
         pair.settle(|_, _| random.number().is_multiple_of(20));
-        // Those of the READs are in the queue that the pair came with.
+        // Completions of the READs are in the queue that the pair was created with.
         let mut done = pair.completions(0).len();
         pair.queues[0] = CompletionQueueId::new(0);
         done += pair.completions(0).len();
@@ -348,7 +348,7 @@ fn a_jetty_of_a_number_that_had_a_share_begins_with_none() {
     assert_eq!(pair.nics[0].share(jetty), Share::default());
 }
 
-/// Writes down the hints it hears.
+/// Records the hints that it receives.
 struct Listener(alloc::sync::Arc<core::sync::atomic::AtomicU64>);
 
 impl Scheduler for Listener {
@@ -391,7 +391,7 @@ fn flow_that_begins_after_a_hint_receives_it() {
 #[test]
 fn message_that_finds_no_receive_lets_others_of_its_flow_pass() {
     let mut pair = Pair::new(0, 1);
-    // Between two packets of the flow the time comes to try a refused one again.
+    // Between two packets of the flow, the retry of a refused message becomes due.
     pair.nics[0].set_scheduler(pair.now, Some(TestScheduler::rates(10_000_000)));
     let (remote, target) = (pair.remote(), named(pair.jetties[1].value()));
     let order = OrderRequest {

@@ -5,10 +5,10 @@ use crate::api::Grant;
 use fairway_wire::{AtomicOperator, Tag};
 
 const DOMAIN: u32 = 9;
-/// Bits of the secret that are the segment's.
+/// Bits of the secret that belong to the segment.
 const OWN: u32 = 12;
 
-/// Two nodes; at the second, memory goes through Jetties.
+/// Two nodes; at the second, memory is accessed through Jetties.
 fn guarded(grant: Grant) -> Pair {
     let mut pair = Pair::new(0, 1);
     let (far, segment) = (pair.jetties[1], pair.segments[1]);
@@ -19,7 +19,7 @@ fn guarded(grant: Grant) -> Pair {
 }
 
 impl Pair {
-    /// The memory of the second node, by way of a Jetty.
+    /// The memory of the second node, through a Jetty.
     fn via(&self, jetty: u32) -> RemoteRange {
         let remote = self.remote();
         RemoteRange { token_value: jetty << OWN | remote.token_value, ..remote }
@@ -98,7 +98,7 @@ fn access_before_the_grant_is_retried() {
     assert_eq!((pair.statuses(), pair.word), (vec![Status::Success; 3], 1));
 }
 
-/// A WRITE of which one packet has arrived, when `change` happens.
+/// A WRITE of which one packet has arrived when `change` is called.
 fn in_the_middle(mut pair: Pair, remote: RemoteRange, change: impl FnOnce(&mut Pair)) -> Pair {
     pair.post(0, Work::Write { remote }, 5000);
     let sent = pair.outgoing();
@@ -157,7 +157,7 @@ fn rights_that_a_segment_loses_count_at_once_and_its_secret_stays() {
     pair.post(2, Work::Read { remote }, 8);
     pair.settle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteRights, Status::Success]);
-    // More rights stop nothing.
+    // Adding rights stops no operation.
     let mut fewer = Pair::new(0, 1);
     let segment = fewer.segments[1];
     fewer.nics[1].set_segment_access(segment, Rights::WRITE, 0).unwrap();
@@ -192,7 +192,7 @@ fn a_segment_number_that_is_used_again_leaves_its_domain() {
     let remote = pair.via(1);
     pair.post(1, Work::Write { remote }, 8);
     pair.settle(|_, _| false);
-    // The Jetty is still of the old domain.
+    // The Jetty still belongs to the old domain.
     assert_eq!(pair.statuses(), [Status::RemoteAccess]);
     let far = pair.jetties[1];
     pair.nics[1].set_jetty_grant(far, Grant::Access { rights: Rights::ALL, domain: 0 }).unwrap();
@@ -229,11 +229,11 @@ fn access_to_no_bytes_asks_the_jetty_and_no_segment() {
     }
 }
 
-/// Of each kind of order: none, and memory order.
+/// The kinds of order: none, and memory order.
 const ORDERS: [bool; 2] = [false, true];
 
 impl Pair {
-    /// A WRITE and a READ, until they end.
+    /// Runs a WRITE and a READ until they end.
     fn ask_twice(&mut self, remote: RemoteRange, length: u32, in_memory_order: bool) {
         let order = |mode| match in_memory_order {
             true => OrderRequest { mode, tag: Tag::Mo, ..OrderRequest::default() },

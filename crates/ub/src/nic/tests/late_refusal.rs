@@ -1,11 +1,11 @@
-//! Messages that were acknowledged before their turn, and whose memory is missing then.
+//! Messages that were acknowledged before their turn, and whose memory is missing when it comes.
 
 use super::*;
 use crate::api::Event;
 use crate::placement::{Execution, PlacementToken};
 use fairway_wire::{Nak, Refusal, Tag, Void};
 
-/// Offsets from here on are missing at node 1. Its staging memory lies in another segment.
+/// Memory from this offset on is missing at node 1. Its staging memory lies in another segment.
 const GONE: u64 = 1 << 20;
 
 fn in_order(mode: ServiceMode) -> OrderRequest {
@@ -58,7 +58,8 @@ impl Scene {
         }
     }
 
-    /// Moves packets until all operations are over; `lose` takes some away.
+    /// Moves packets until all operations have ended; `lose` returns true for packets that are
+    /// lost.
     fn settle(&mut self, mut lose: impl FnMut(&Transmit) -> bool) {
         for _ in 0..10_000 {
             self.pair.now = self.pair.now + Duration::from_us(20);
@@ -89,7 +90,7 @@ impl Scene {
         self.pair.completions(0).iter().map(|done| (done.id, done.status)).collect()
     }
 
-    /// Everything that was posted leaves, and arrives but for the first packet.
+    /// Sends everything that was posted, and delivers it except for the first packet.
     fn arrive_but_first(&mut self) -> Transmit {
         let packets = self.pair.outgoing();
         for packet in &packets[1..] {
@@ -220,7 +221,7 @@ fn acknowledged_write_into_a_segment_that_is_deregistered_fails() {
     assert_eq!(scene.statuses(), [(0, DONE), (1, REFUSED)]);
 }
 
-/// The READ's answer is acknowledged, which gives the turn to what overlaps it and what follows.
+/// The READ's answer is acknowledged, so that the overlapping WRITE and what follows are due.
 #[test]
 fn without_a_packet_to_refuse_by_the_channel_falls_silent_and_is_to_be_closed() {
     let mut scene = Scene::new();
@@ -234,7 +235,7 @@ fn without_a_packet_to_refuse_by_the_channel_falls_silent_and_is_to_be_closed() 
         scene.deliver(0, &packet);
     }
     assert_eq!(scene.statuses(), [(0, DONE)]);
-    // The acknowledgement of the answer is on its way when a WRITE overtakes it.
+    // The acknowledgement of the answer is in transit when a WRITE overtakes it.
     let mut acks = Vec::new();
     while let Some(packet) = scene.pair.nics[0].poll_transmit(scene.pair.now) {
         acks.push(packet);
@@ -264,8 +265,8 @@ fn without_a_packet_to_refuse_by_the_channel_falls_silent_and_is_to_be_closed() 
     assert_eq!(scene.statuses(), [(1, closed), (2, closed)]);
 }
 
-/// A WRITE that was posted while a READ was under way ends by its answer. If that left, what
-/// follows could be reported.
+/// A WRITE that was posted while a READ was in progress ends by its answer. If that answer were
+/// sent, what follows could be reported.
 #[test]
 fn message_that_is_answered_is_no_cause_to_refuse_by() {
     let mut scene = Scene::new();

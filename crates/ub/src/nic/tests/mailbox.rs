@@ -35,7 +35,7 @@ impl Pair {
         core::iter::from_fn(|| self.nics[1].poll_epoch()).collect()
     }
 
-    /// Lets time pass and moves what is on its way; gives what was sent.
+    /// Advances the clock and moves packets in transit; returns what was sent.
     fn step(&mut self, microseconds: u64) -> Vec<Transmit> {
         self.now = self.now + Duration::from_us(microseconds);
         let mut all = Vec::new();
@@ -108,7 +108,7 @@ fn a_put_without_a_buffer_waits_or_is_refused_as_the_mailbox_has_it() {
     pair.buffer(mailbox, 1);
     pair.settle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success; 2]);
-    // Whichever is tried again first: each goes to its own epoch.
+    // Whichever put is retried first, each goes to its own epoch.
     pair.effects.sort_unstable();
     assert_eq!(pair.effects, [10, (1 << 16) + 20]);
 
@@ -150,7 +150,7 @@ fn puts_sent_before_the_mailbox_exists_are_admitted_once_it_does() {
     pair.settle(|n, _| n.is_multiple_of(3));
     assert_eq!(pair.statuses(), [Status::Success; 4]);
     assert_eq!(pair.epochs().len(), 2);
-    // Closed and made again, under way.
+    // The mailbox is closed and created again while puts are unfinished.
     pair.put(4, 0, 10);
     pair.put(5, 0, 10);
     pair.nics[1].close_mailbox(mailbox, true).unwrap();
@@ -183,7 +183,7 @@ fn room_for_a_refused_put_is_given_back_though_a_later_one_is_refused_too() {
     let now = pair.now;
     let sent: Vec<Transmit> = core::iter::from_fn(|| pair.nics[0].poll_transmit(now)).collect();
     assert_eq!(sent.len(), 4);
-    // The first is lost. The second and the last meet a mailbox that refuses.
+    // The first put is lost. The second and the last reach a mailbox that refuses.
     for (packet, is_refused) in sent[1..].iter().zip([true, false, true]) {
         let closed = pair.mailbox(Threshold::Operations(1), Steering::Sender);
         pair.nics[1].close_mailbox(closed, true).unwrap();
@@ -359,7 +359,7 @@ fn ordered_puts_keep_their_order_with_other_operations() {
             let mut random = Random::new(seed);
             pair.settle(|_, _| random.number().is_multiple_of(4));
             assert_eq!(pair.statuses(), [Status::Success; 20], "{mode:?} seed {seed}");
-            // What was set aside first lies at multiples of the packet's size.
+            // Payload that was set aside lies at multiples of the packet's size.
             pair.effects.retain(|&at| at >= 1 << 16 || at % 1024 != 0);
             let at = |n: u64| if n.is_multiple_of(2) { (1 << 16) + n / 2 * 10 } else { 7 };
             assert_eq!(pair.effects, (0..20).map(at).collect::<Vec<u64>>(), "{mode:?} {seed}");
@@ -385,7 +385,7 @@ fn puts_of_four_gibibytes_are_never_under_way_to_one_mailbox() {
     assert_eq!(post(1, u32::MAX / 2), Ok(()));
     assert_eq!(post(2, 1), Ok(()));
     assert_eq!(post(3, 1), Err(PostError::TooManyPuts));
-    // They are refused, so the way is free again.
+    // The puts are refused, so later ones can proceed again.
     pair.settle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteNoMailbox; 3]);
     pair.put(4, 0, u32::MAX >> 8);

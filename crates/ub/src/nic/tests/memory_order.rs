@@ -11,17 +11,17 @@ fn in_memory(mode: ServiceMode) -> OrderRequest {
 const WRITES: ServiceMode = ServiceMode::Rol;
 const ANSWERS: ServiceMode = ServiceMode::Rot;
 
-/// What node 1 did to memory with a packet: where in which segment.
+/// An access of node 1 to memory for a packet: its kind, the segment's number and the offset.
 type Step = (Part, u64, u32);
 
-/// What was placed.
+/// The kind of payload that was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// A packet of a message whose turn had come.
     Arrival,
     /// A packet, into the staging memory.
     Staging,
-    /// What had been in the staging memory.
+    /// Payload copied from the staging memory.
     Deferred,
 }
 
@@ -41,7 +41,7 @@ impl Pair {
         self.post_in_order(id, Work::Write { remote }, length, in_memory(WRITES));
     }
 
-    /// Hands a packet of node 0 to node 1, and gives what is done to memory then.
+    /// Delivers a packet of node 0 to node 1, and returns the accesses to memory that follow.
     fn take(&mut self, transmit: &Transmit) -> Vec<Step> {
         let mut steps = Vec::new();
         let now = self.now;
@@ -109,7 +109,8 @@ fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
     assert_eq!(pair.ids(0), [0, 1, 2]);
 }
 
-/// Memory of relaxed ordering is written as packets come, but a READ returns the bytes of its turn.
+/// Memory of relaxed ordering is written as packets arrive, but a READ returns the bytes as of its
+/// turn.
 #[test]
 fn write_that_follows_a_read_waits_for_it_in_relaxed_memory_as_well() {
     let mut pair = Pair::new(0, 1).with_staging();
@@ -237,7 +238,7 @@ fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
     let mut pair = Pair::new(0, 1).with_staging();
     let remote = pair.remote();
     pair.post_in_order(0, Work::Read { remote }, 64, in_memory(ANSWERS));
-    // A WRITE that is posted while a READ is under way is answered when it has been executed.
+    // A WRITE that is posted while a READ is in progress is answered when it has been executed.
     pair.write_in_memory_order(1, 0, 2 * MTU);
     let now = pair.now;
     let first = pair.nics[0].poll_transmit(now).unwrap();

@@ -1,5 +1,5 @@
-//! Memory that the caller finds missing, at random, on a network that loses and reorders: every
-//! operation ends once, everything comes back, and what follows succeeds.
+//! Memory that is missing at random, on a network that loses and reorders: every operation ends
+//! once, every record is freed, and later operations succeed.
 
 use super::*;
 use fairway_wire::{BypassOperation, Refusal, Tag};
@@ -132,7 +132,7 @@ impl Gap {
     }
 }
 
-/// In memory order the kind of an operation says which side keeps it.
+/// In memory order the kind of an operation determines which side enforces it.
 fn allowed(order: OrderRequest, work: &Work) -> OrderRequest {
     let mode = match work {
         _ if order.tag != Tag::Mo => order.mode,
@@ -176,7 +176,7 @@ fn every_operation_ends_once_where_memory_is_missing() {
             assert!(done.iter().all(|done| expected(&done.status)), "seed {seed}: {done:?}");
             assert_eq!(ids(done), (0..21).collect::<Vec<_>>(), "seed {seed} {order:?}");
             assert!(gap.pair.completions(1).len() <= 20);
-            // Nothing is missing any more.
+            // From here on no memory is missing.
             gap.troubles.missing = 0;
             gap.post_all(50, order);
             gap.settle();
@@ -191,7 +191,7 @@ fn every_operation_ends_once_where_memory_is_missing() {
     assert!(failed > 500, "{failed} operations failed");
 }
 
-/// What node 1 says to a packet whose place is missing.
+/// The answer of node 1 to a packet whose target memory is missing.
 fn answer_to_unplaced(pair: &mut Pair, transmit: &Transmit) -> Packet {
     let (route, packet, payload) = (transmit.route, transmit.packet, transmit.gather.length);
     let received = Received { route, packet, payload, ecn: Ecn::Capable };
@@ -207,7 +207,7 @@ fn repeated_store_whose_memory_was_missing_is_refused_again() {
     let remote = pair.remote();
     pair.post(1, Work::Store { remote }, 8);
     let store = pair.nics[0].poll_transmit(pair.now).expect("a store");
-    // The first answer is lost, and the store comes again.
+    // The first answer is lost, and the store is repeated.
     for _ in 0..2 {
         let Packet::Bypass(answer) = answer_to_unplaced(&mut pair, &store) else {
             panic!("a store is answered")

@@ -1,4 +1,4 @@
-//! Pacing: packets leave in bursts, on average at the rate that the policy sets.
+//! Pacing: packets are sent in bursts, on average at the rate that the policy sets.
 
 use super::*;
 use crate::policy::{AckSample, CongestionControl, LossSample};
@@ -28,12 +28,13 @@ impl CongestionControl for Paced {
     }
 }
 
-/// When packets left, in microseconds, and how many each time. The clock wraps on the way.
+/// Times at which packets were sent, in microseconds, and how many each time. The clock wraps
+/// meanwhile.
 fn departures(burst_packets: u32, times: usize) -> Vec<(u64, u32)> {
     late_departures(burst_packets, times, Duration::ZERO)
 }
 
-/// The same of a host that is `late` each time. A round trip takes 40 us.
+/// The same for a host that is `late` each time. A round trip takes 40 us.
 fn late_departures(burst_packets: u32, times: usize, late: Duration) -> Vec<(u64, u32)> {
     let mut pair = Pair::new(1, 1);
     let EntryState::Open(channel) = &mut pair.nics[0].entries[pair.channels[0].index()].state
@@ -106,7 +107,8 @@ fn pause_without_packets_earns_no_burst() {
     assert!(pair.nics[0].poll_transmit(pair.now).is_none());
 }
 
-/// Turns of 20 ms that a WRITE of 4 MB takes between hosts that wait for a core as long.
+/// Number of 20 ms time slices that a WRITE of 4 MB takes between hosts that wait as long for a
+/// core.
 fn turns_of_busy_hosts(controller: &str) -> u32 {
     let mut pair = Pair::with_policy(1, 4, Profile::default(), 64, &controller.parse().unwrap());
     let remote = pair.remote();
@@ -132,14 +134,14 @@ fn turns_of_busy_hosts(controller: &str) -> u32 {
 
 #[test]
 fn busy_hosts_send_more_than_a_packet_in_a_turn() {
-    // 4,096 packets: one in each turn would take more than a minute.
+    // 4,096 packets: one in each time slice would take more than a minute.
     for controller in ["cc=cubic", "cc=timely", "cc=swift"] {
         let turns = turns_of_busy_hosts(controller);
         assert!(turns < 120, "{controller}: {turns}");
     }
 }
 
-/// A window of two packets, and a rate at which one takes ten milliseconds.
+/// A window of two packets, and a rate at which one packet takes ten milliseconds.
 struct Crawling {
     is_window: bool,
 }
@@ -172,7 +174,7 @@ fn pace_of_a_window_does_not_hold_packets_back_while_nothing_is_in_flight() {
         channel.set_controller(Box::new(Crawling { is_window }));
         let remote = pair.remote();
         pair.post(1, Work::Write { remote }, 10 * MTU);
-        // Every packet is acknowledged in the microsecond in which it leaves.
+        // Every packet is acknowledged in the microsecond in which it is sent.
         pair.run_for(1_000);
         assert_eq!(pair.completions(0).len(), usize::from(is_window));
     }

@@ -45,7 +45,7 @@ fn every_path_is_measured_in_use_or_not() {
         assert_eq!(question.route.path, round % 4, "each in turn");
         let step = pair.now.since(last);
         assert!(step <= Duration::from_us(100), "{step:?}");
-        // There, a while at the peer, and back.
+        // To the peer, a while there, and back.
         let path = u64::from(question.route.path);
         pair.advance(10 + path);
         pair.deliver(1, &question);
@@ -77,7 +77,7 @@ fn answers_to_what_was_not_asked_are_ignored() {
     assert_eq!(pair.probed(), [0]);
     pair.deliver(0, &answer);
     assert_eq!(pair.probed(), [10]);
-    // A copy of the right one comes late, and a turn-round time that cannot be.
+    // A copy of the valid answer arrives late, and one with an impossible turn-round time.
     pair.advance(500);
     pair.deliver(0, &answer);
     assert_eq!(pair.probed(), [10]);
@@ -118,7 +118,7 @@ fn probes_follow_what_is_sent() {
     assert_eq!(pair.completions(0).len(), 4);
     let counters = pair.nics[0].counters();
     let (sent, answered) = (counters.round_trip_probes_sent, counters.round_trip_probes_answered);
-    // 4.3 MB with headers; on each path one at a time.
+    // 4.3 MB with headers; one probe at a time on each path.
     assert!((10..=66).contains(&sent) && answered + 4 >= sent, "{sent} {answered}");
     assert_eq!(pair.nics[1].counters().round_trip_probes_sent, 0, "it sends no data");
 }
@@ -137,7 +137,7 @@ fn loss_starts_probes_of_the_anomaly_mode() {
     assert!((1..20).contains(&probes(true)));
 }
 
-/// Keeps the hosts' part of the last delay, in picoseconds.
+/// Records the hosts' part of the last delay, in picoseconds.
 struct Split(Arc<AtomicU64>);
 
 impl CongestionControl for Split {
@@ -185,7 +185,7 @@ fn round_trip_beyond_that_of_a_probe_is_host_delay() {
     pair.deliver(0, &answer);
     assert_eq!(write(&mut pair, 50), Duration::from_us(30));
     assert_eq!(write(&mut pair, 15), Duration::ZERO);
-    // What was long ago says nothing any more.
+    // Old samples do not count any more.
     pair.advance(11_000);
     assert_eq!(write(&mut pair, 50).as_ps(), u64::MAX);
 }
@@ -209,7 +209,7 @@ fn paths_that_failed_together_come_back_together() {
         }
     }
     assert_eq!(down(&pair), 6);
-    // All are probed at the same time, and each answer proves one path.
+    // All paths are probed at the same time, and each answer proves one path.
     pair.run_for(2_100);
     assert_eq!(down(&pair), 0);
 }

@@ -13,7 +13,7 @@ const ORDER: OrderRequest = OrderRequest {
 };
 
 impl Pair {
-    /// With a Jetty in sequence at the second node.
+    /// A pair with a Jetty in sequence at the second node.
     fn in_sequence(paths: u32) -> Pair {
         let mut pair = Pair::new(0, paths);
         pair.make_far_jetty();
@@ -44,7 +44,7 @@ impl Pair {
         self.post_in_order(id, Work::Write { remote }, length, order);
     }
 
-    /// Ids of receives, and what the messages in them say.
+    /// Ids of receives, and the immediate data of the messages in them.
     fn received(&mut self) -> Vec<(u64, Option<u64>)> {
         let done = self.completions(1);
         assert!(done.iter().all(|done| done.status == Status::Success), "{done:?}");
@@ -58,7 +58,7 @@ fn the_kth_message_takes_the_kth_receive_however_they_come() {
         let mut pair = Pair::in_sequence(4);
         let length = |id: u64| (id * 7919 % 6_000) as u32;
         for id in 0..40 {
-            // Each just fits.
+            // Each message just fits its receive.
             pair.far_receive(id, length(id));
             pair.send(id, length(id));
         }
@@ -79,7 +79,7 @@ fn they_need_not_wait_for_one_another_nor_for_what_was_written() {
     (0..3).for_each(|id| pair.send(id, 5_000));
     let packets = pair.outgoing();
     assert_eq!(packets.len(), 20, "all leave at once");
-    // The last message comes first, the write last.
+    // The last message arrives first, the write last.
     for at in (0..20).rev() {
         assert_eq!(pair.received(), []);
         pair.deliver(1, &packets[at]);
@@ -105,7 +105,7 @@ fn early_message_leaves_receives_to_others_and_does_not_count_as_refused() {
     pair.settle(|_, _| false);
     assert_eq!(pair.received(), [(1, Some(1))]);
     assert_eq!(pair.ids(0), [0, 1]);
-    // The oldest is counted.
+    // Refusals of the oldest message are counted.
     pair.send(2, 100);
     pair.settle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::ReceiverNotReady);
@@ -225,8 +225,8 @@ fn message_that_overtakes_another_is_tried_again_ever_more_seldom() {
     assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
 }
 
-/// Of 30 messages that wait for receives, how many refusals there are, and how long it takes (us),
-/// if `at_once` receives are posted every 2 ms.
+/// For 30 messages that wait for receives: the number of refusals, and the time in microseconds, if
+/// `at_once` receives are posted every 2 ms.
 fn wait_for_receives(at_once: u64) -> (u64, u64) {
     const COUNT: u64 = 30;
     let mut pair = Pair::in_sequence(1);
@@ -268,7 +268,7 @@ fn message_that_waits_for_its_turn_is_not_passed_over_when_its_sender_gives_it_u
     (0..2).for_each(|id| pair.send(id, 100));
     let packets = pair.outgoing();
     pair.deliver(1, &packets[1]);
-    // Its sender does not know that it has come.
+    // The message's sender does not know that it has arrived.
     let Packet::Data(data) = packets[1].packet else { panic!("data") };
     let (psn, message) = (data.psn.next(), data.message.next());
     let operation = fairway_wire::Operation::Abandon;

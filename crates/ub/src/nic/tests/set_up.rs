@@ -39,7 +39,7 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// Opens a channel, and both ends of it.
+    /// Sets up a channel, and opens both ends of it.
     fn set_up(&mut self, joins: Option<Joins>) -> ([ChannelId; 2], [Established; 2]) {
         let channels = [CLIENT, SERVER].map(|node| self.nics[node].reserve_channel().unwrap());
         let question = Question {

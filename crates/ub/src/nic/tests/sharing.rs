@@ -1,4 +1,4 @@
-//! Jetties that share a channel: one that is stalled must not take what the others need.
+//! Jetties that share a channel: a stalled Jetty must not take the resources that the others need.
 
 use super::*;
 use crate::api::OrderRequest;
@@ -36,7 +36,7 @@ impl Pair {
         }
     }
 
-    /// Moves packets for so many steps of a microsecond.
+    /// Moves packets for this many steps of a microsecond.
     fn run(&mut self, steps: u32) {
         for _ in 0..steps {
             self.now = self.now + Duration::from_us(1);
@@ -52,7 +52,7 @@ impl Pair {
         }
     }
 
-    /// Keeps eight READs of each Jetty under way for so many steps: how many were done.
+    /// Keeps eight READs of each Jetty in flight for this many steps. Returns how many were done.
     fn reads(&mut self, jetties: &[JettyId], steps: u32) -> u32 {
         let remote = self.remote();
         for &jetty in jetties {
@@ -73,7 +73,8 @@ impl Pair {
     }
 }
 
-/// READs of so many Jetties in 200 steps, beside others that are stalled in mode ROT.
+/// Number of READs that `readers` Jetties complete in 200 steps, beside others that are stalled in
+/// mode ROT.
 fn reads_beside(readers: usize, stalled: usize) -> u32 {
     let mut pair = Pair::new(0, 1).with_staging();
     let jetties = pair.more_jetties(readers + stalled);
@@ -94,7 +95,7 @@ fn reads_of_others_go_on_beside_a_jetty_that_is_stalled_in_rot() {
 
 #[test]
 fn a_quarter_is_left_however_many_jetties_are_stalled() {
-    // Five shares are more slots than there are; a quarter is what 16 READs need.
+    // Five shares exceed the number of slots; 16 READs need a quarter of it.
     let without = reads_beside(2, 0);
     let with = reads_beside(2, 5);
     assert!(with >= without * 9 / 10, "{with} READs beside five, {without} without");
@@ -106,14 +107,14 @@ fn operations_that_wait_for_a_share_are_issued_in_order_as_places_come_free() {
     let jetty = pair.jetties[0];
     pair.stall(jetty, 200);
     pair.run(1000);
-    // A quarter of 64 slots, and one of them is the SEND's.
+    // A quarter of 64 slots, of which the SEND has one.
     assert_eq!(pair.nics[1].usage().deferred, 15);
     assert_eq!(pair.nics[0].counters().gated, 201 - 16);
     pair.effects.clear();
     pair.receive(7, 64);
     pair.settle(|_, _| false);
     assert_eq!(pair.ids(0), (0..=200).collect::<Vec<u64>>());
-    // What goes through the staging memory is placed there first, at whole packets.
+    // Payload that goes through the staging memory is placed there first, at whole packets.
     let placed = pair.effects.iter().copied().filter(|at| *at > 0 && at % u64::from(MTU) != 0);
     let expected = (1..=200).map(|id| 8 * id).filter(|at| at % u64::from(MTU) != 0);
     assert!(placed.eq(expected), "{:?}", pair.effects);
@@ -165,7 +166,7 @@ fn shares_come_back_whatever_becomes_of_an_operation() {
         ids.sort_unstable();
         assert_eq!(ids, (0..200).collect::<Vec<u64>>(), "seed {seed}");
         assert_eq!(pair.word, 40, "seed {seed}");
-        // All places are free again: as many as fit leave at once.
+        // All places of the staging memory are free again: as many packets as fit are sent at once.
         for id in 0..20 {
             pair.post_on(jetty, id, Work::Write { remote }, STRICT);
         }

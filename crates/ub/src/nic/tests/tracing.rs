@@ -1,11 +1,11 @@
-//! What is written down agrees with what is counted.
+//! The trace agrees with the counters.
 
 use super::*;
 use crate::control::{TraceEntry, TraceRecord};
 use crate::policy::{FlowId, PathView};
 
-/// WRITEs over paths that lose packets, traced with so much room; the records, and how many found
-/// none.
+/// WRITEs over paths that lose packets, traced with room for `room` records. Returns the records,
+/// and how many found no room.
 fn traced(room: u32, lose: u64, policy: &str) -> (Pair, Vec<TraceRecord>, u64) {
     let policy: PolicySpec = policy.parse().unwrap();
     let mut pair = Pair::with_policy(9, 4, Profile::default(), 64, &policy);
@@ -94,7 +94,7 @@ fn records_without_room_are_counted_and_recording_stops() {
     let (mut pair, some, dropped) = traced(50, 30, "cc=swift");
     assert_eq!(some[..], all[..50]);
     assert_eq!(dropped as usize, all.len() - 50);
-    // There is room again; and after it was switched off there is nothing.
+    // There is room again; and after the trace was switched off nothing is recorded.
     let remote = pair.remote();
     pair.post(9, Work::Write { remote }, 10);
     pair.settle(|_, _| false);

@@ -1,4 +1,4 @@
-//! Order and atomics, and below it the life of Jetties and groups, between two NICs.
+//! Order and atomics between two NICs; a module below tests the life of Jetties and groups.
 
 use super::*;
 use crate::api::{Dispatch, ExceptionMode, GroupConfig};
@@ -37,7 +37,7 @@ impl Pair {
         self
     }
 
-    /// Takes everything that wants to leave node 0 now.
+    /// All packets that node 0 sends now.
     pub(super) fn outgoing(&mut self) -> Vec<Transmit> {
         let now = self.now;
         core::iter::from_fn(|| self.nics[0].poll_transmit(now)).collect()
@@ -81,7 +81,8 @@ fn strict_ones_execute_in_order_under_heavy_loss_in_every_mode() {
         let mut done = pair.ids(0);
         done.sort_unstable();
         assert_eq!(done, (0..40).collect::<Vec<u64>>());
-        // What is held is put into the staging memory first, at offsets that are whole packets.
+        // The payload of deferred packets is placed in the staging memory first, at offsets that
+        // are whole packets.
         let order: Vec<u64> = pair.effects.iter().copied().filter(|at| at % 1024 != 0).collect();
         assert_eq!(order, (1..40).collect::<Vec<u64>>(), "{mode:?}, seed {seed}");
     }
@@ -494,7 +495,7 @@ fn a_late_copy_of_a_store_does_not_overwrite_a_newer_one() {
         pair.deliver(1, &copy);
         assert_eq!(pair.placed[1], before, "the copy changed memory after {id} newer stores");
     }
-    // One that was given up by its initiator is late, too, as soon as a newer one has come.
+    // A store that was given up by its initiator is late, too, as soon as a newer one has arrived.
     pair.post(300, Work::Store { remote }, 8);
     let lost = pair.outgoing()[0];
     pair.settle(|_, transmit| matches!(&transmit.packet, Packet::Bypass(_)));

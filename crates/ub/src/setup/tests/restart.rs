@@ -11,13 +11,13 @@ use crate::setup::{Attempt, Identity, Listener, Outcome, Question};
 const SERVER_AGAIN: Cna = Cna::new(0x5e_12e2);
 const CLIENT_AGAIN: Cna = Cna::new(0xc1_1e18);
 
-/// The server after a restart: another incarnation, and no memory of anything.
+/// The server after a restart: another incarnation, without state.
 fn restarted_server() -> Listener {
     let identity = Identity { asked_as: Cna::new(0xa5_ced1), ..identity(SERVER_AGAIN, limits()) };
     Listener::new(identity, [8; 32])
 }
 
-/// The client after a restart, which asks anew.
+/// The client after a restart, which requests a channel again.
 fn restarted_client() -> Attempt {
     let question = Question {
         server: server_address(),
@@ -32,7 +32,7 @@ fn restarted_client() -> Attempt {
     Attempt::new(after_ms(500), &identity(CLIENT_AGAIN, limits()), question)
 }
 
-/// Opens what a CONFIRM asks for: the ACCEPT.
+/// Opens the channel that a CONFIRM requests, and returns the ACCEPT.
 fn accept(listener: &mut Listener, confirm: &Setup) -> Setup {
     let opening = opening(hear(listener, T0, confirm));
     listener.opened(T0, &opening, (Tpn::new(9), Psn::new(1000)), SERVER_KEY)
@@ -68,7 +68,7 @@ fn server_that_restarts_after_a_lost_accept_opens_another_channel() {
     assert_eq!(opening.confirm.hello.client.tpn, Tpn::new(5));
 }
 
-/// A REJECT does not say which cookie is stale, so that one that arrives late, or twice, makes the
+/// A REJECT does not name the stale cookie, so that one that arrives late, or twice, makes the
 /// client drop the cookie of the next WELCOME as well. The server then has a channel that the
 /// client does not know, beside the one that the client opens.
 #[test]
@@ -118,6 +118,6 @@ fn client_that_restarts_ignores_answers_to_its_earlier_incarnation() {
     let opening = opening(hear(&mut listener, after_ms(500), &new_confirm));
     assert_eq!(opening.client, CLIENT_AGAIN);
     assert_eq!(opening.from, client_address(), "the same address, another incarnation");
-    // The earlier incarnation's CONFIRM, late, is answered as before and opens nothing.
+    // A late CONFIRM of the earlier incarnation is answered as before and opens nothing.
     assert_eq!(answer(hear(&mut listener, after_ms(600), &old_confirm)), old_accept);
 }

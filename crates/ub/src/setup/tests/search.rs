@@ -16,15 +16,15 @@ use crate::setup::{Attempt, Listener, Outcome, Padded, Question, Reaction};
 const ONE_WAY: Duration = Duration::from_ms(5);
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What a path does to datagrams.
+/// Limits and faults of a path.
 struct Path {
-    /// The longest that get through to the server, and back.
+    /// The longest datagrams that get through to the server, and back.
     there: usize,
     back: usize,
-    /// Lost of 1,000, in each direction.
+    /// Datagrams lost of 1,000, in each direction.
     loss: u64,
     random: u64,
-    /// How long the client tries.
+    /// Time after which the client gives up.
     deadline: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Path {
     }
 }
 
-/// How a set-up went.
+/// The result of a set-up.
 struct Made {
     mtu_bytes: u16,
     took_ms: u64,
@@ -69,8 +69,7 @@ fn client(mtu_bytes: u16, deadline: Duration) -> Attempt {
     Attempt::new(T0, &identity(CLIENT, able(mtu_bytes)), question)
 }
 
-/// Sets up a channel between a client and a server that can do so much each. `None` if it takes too
-/// long.
+/// Sets up a channel between a client and a server with these limits. `None` if it takes too long.
 fn set_up(path: &mut Path, (ours, theirs): (u16, u16)) -> Option<Made> {
     let (mut client, mut server) =
         (client(ours, path.deadline), Listener::new(identity(SERVER, able(theirs)), [7; 32]));
@@ -129,7 +128,7 @@ fn path_without_loss_takes_two_round_trips_and_two_questions() {
 #[test]
 fn longest_packets_that_get_through_both_ways_are_agreed_on() {
     let long = 65_507;
-    // Payload, in bytes, of packets that fit a link of so many bytes with all headers of IPv6.
+    // Link MTU in bytes with all headers of IPv6, and payload in bytes of packets that fit it.
     let links = [(9000, 8856), (4236, 4096), (1500, 1360), (1400, 1256), (1280, 1136), (576, 432)];
     for (link, expected) in links {
         let fits = link - 48;
@@ -159,7 +158,7 @@ fn loss_rarely_shortens_packets() {
         let mut path = Path { loss, random: 0x9e37_79b9_7f4a_7c15, ..Path::up_to(65_507, 65_507) };
         for attempt in 0..1000 {
             let made = set_up(&mut path, (4096, 4096));
-            // With much loss some take longer than their time.
+            // With much loss some set-ups exceed the client's time limit.
             let Some(made) = made else {
                 assert!(loss > 100, "attempt {attempt} took too long");
                 continue;
@@ -171,7 +170,7 @@ fn loss_rarely_shortens_packets() {
     }
 }
 
-/// A server of before: it answers long questions by short messages, or not at all.
+/// An older server: it answers long HELLOs by short messages, or not at all.
 #[test]
 fn server_that_does_not_pad_is_taken_at_its_word() {
     for capabilities in [PADDED_QUESTIONS, 0] {

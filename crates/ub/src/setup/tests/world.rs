@@ -28,30 +28,30 @@ mod oracles;
 
 /// Seeds of the test.
 const SEEDS: u64 = 2000;
-/// How long faults last at most.
+/// Longest duration of faults.
 const FAULTS_MS: u64 = 6000;
 /// After the network is healed, every client is connected within this time: the longest wait
-/// between questions, twice, because a REJECT may send the client back to its first question, and
-/// a search.
+/// between HELLOs, twice, because a REJECT may send the client back to its first HELLO, and a
+/// search.
 const RECOVERY: Duration = Duration::from_ms(1500);
-/// Ports of a client, from any of which a question may leave.
+/// Ports of a client, from any of which a HELLO may be sent.
 const CLIENT_PORTS: [u16; 3] = [4000, 4001, 4002];
 /// A datagram of this length gets through everywhere.
 const ANY_LENGTH: usize = 65_507;
 
-/// What the network does to datagrams.
+/// Faults of the network.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
-    /// Of 1,000 datagrams, those that are lost and those that arrive twice.
+    /// Datagrams lost, and datagrams duplicated, of 1,000.
     loss: u32,
     duplication: u32,
-    /// The longest time that a datagram takes; equal chances from nothing on.
+    /// The longest delay of a datagram; delays are distributed uniformly from zero on.
     delay_ms_max: u64,
     /// The longest datagram that gets through.
     length_max: usize,
 }
 
-/// A datagram on its way.
+/// A datagram in transit.
 #[derive(Clone, Debug)]
 struct Datagram {
     /// The client's index and port, at whichever end it is.
@@ -93,7 +93,7 @@ struct Server {
     opened: Vec<Opened>,
 }
 
-/// What may happen in the world.
+/// Kinds of events in the simulated world.
 #[derive(Clone, Debug)]
 enum Step {
     Arrive(Datagram),
@@ -115,7 +115,7 @@ struct World {
     healed_at: Option<Instant>,
     /// By attempt: REJECTs for a stale cookie that have arrived.
     stale: BTreeMap<u64, u32>,
-    /// How often something was worth counting.
+    /// Counters of notable events.
     counts: Counts,
 }
 
@@ -181,7 +181,7 @@ impl Client {
 }
 
 impl Server {
-    /// What the runtime does with a message.
+    /// Processes a message as the runtime does.
     fn handle(&mut self, now: Instant, from: SocketAddr, question: &Padded) -> Option<Padded> {
         let answer = match self.listener.handle_message(now, from, u16::MAX, &question.setup) {
             Reaction::Ignore => return None,
@@ -252,7 +252,7 @@ impl World {
             let at = world.random.below(heal_ms + 1);
             world.plan(at, Step::RestartClient(client));
         }
-        // Last: nothing restarts after that.
+        // This comes last, because nothing restarts after that.
         world.plan(heal_ms, Step::Heal);
         world
     }
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// What the runtime does for a client whenever it runs.
+    /// Runs a client as the runtime does at each wake-up.
     fn drive(&mut self, index: usize) {
         if self.clients[index].attempts.is_empty() {
             self.ask(index, None);
@@ -463,7 +463,7 @@ impl World {
     }
 }
 
-/// The attempt that uses a nonce: those of one differ in the lower bits.
+/// The attempt that uses a nonce: nonces of one attempt differ in the lower bits.
 fn attempt_of(nonce: u64) -> u64 {
     nonce >> 17
 }

@@ -1,12 +1,13 @@
-//! What has to be true of every set-up, whatever the network does.
+//! Invariants of every set-up, whatever the network does.
 
 use alloc::vec::Vec;
 
 use super::{Established, Members, Opened, Terms, World, attempt_of, packet_length};
 
-/// The attempt for which the server has just opened a channel has no more of this incarnation than
-/// it may: one, however often its CONFIRM arrives, and another only after it was told that its
-/// cookie is stale. (A REJECT that arrives late or twice makes a client drop a cookie that is not.)
+/// Checks that the attempt for which the server has just opened a channel has no more channels of
+/// this incarnation than allowed: one, however often its CONFIRM arrives, and another only after a
+/// REJECT for a stale cookie. (A REJECT that arrives late or twice makes a client drop a cookie
+/// that is not stale.)
 pub(super) fn demand_few_openings(world: &World) {
     let attempt = |opened: &Opened| attempt_of(opened.opening.confirm.hello.nonce);
     let opened = &world.server.opened;
@@ -16,7 +17,8 @@ pub(super) fn demand_few_openings(world: &World) {
     assert!(count <= 1 + stale, "{count} channels after {stale} stale cookies");
 }
 
-/// What a client has opened is a channel that the server has opened, and both know the same of it.
+/// Checks that a channel which a client has opened is one that the server has opened, with the same
+/// terms.
 pub(super) fn demand_same_channel(
     world: &mut World,
     client: usize,
@@ -51,7 +53,7 @@ pub(super) fn demand_same_channel(
     world.counts.shortened += u64::from(is_shortened);
 }
 
-/// Of every connected client's group, the server has as many channels.
+/// Checks that the server has as many channels of every connected client's group.
 pub(super) fn demand_groups(world: &mut World) {
     for client in &world.clients {
         let opened = |number: u8| {
