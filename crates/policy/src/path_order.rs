@@ -38,7 +38,7 @@ impl LossDetector for PathOrder {
     }
 
     /// True, because the last packets of a burst have nothing behind them on their own path.
-    fn looks_across_paths(&self) -> bool {
+    fn compares_across_paths(&self) -> bool {
         true
     }
 

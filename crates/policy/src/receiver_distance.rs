@@ -22,7 +22,7 @@ impl LossDetector for ReceiverDistance {
         Self::NAME
     }
 
-    fn looks_across_paths(&self) -> bool {
+    fn compares_across_paths(&self) -> bool {
         true
     }
 

@@ -37,7 +37,7 @@ impl LossDetector for SackThreshold {
         Self::NAME
     }
 
-    fn looks_across_paths(&self) -> bool {
+    fn compares_across_paths(&self) -> bool {
         true
     }
 

@@ -218,7 +218,7 @@ pub trait LossDetector: Send {
     fn name(&self) -> &'static str;
     /// True if it also judges packets that none has overtaken on their own path. The engine then
     /// asks about the oldest packet of every path, not only of those with new acknowledgements.
-    fn looks_across_paths(&self) -> bool {
+    fn compares_across_paths(&self) -> bool {
         false
     }
     /// True if the packet is lost. A detector may count each `true` as one loss that it has found.

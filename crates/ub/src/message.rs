@@ -282,8 +282,8 @@ impl Message {
     }
 
     /// Sets the content of the answer: the bytes of `local`.
-    pub(crate) fn settle_bytes(&mut self, local: LocalRange, mtu: u32) {
-        self.settle_reply(Reply::Bytes { refused_next: false });
+    pub(crate) fn set_reply_bytes(&mut self, local: LocalRange, mtu: u32) {
+        self.set_reply(Reply::Bytes { refused_next: false });
         self.local = local;
         self.progress.set_payload(local.length, mtu);
     }
@@ -300,7 +300,7 @@ impl Message {
     }
 
     /// Sets the content of an answer, which is possible once.
-    pub(crate) fn settle_reply(&mut self, reply: Reply) {
+    pub(crate) fn set_reply(&mut self, reply: Reply) {
         let answer = self.own_answer();
         assert!(answer.reply == Reply::Pending, "an answer was settled twice");
         answer.reply = reply;

@@ -274,16 +274,16 @@ impl UbDevice {
     /// # Panics
     /// If there is no such engine.
     pub fn has_output(&mut self, engine: u32) -> bool {
-        self.settle();
+        self.run_follow_ups();
         let engine = engine as usize;
         self.shared.schedule.has_work(engine) || self.turns[engine].channel.is_some()
     }
 
     /// Lets channels continue that waited for a change at another channel.
-    fn settle(&mut self) {
-        self.feed();
+    fn run_follow_ups(&mut self) {
+        self.retry_blocked_channels();
         self.fail_jetties();
-        self.let_opened_in();
+        self.enqueue_opened();
     }
 
     /// The next packet of the channels that were assigned to `engine` when they were opened.
@@ -304,7 +304,7 @@ impl UbDevice {
                 self.free_entry(index);
             }
         }
-        self.settle();
+        self.run_follow_ups();
         loop {
             let turn = self.turns[engine];
             let index = match turn.channel {
@@ -398,8 +398,8 @@ impl UbDevice {
     }
 
     /// Returns channels to the queue for which send-window blocks have become free.
-    fn feed(&mut self) {
-        while let Some(index) = self.shared.schedule.pop_fed() {
+    fn retry_blocked_channels(&mut self) {
+        while let Some(index) = self.shared.schedule.pop_unblocked() {
             if let Some(channel) = channel_at(&mut self.entries, index) {
                 channel.unblock(&mut self.shared.schedule);
             }

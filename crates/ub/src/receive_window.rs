@@ -180,7 +180,7 @@ impl ReceiveWindow {
             let ones = (self.nodes[node] >> inside).trailing_ones();
             self.base = self.base.plus(ones);
             if ones < BLOCK_PSNS - inside {
-                return self.settle();
+                return self.clamp_end();
             }
             self.nodes[node] = EMPTY;
             let next = self.node(self.base);
@@ -196,7 +196,7 @@ impl ReceiveWindow {
     }
 
     /// Advances `end` to `base` if it is behind.
-    fn settle(&mut self) {
+    fn clamp_end(&mut self) {
         if self.end.is_before(self.base) {
             self.end = self.base;
         }

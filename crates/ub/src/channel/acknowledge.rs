@@ -98,7 +98,7 @@ impl Channel {
         let mut gain = Gain { now, ..Gain::default() };
         self.advance_oldest(shared, ack.cumulative.next(), &mut gain);
         if selective {
-            self.digest_map(shared, &ack.sack, &mut gain);
+            self.process_bitmap(shared, &ack.sack, &mut gain);
         }
         if gain.packets > 0 {
             self.progressed(&shared.config, &mut shared.schedule, now);
@@ -182,7 +182,7 @@ impl Channel {
         }
     }
 
-    fn digest_map(&mut self, shared: &mut Shared, sack: &Sack, gain: &mut Gain) {
+    fn process_bitmap(&mut self, shared: &mut Shared, sack: &Sack, gain: &mut Gain) {
         for (word, &bits) in sack.bitmap.iter().enumerate() {
             let mut bits = bits;
             while bits != 0 {
@@ -216,14 +216,14 @@ impl Channel {
             self.tp.land(u32::from(sent.bytes));
         }
         let is_trusting = shared.is_injected(InjectedBug::TrustNewPath);
-        self.recovery.learn_from(&mut self.paths, gain.now, psn, &sent, is_trusting);
+        self.recovery.measure_round_trips(&mut self.paths, gain.now, psn, &sent, is_trusting);
         let ready = PathAck { now: gain.now, acked_packets: 1, ..PathAck::default() };
         self.paths.tell(sent.path, &ready);
         gain.bytes += u32::from(sent.bytes);
         gain.packets += 1;
         gain.paths.insert(sent.path);
         if shared.messages[sent.message()].progress.note_acknowledged() {
-            self.settle(shared, sent.message());
+            self.retire(shared, sent.message());
         }
     }
 

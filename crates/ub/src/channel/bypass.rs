@@ -220,7 +220,7 @@ impl Channel {
     pub(crate) fn flush_bypass(&mut self, shared: &mut Shared) {
         for index in shared.answers.ever_taken() {
             if shared.answers[index].channel == Some(self.index()) {
-                shared.let_answer_go(index);
+                shared.release_answer(index);
             }
         }
         *self.bypass = BypassState::new(self.bypass.is_agreed);
@@ -278,7 +278,7 @@ impl Channel {
         if holds {
             shared.segments.hold(answer.gather.segment.number());
         }
-        self.owe_answer(&mut shared.answers, &mut shared.schedule, index);
+        self.note_answer_due(&mut shared.answers, &mut shared.schedule, index);
         Verdict::Done
     }
 
@@ -325,7 +325,7 @@ impl Channel {
         let target = match checked {
             Ok((_, target)) if !again => target,
             _ => {
-                self.owe_answer(&mut shared.answers, &mut shared.schedule, index);
+                self.note_answer_due(&mut shared.answers, &mut shared.schedule, index);
                 return Verdict::Done;
             }
         };
@@ -408,7 +408,7 @@ impl Channel {
             self.bypass.failed |= u64::from(refusal.is_some()) << below;
         }
         answers[index].refusal = refusal;
-        self.owe_answer(answers, schedule, index);
+        self.note_answer_due(answers, schedule, index);
     }
 
     /// Ends a local load whose data is in place or could not be placed.
@@ -446,7 +446,7 @@ impl Channel {
         }
     }
 
-    fn owe_answer(
+    fn note_answer_due(
         &mut self,
         answers: &mut Pool<Answer>,
         schedule: &mut Schedule,
@@ -467,7 +467,7 @@ impl Channel {
         if answer.next.is_none() {
             self.bypass.answers.1 = None;
         }
-        shared.let_answer_go(index);
+        shared.release_answer(index);
         let operation = if answer.is_load {
             BypassOperation::LoadResponse { refusal: answer.refusal }
         } else {
@@ -485,7 +485,7 @@ impl Channel {
 
 impl Shared {
     /// Releases an answer that has been sent, or never will be.
-    fn let_answer_go(&mut self, index: Index<Answer>) {
+    fn release_answer(&mut self, index: Index<Answer>) {
         let answer = self.answers[index];
         self.answers[index].channel = None;
         self.answers.remove(index);

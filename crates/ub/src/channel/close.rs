@@ -241,7 +241,7 @@ impl Channel {
             message.flow = None;
             message.progress.forget_outstanding();
             if message.attempts.outcome() == Outcome::Reported {
-                self.settle(shared, index);
+                self.retire(shared, index);
             } else {
                 self.end(shared, index, status);
             }

@@ -171,7 +171,7 @@ impl Channel {
         if !was_unreported && message.report.is_pending() && message.attempts.is_open() {
             self.give_up(shared, index, nak.reason, now);
             if !shared.messages[index].progress.has_outstanding() {
-                self.settle(shared, index);
+                self.retire(shared, index);
             }
         }
     }

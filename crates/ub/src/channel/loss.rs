@@ -24,7 +24,7 @@ impl Channel {
         touched: PathSet,
     ) {
         let mut lost = [0; PATHS_MAX];
-        let across = self.recovery.looks_across_paths();
+        let across = self.recovery.compares_across_paths();
         let asked = if across { self.paths.busy() } else { touched };
         for path in asked {
             if self.paths.oldest(path).is_none() {

@@ -129,7 +129,7 @@ impl Channel {
         shared.deferred[part].state = DeferredState::Waiting;
         let Some(index) = deferred.arrival else { return };
         shared.arrivals[index].aside += deferred.payload;
-        self.let_slot_go(&mut shared.arrivals, index);
+        self.release_slot(&mut shared.arrivals, index);
         if shared.arrivals[index].turn != Turn::Waits {
             shared.call_parts(index, self.mtu);
         }
@@ -192,13 +192,13 @@ impl Channel {
             if arrival.parts.is_some() {
                 shared.call_parts(index, self.mtu);
             }
-            self.let_slot_go(&mut shared.arrivals, index);
+            self.release_slot(&mut shared.arrivals, index);
         }
     }
 
     /// Releases the slot of a message that had to wait, once all of it has arrived, some of it in
     /// the staging memory: its sender may use the slot again.
-    fn let_slot_go(&mut self, arrivals: &mut Arrivals, index: Index<Arrival>) {
+    fn release_slot(&mut self, arrivals: &mut Arrivals, index: Index<Arrival>) {
         let arrival = arrivals[index];
         let is_whole = arrival.placed + arrival.aside == arrival.length;
         if arrival.has_slot && arrival.has_waited && is_whole {

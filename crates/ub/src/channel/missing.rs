@@ -72,7 +72,7 @@ impl Channel {
                     return;
                 }
                 if let Purpose::Read(question) = token.purpose {
-                    self.settle_placed(shared, question);
+                    self.retire_placed(shared, question);
                 }
                 self.note_received(shared, now, token.psn, token.ack_request, token.retry);
             }

@@ -7,7 +7,7 @@
 //!
 //! The work, which joins the owners, is split by direction: `transmit` pulls packets out, `receive`
 //! judges data packets, `acknowledge` processes acknowledgements, `loss` and
-//! `recovery::tail_loss_probe` find what has to be resent, `settle` ends messages.
+//! `recovery::tail_loss_probe` find what has to be resent, `retire` ends messages.
 
 mod ack_state;
 mod acknowledge;
@@ -34,10 +34,10 @@ mod recovery;
 mod refuse;
 pub(crate) mod replay;
 mod respond;
+mod retire;
 mod rings;
 mod round_trip;
 mod sent_packets;
-mod settle;
 mod slots;
 mod timers;
 mod tp_channel;

@@ -3,7 +3,7 @@
 use super::Channel;
 use super::ack_state::BlockReason;
 use super::execute::atomic_execution;
-use super::respond::{is_question, wants_done};
+use super::respond::{has_taack, is_question};
 use crate::api::{DropReason, LocalRange, Received, Rights, SegmentId, Status};
 use crate::arrival::{Arrival, ArrivalKind, Turn};
 use crate::injected_bug::InjectedBug;
@@ -264,7 +264,7 @@ impl Channel {
             return Judgement::Drop(DropReason::ArrivalPool);
         }
         let mut response = None;
-        if wants_done(&data.order) {
+        if has_taack(&data.order) {
             match self.answer_for(shared, data, reserved) {
                 Some(index) => response = Some(index),
                 None => return Judgement::Drop(DropReason::MessagePool),
@@ -558,7 +558,7 @@ impl Channel {
             }
             Purpose::Read(index) => {
                 if !self.is_answered(shared, index) {
-                    return self.settle_placed(shared, index);
+                    return self.retire_placed(shared, index);
                 }
                 if shared.messages[index].note_placed(token.bytes) {
                     self.finish_answered(shared, index);

@@ -150,7 +150,7 @@ impl Recovery {
     /// Learns from the arrival of a packet about those sent before it on its path. `is_trusting`
     /// injects a bug.
     #[inline]
-    pub(super) fn learn_from(
+    pub(super) fn measure_round_trips(
         &mut self,
         paths: &mut Paths,
         now: Instant,
@@ -178,7 +178,7 @@ impl Recovery {
         }
         let ahead = paths.note_acknowledged(sent.path, sent.path_sequence);
         let path_late = ahead.min(0).unsigned_abs();
-        let across = psn_late > 0 && !sent.is(RESENT) && self.detector.looks_across_paths();
+        let across = psn_late > 0 && !sent.is(RESENT) && self.detector.compares_across_paths();
         let was_lost = sent.is(LOST) && !sent.is(UNCOUNTED);
         if path_late > 0 || across || was_lost {
             self.detector.on_reordering(path_late, psn_late, was_lost);
@@ -190,8 +190,8 @@ impl Recovery {
     /// True if the detector examines packets of other paths than those on which packets were
     /// acknowledged.
     #[inline]
-    pub(super) fn looks_across_paths(&self) -> bool {
-        self.detector.looks_across_paths()
+    pub(super) fn compares_across_paths(&self) -> bool {
+        self.detector.compares_across_paths()
     }
 
     /// True if a packet in flight was passed by others, on its path or, if the detector looks
@@ -199,7 +199,7 @@ impl Recovery {
     pub(super) fn is_passed(&self, sent: &Sent, overtaken: i32) -> bool {
         // A resent copy is judged by packets that left after it, because the report may be older.
         let older = self.newest_acknowledged.is_none_or(|at| !sent.sent_at.is_before(at));
-        overtaken > 0 || (self.detector.looks_across_paths() && !(sent.is(RESENT) && older))
+        overtaken > 0 || (self.detector.compares_across_paths() && !(sent.is(RESENT) && older))
     }
 
     /// How long before the newest acknowledged packet a packet was sent.

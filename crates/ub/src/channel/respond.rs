@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use fairway_wire::{Access, Data, Duration, Instant, Operation, Order, Refusal, ServiceMode, Tag};
 
 /// True if a transaction other than a READ, get or atomic gets a separate answer (TAACK).
-pub(crate) fn wants_done(order: &Order) -> bool {
+pub(crate) fn has_taack(order: &Order) -> bool {
     matches!(order.mode, ServiceMode::Roi | ServiceMode::Rot)
 }
 
@@ -68,7 +68,7 @@ impl Channel {
         refusal: Option<Refusal>,
     ) {
         shared.counters.transaction_acks_sent += 1;
-        shared.messages[index].settle_reply(Reply::Done(refusal));
+        shared.messages[index].set_reply(Reply::Done(refusal));
         self.send_answer(shared, index);
     }
 
@@ -90,7 +90,7 @@ impl Channel {
     pub(crate) fn answer_atomic(&mut self, shared: &mut Shared, index: Index<Message>, old: u64) {
         shared.counters.atomics_executed += 1;
         let answer = &mut shared.messages[index];
-        answer.settle_reply(Reply::Old(old));
+        answer.set_reply(Reply::Old(old));
         let (marks, jetty, sequence) = (answer.take_marks(), answer.jetty, answer.order.sequence());
         self.send_answer(shared, index);
         if marks {
@@ -127,7 +127,7 @@ impl Channel {
             return Judgement::Drop(DropReason::MessagePool);
         };
         let answer = &mut shared.messages[index];
-        answer.settle_bytes(local, self.mtu);
+        answer.set_reply_bytes(local, self.mtu);
         // The memory may be read again when a packet has to be resent: until the answer has
         // arrived, no operation that has to follow the READ may change it.
         let in_memory_order = data.order.tag == Tag::Mo;
@@ -224,7 +224,7 @@ impl Channel {
                 };
                 self.give_up(shared, index, refusal, now + wait);
                 if !shared.messages[index].progress.has_outstanding() {
-                    self.settle(shared, index);
+                    self.retire(shared, index);
                 }
                 nothing
             }
@@ -272,7 +272,7 @@ impl Channel {
 
     /// Handles a placed part of an answer whose operation was refused meanwhile. When it was the
     /// last part, the operation may end: until then its memory has no other use.
-    pub(crate) fn settle_placed(&mut self, shared: &mut Shared, index: Index<Message>) {
+    pub(crate) fn retire_placed(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let is_refused = message.attempts.outcome().is_refused();
         let is_idle =
@@ -282,7 +282,7 @@ impl Channel {
             && message.channel == Some(self.index())
             && !message.report.is_released()
         {
-            self.settle(shared, index);
+            self.retire(shared, index);
         }
     }
 

@@ -216,7 +216,7 @@ impl Channel {
             self.paths.leaves_address_out(index, is_first, message.progress.is_start_known());
         let enough = self.congestion.count_unasked(bytes, window);
         let ack_request =
-            (idle && wants_news(message)) || full || (self.paths.is_chunk_over() && enough);
+            (idle && requests_ack(message)) || full || (self.paths.is_chunk_over() && enough);
         if ack_request {
             self.congestion.note_asked();
         }
@@ -454,7 +454,7 @@ impl Channel {
 /// True if an operation waits for the acknowledgement of this message. A READ, get or atomic is
 /// completed by its response, and no operation waits for the end of a short response:
 /// acknowledgements of those may wait so that they cover more packets.
-fn wants_news(message: &Message) -> bool {
+fn requests_ack(message: &Message) -> bool {
     if message.is_answer() {
         // Operations that follow an ordered READ wait until its answer has arrived.
         return message.progress.is_multi() || message.is_answer_awaited();

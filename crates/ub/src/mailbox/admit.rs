@@ -42,7 +42,7 @@ impl Mailboxes {
     /// Room that was kept for them is freed, and later puts do not wait for them any more.
     pub(crate) fn abandon(&mut self, sender: Sender, address: u64, sequence: u32) {
         if let Some(stream) = self.streams.find(sender, address) {
-            self.settle_before(stream, sequence.wrapping_add(1), None);
+            self.mark_all_over_before(stream, sequence.wrapping_add(1), None);
             if let Some(mailbox) = self.streams.records[stream].mailbox {
                 self.advance(mailbox);
             }
@@ -94,7 +94,7 @@ impl Mailboxes {
             self.streams.records[stream].rewound = false;
             self.advance(old);
         }
-        if put.oldest && self.settle_before(stream, put.sequence, Some(put.before)) {
+        if put.oldest && self.mark_all_over_before(stream, put.sequence, Some(put.before)) {
             self.advance(mailbox);
         }
         Ok(stream)
@@ -160,7 +160,7 @@ impl Mailboxes {
                 // An epoch that has turned a put away takes no further put.
                 Fit::NotHere => self.records[mailbox].open += 1,
                 Fit::Never => return self.refuse(stream, put, Refusal::Length),
-                Fit::At(offset) => return self.settle_into(stream, buffer, offset, put),
+                Fit::At(offset) => return self.admit_unreserved(stream, buffer, offset, put),
             }
         }
     }
@@ -198,7 +198,7 @@ impl Mailboxes {
             };
         }
         match target.fit(record.steering, put.offset, 0, put.length) {
-            Fit::At(offset) => self.settle_into(stream, buffer, offset, put),
+            Fit::At(offset) => self.admit_unreserved(stream, buffer, offset, put),
             Fit::NotHere | Fit::Never => self.refuse(stream, put, Refusal::Length),
         }
     }
@@ -316,14 +316,14 @@ impl Mailboxes {
     }
 
     /// Admits a put for which no room was kept, if its number can be recorded.
-    fn settle_into(
+    fn admit_unreserved(
         &mut self,
         stream: Index<Stream>,
         buffer: Index<Buffer>,
         offset: u32,
         put: &Put,
     ) -> Admission {
-        if !self.settle(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
+        if !self.mark_over(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
             return Admission::OutOfOrder;
         }
         let mailbox = self.buffers[buffer].mailbox;
@@ -363,7 +363,7 @@ impl Mailboxes {
     /// Refuses a put permanently: its number is over. If that can't be recorded, the sender has to
     /// try the put again.
     fn refuse(&mut self, stream: Index<Stream>, put: &Put, refusal: Refusal) -> Admission {
-        match self.settle(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
+        match self.mark_over(stream, put.sequence, Some(put.before.wrapping_add(put.length))) {
             true => Admission::Refuse(refusal),
             false => Admission::OutOfOrder,
         }

@@ -245,7 +245,7 @@ impl Mailboxes {
     /// Marks a put as over that was not admitted where room may be kept for it: it was refused,
     /// given up, or names another epoch. Returns false, and does nothing, if that can't be
     /// recorded.
-    pub(super) fn settle(
+    pub(super) fn mark_over(
         &mut self,
         stream: Index<Stream>,
         sequence: u32,
@@ -264,7 +264,7 @@ impl Mailboxes {
 
     /// Marks everything before this number as over, with `bytes` bytes in total. True if something
     /// was missing.
-    pub(super) fn settle_before(
+    pub(super) fn mark_all_over_before(
         &mut self,
         stream: Index<Stream>,
         sequence: u32,

@@ -110,7 +110,7 @@ impl crate::channel::Channel {
         shared.messages[index].attempts.fail(Status::Flushed);
         shared.complete_message(index, Status::Flushed);
         if !shared.messages[index].progress.has_outstanding() {
-            self.settle(shared, index);
+            self.retire(shared, index);
         }
     }
 }

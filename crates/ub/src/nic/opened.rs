@@ -4,7 +4,7 @@ use super::{UbDevice, channel_of};
 
 impl UbDevice {
     /// Queues operations whose gate has opened at their channels.
-    pub(super) fn let_opened_in(&mut self) {
+    pub(super) fn enqueue_opened(&mut self) {
         while let Some(index) = self.shared.initiator.promoted.pop() {
             let shared = &mut self.shared;
             let channel = shared.messages[index].channel;

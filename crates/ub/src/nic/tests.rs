@@ -26,7 +26,7 @@ mod transactions;
 
 const MTU: u32 = 1024;
 
-/// For [`Pair::settle`]: the first packet of an answer to a READ is lost.
+/// For [`Pair::run_until_idle`]: the first packet of an answer to a READ is lost.
 fn lose_first_read_answer() -> impl FnMut(u32, &Transmit) -> bool {
     let mut lost = false;
     move |_, transmit| {
@@ -179,7 +179,7 @@ impl Pair {
     }
 
     /// Moves packets until none is left; `lose` is called for each and returns true if it is lost.
-    fn settle(&mut self, mut lose: impl FnMut(u32, &Transmit) -> bool) {
+    fn run_until_idle(&mut self, mut lose: impl FnMut(u32, &Transmit) -> bool) {
         for _ in 0..1_000_000 {
             self.now = self.now + Duration::from_us(1);
             let mut moved = false;
@@ -285,7 +285,7 @@ fn a_write_of_many_packets_across_the_psn_wrap() {
         let mut pair = Pair::new(0xFF_FFF0, paths);
         let remote = pair.remote();
         pair.post(5, Work::Write { remote }, 1_000_001);
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let done = pair.completions(0);
         assert_eq!(done.len(), 1);
         assert_eq!((done[0].id, done[0].status, done[0].bytes), (5, Status::Success, 1_000_001));
@@ -312,7 +312,7 @@ fn packets_received_before_a_close_are_acknowledged() {
     let channel = pair.channels[1];
     pair.nics[1].close_channel(pair.now, channel).unwrap();
     pair.post(3, Work::Write { remote }, 10_000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let done = pair.completions(0);
     let done: Vec<_> = done.iter().map(|one| (one.id, one.status)).collect();
     let success = Status::Success;
@@ -336,7 +336,7 @@ fn every_operation_completes_under_heavy_loss() {
         pair.post(6, Work::Read { remote }, 0);
         pair.post(7, Work::Write { remote }, 0);
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(4));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let ids: Vec<u64> = done.iter().map(|completion| completion.id).collect();
@@ -377,7 +377,7 @@ fn refusals_carry_the_reason_and_nothing_is_placed() {
         pair.post(id as u64, *work, *length);
     }
     let mut random = Random::new(3);
-    pair.settle(|_, _| random.number().is_multiple_of(3));
+    pair.run_until_idle(|_, _| random.number().is_multiple_of(3));
     let mut done = pair.completions(0);
     done.sort_by_key(|completion| completion.id);
     assert_eq!(done.len(), cases.len());
@@ -407,7 +407,7 @@ fn a_send_waits_for_its_receive() {
     assert!(pair.nics[1].counters().not_ready > 3);
     assert!(pair.completions(0).is_empty());
     pair.receive(7, 3_000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::Success);
     let got = pair.completions(1);
     assert_eq!((got.len(), got[0].id, got[0].bytes), (1, 7, 3_000));
@@ -423,7 +423,7 @@ fn a_pause_of_our_own_is_not_the_death_of_the_peer() {
     }
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::Success);
     // A peer that stays silent is dead all the same.
     let limit = pair.now + Duration::from_secs(4);

@@ -218,7 +218,7 @@ impl Attempt {
             return Vec::new();
         }
         if let State::Searching(search) = &self.state
-            && let Some(offer) = search.settled(now)
+            && let Some(offer) = search.decided(now)
         {
             self.enter(now, State::Confirming(offer));
         }
@@ -296,8 +296,8 @@ impl Attempt {
         match self.state {
             State::Done(_) => None,
             State::Searching(_) => {
-                let settle_at = self.settle_at().unwrap_or(self.deadline);
-                Some(self.ask_at.min(self.deadline).min(settle_at))
+                let decide_at = self.decide_at().unwrap_or(self.deadline);
+                Some(self.ask_at.min(self.deadline).min(decide_at))
             }
             _ => Some(self.ask_at.min(self.deadline)),
         }
@@ -310,9 +310,9 @@ impl Attempt {
         self.asked = 0;
     }
 
-    fn settle_at(&self) -> Option<Instant> {
+    fn decide_at(&self) -> Option<Instant> {
         match &self.state {
-            State::Searching(search) => search.settle_at(),
+            State::Searching(search) => search.decide_at(),
             _ => None,
         }
     }
@@ -329,7 +329,7 @@ impl Attempt {
             (State::Asking, _) => self.enter(now, State::Confirming(offer)),
             (State::Searching(search), Asked::Long(_)) => {
                 search.take(now, self.deadline, offer);
-                if let Some(offer) = search.settled(now) {
+                if let Some(offer) = search.decided(now) {
                     self.enter(now, State::Confirming(offer));
                 }
             }

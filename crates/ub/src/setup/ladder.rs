@@ -49,13 +49,13 @@ pub(super) struct Search {
     /// The longest payload that both ends support, in bytes.
     longest: u16,
     best: Option<Offer>,
-    settle_at: Option<Instant>,
+    decide_at: Option<Instant>,
 }
 
 impl Search {
     /// Begins a search at `now`. `longest`: the longest payload in bytes that both ends support.
     pub(super) fn new(now: Instant, longest: u16) -> Search {
-        Search { begun: now, longest, best: None, settle_at: None }
+        Search { begun: now, longest, best: None, decide_at: None }
     }
 
     /// The MTUs that may still turn out to be the longest, longest first.
@@ -80,20 +80,20 @@ impl Search {
         // Half of the remaining time is reserved for the CONFIRM and what follows.
         let half = self.begun + Duration::from_ps(deadline.since(self.begun).as_ps() / 2);
         let latest = if half.is_before(patient) { half } else { patient };
-        self.settle_at.get_or_insert(latest);
+        self.decide_at.get_or_insert(latest);
     }
 
     /// The offer to accept: one of the longest possible MTU at once, or the best when the wait is
     /// over.
-    pub(super) fn settled(&self, now: Instant) -> Option<Offer> {
+    pub(super) fn decided(&self, now: Instant) -> Option<Offer> {
         let best = self.best?;
         let is_longest = best.welcome.offer.mtu_bytes >= self.longest;
-        let is_time = self.settle_at.is_some_and(|at| now.is_at_or_after(at));
+        let is_time = self.decide_at.is_some_and(|at| now.is_at_or_after(at));
         (is_longest || is_time).then_some(best)
     }
 
     /// Time at which the best offer is accepted; `None` while there is none.
-    pub(super) fn settle_at(&self) -> Option<Instant> {
-        self.settle_at
+    pub(super) fn decide_at(&self) -> Option<Instant> {
+        self.decide_at
     }
 }

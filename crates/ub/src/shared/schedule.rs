@@ -80,13 +80,13 @@ impl Schedule {
     }
 
     /// Appends a channel to those for which send-window blocks have been freed.
-    pub(crate) fn push_fed(&mut self, channel: ChannelIndex) {
+    pub(crate) fn push_unblocked(&mut self, channel: ChannelIndex) {
         self.unblock.push(channel);
     }
 
     /// Takes the next channel for which send-window blocks have been freed.
     #[inline]
-    pub(crate) fn pop_fed(&mut self) -> Option<ChannelIndex> {
+    pub(crate) fn pop_unblocked(&mut self) -> Option<ChannelIndex> {
         self.unblock.pop()
     }
 

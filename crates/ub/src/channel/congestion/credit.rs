@@ -29,7 +29,7 @@ pub(super) struct CreditState {
     /// A credit request that has not been sent.
     request: Option<CreditRequest>,
     /// The highest total requested, in bytes.
-    asked: u64,
+    requested: u64,
     /// The highest total that may be used: requested, or expected without a request.
     limit: u64,
     /// The highest total that the peer has granted, up to `limit`.
@@ -46,8 +46,8 @@ impl CreditState {
     }
 
     /// Queues a credit request.
-    fn ask(&mut self, request: CreditRequest) {
-        self.asked = self.asked.max(request.total_bytes);
+    fn request(&mut self, request: CreditRequest) {
+        self.requested = self.requested.max(request.total_bytes);
         self.request = Some(request);
     }
 
@@ -84,7 +84,7 @@ impl CreditState {
     /// Accepts a grant of the peer, of which `ahead_bytes` may be used without a request.
     /// `is_trusting` injects a bug.
     fn accept(&mut self, total_bytes: u64, ahead_bytes: u64, is_trusting: bool) -> Accepted {
-        self.limit = self.limit.max(self.asked.saturating_add(ahead_bytes));
+        self.limit = self.limit.max(self.requested.saturating_add(ahead_bytes));
         let most = if is_trusting { u64::MAX } else { self.limit };
         let is_unasked = total_bytes > most;
         if is_unasked && most <= self.received {
@@ -129,7 +129,7 @@ impl Channel {
     /// Requests credit as the policy would.
     #[cfg(test)]
     pub(crate) fn request_credit(&mut self, request: CreditRequest) {
-        self.congestion.credit.ask(request);
+        self.congestion.credit.request(request);
     }
 
     /// Bytes that a message still has to send, headers included.
@@ -171,7 +171,7 @@ impl Channel {
         }
         let waiting = self.waiting_bytes();
         if let Some(request) = self.congestion.controller_mut().credit_request(now, waiting) {
-            self.congestion.credit.ask(request);
+            self.congestion.credit.request(request);
             self.mark_urgent(schedule);
         }
         match self.congestion.controller().credit_request_at() {

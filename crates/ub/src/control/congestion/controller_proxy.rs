@@ -24,9 +24,9 @@ pub(crate) struct ControllerProxy {
     pub(super) state: Arc<ControllerState>,
     pub(super) ready: Arc<ReadyQueue<CongestionKind>>,
     /// Number of events sent to the controller, wrapping, without events of received data.
-    told: u32,
-    /// The value of `told` and the backlog in bytes when a credit request was last requested of the
-    /// controller.
+    notified: u32,
+    /// The value of `notified` and the backlog in bytes when a credit request was last requested of
+    /// the controller.
     asked: Option<(u32, u64)>,
     /// Time of the last request to the controller.
     asked_at: Instant,
@@ -55,7 +55,7 @@ impl ControllerProxy {
             owner,
             state,
             ready,
-            told: 0,
+            notified: 0,
             asked: None,
             asked_at: now,
             looked_at: now,
@@ -65,14 +65,14 @@ impl ControllerProxy {
         }
     }
 
-    fn tell(&mut self, kind: CongestionKind) {
-        self.told = self.told.wrapping_add(1);
+    fn notify(&mut self, kind: CongestionKind) {
+        self.notified = self.notified.wrapping_add(1);
         self.ready.mark(self.owner, kind);
     }
 
     /// True if the controller has processed all events.
     fn is_answered(&self) -> bool {
-        self.told == self.state.handled()
+        self.notified == self.state.handled()
     }
 
     /// True if the controller has not yet been called with the present events and backlog, or if a
@@ -83,7 +83,7 @@ impl ControllerProxy {
             self.asked_at.is_before(now)
                 && self.state.credit_request_at().is_some_and(|at| now.is_at_or_after(at))
         };
-        self.asked != Some((self.told, backlog_bytes)) || (self.is_answered() && is_due())
+        self.asked != Some((self.notified, backlog_bytes)) || (self.is_answered() && is_due())
     }
 }
 
@@ -124,7 +124,7 @@ impl CongestionControl for ControllerProxy {
         parts.rest.store(u32::from_le_bytes(rest), Ordering::Relaxed);
         let slot = self.state.slot(CongestionKind::Acknowledged);
         slot.accumulate_with(u64::from(sample.acked_bytes), sample.now.as_ps());
-        self.tell(CongestionKind::Acknowledged);
+        self.notify(CongestionKind::Acknowledged);
     }
 
     fn on_loss(&mut self, sample: &LossSample) {
@@ -133,13 +133,13 @@ impl CongestionControl for ControllerProxy {
         self.state.loss_smoothed.store(sample.smoothed_rtt.as_ps(), Ordering::Relaxed);
         let slot = self.state.slot(kind);
         slot.accumulate_since(u64::from(sample.lost_bytes), sample.now.as_ps());
-        self.tell(kind);
+        self.notify(kind);
     }
 
     fn on_spurious(&mut self, now: Instant, packets: u32) {
         let slot = self.state.slot(CongestionKind::Spurious);
         slot.accumulate_with(u64::from(packets), now.as_ps());
-        self.tell(CongestionKind::Spurious);
+        self.notify(CongestionKind::Spurious);
     }
 
     fn pacing_bytes_per_second(&self) -> Option<u64> {
@@ -175,7 +175,7 @@ impl CongestionControl for ControllerProxy {
     fn on_credit(&mut self, now: Instant, bytes: u32) {
         let slot = self.state.slot(CongestionKind::Credit);
         slot.accumulate_with(u64::from(bytes), now.as_ps());
-        self.tell(CongestionKind::Credit);
+        self.notify(CongestionKind::Credit);
     }
 
     fn credit_ahead_bytes(&self) -> u64 {
@@ -187,7 +187,7 @@ impl CongestionControl for ControllerProxy {
         self.state.sent_at.store(now.as_ps(), Ordering::Relaxed);
         let slot = self.state.slot(CongestionKind::Sent);
         slot.accumulate_with(u64::from(bytes), backlog_bytes);
-        self.tell(CongestionKind::Sent);
+        self.notify(CongestionKind::Sent);
     }
 
     fn allowance_bytes(&self) -> u64 {
@@ -198,8 +198,8 @@ impl CongestionControl for ControllerProxy {
         if self.has_question(now, backlog_bytes) {
             self.state.asked_at.store(now.as_ps(), Ordering::Relaxed);
             self.state.slot(CongestionKind::Wish).keep_latest(backlog_bytes);
-            self.tell(CongestionKind::Wish);
-            self.asked = Some((self.told, backlog_bytes));
+            self.notify(CongestionKind::Wish);
+            self.asked = Some((self.notified, backlog_bytes));
             self.asked_at = now;
         }
         self.looked_at = now;

@@ -122,22 +122,22 @@ impl CongestionProcessor {
             }
             // Data that was received once is announced for both kinds.
             CongestionKind::Data | CongestionKind::DataAgain => {
-                known.hear(CongestionKind::Data, &mut self.stats);
-                known.hear(CongestionKind::DataAgain, &mut self.stats);
+                known.process(CongestionKind::Data, &mut self.stats);
+                known.process(CongestionKind::DataAgain, &mut self.stats);
             }
-            kind => known.hear(kind, &mut self.stats),
+            kind => known.process(kind, &mut self.stats),
         }
     }
 }
 
 impl Known {
     /// Runs the controller on the accumulated events of a kind, and publishes its decisions.
-    fn hear(&mut self, kind: CongestionKind, stats: &mut ProcessorStats) {
+    fn process(&mut self, kind: CongestionKind, stats: &mut ProcessorStats) {
         let state = self.state.clone();
         let Some(seen) = take(state.slot(kind), &mut self.cursors[kind as usize]) else { return };
         stats.collected += u64::from(seen.events);
         stats.handled += 1;
-        self.tell(kind, &seen, stats);
+        self.call_controller(kind, &seen, stats);
         if cost_of(kind) == DECISION_COST || kind == CongestionKind::Credit {
             self.permits = self.controller.permit_retransmit(self.last, self.mtu);
         }
@@ -148,7 +148,12 @@ impl Known {
         }
     }
 
-    fn tell(&mut self, kind: CongestionKind, seen: &Gathered, stats: &mut ProcessorStats) {
+    fn call_controller(
+        &mut self,
+        kind: CongestionKind,
+        seen: &Gathered,
+        stats: &mut ProcessorStats,
+    ) {
         match kind {
             CongestionKind::Acknowledged => {
                 stats.bytes += seen.sum;
@@ -247,10 +252,10 @@ fn clamp(sum: u64) -> u32 {
 }
 
 /// Reports a sum, in several calls if it is too large for one.
-fn in_parts(mut sum: u64, mut tell: impl FnMut(u32)) {
+fn in_parts(mut sum: u64, mut call_controller: impl FnMut(u32)) {
     loop {
         let part = clamp(sum);
-        tell(part);
+        call_controller(part);
         sum -= u64::from(part);
         if sum == 0 {
             return;

@@ -39,7 +39,7 @@ fn aborted_operation_is_flushed_at_once_and_touches_no_memory_afterwards() {
     for packet in sent.iter().step_by(2) {
         pair.deliver(1, packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0), []);
     assert_eq!(pair.nics[0].usage().messages, 0, "records come back");
 }
@@ -74,7 +74,7 @@ fn operations_that_complete_in_order_are_aborted_at_once() {
     assert!(parked > 0 && ended.iter().all(|ended| ended.status == Status::Flushed), "{ended:?}");
     assert_eq!(pair.nics[0].segment_references(pair.segments[0]), 1, "that of the staging memory");
     assert_eq!(pair.nics[0].destroy_jetty(near), Ok(()));
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0), []);
     assert_eq!(pair.nics[0].usage().messages, 0, "records come back");
 }
@@ -98,12 +98,12 @@ fn a_receive_that_a_message_has_taken_is_flushed_and_the_rest_goes_nowhere() {
     for packet in &sent[1..] {
         pair.deliver(1, packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::RemoteNoJetty, "its sender is told");
     // The record of the aborted message is removed when its slot has a new message.
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 5000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.nics[1].usage().arrivals, 0);
 }
 
@@ -123,7 +123,7 @@ fn jetties_draw_from_one_queue_of_receives() {
     assert_eq!(own, Err(PostError::NotReady));
     for (id, to) in [(0, 6), (1, 7), (2, 6)] {
         pair.post(id, Work::Send { target: named(to) }, 10);
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
     }
     let got: Vec<_> = pair.completions(1).iter().map(|it| (it.id, it.jetty.value())).collect();
     assert_eq!(got, [(0, 6), (1, 7), (2, 6)]);
@@ -133,7 +133,7 @@ fn jetties_draw_from_one_queue_of_receives() {
     pair.nics[1].destroy_jetty(one).unwrap();
     assert_eq!(pair.completions(1), []);
     pair.post(3, Work::Send { target: named(7) }, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(1)[0].id, 3);
     pair.nics[1].destroy_jetty(two).unwrap();
     pair.nics[1].destroy_jetty(queue).unwrap();

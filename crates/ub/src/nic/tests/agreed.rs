@@ -77,7 +77,7 @@ fn close_whose_number_is_outside_the_window_is_ignored() {
     let mut pair = Pair::new(0xFF_FFF8, 1);
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 12 * MTU);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     pair.post(2, Work::Write { remote }, 8);
     let sample = pair.first();
     let window = pair.nics[1].limits().window_packets;
@@ -109,7 +109,7 @@ fn wrong_keys_are_counted_and_reported_once() {
                 1 => pair.post(id, Work::Load { remote }, 8),
                 _ => pair.post_in_order(id, Work::Write { remote }, 8, unreliable()),
             }
-            pair.settle(|_, _| false);
+            pair.run_until_idle(|_, _| false);
         }
     };
     guess(&mut pair, 18);

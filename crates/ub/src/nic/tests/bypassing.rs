@@ -40,7 +40,7 @@ fn a_store_is_given_up_only_when_nothing_older_is_repeated() {
     assert_eq!(ends, [(1, Status::Success), (2, Status::TimedOut)]);
     // The late copy cannot overwrite what is stored from now on.
     pair.post(3, Work::Store { remote }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 1);
     let effects = pair.effects.len();
     assert!(matches!(
@@ -81,7 +81,7 @@ fn one_that_is_lost_costs_the_others_no_time() {
     assert_eq!(pair.move_all(0, |_| false), 1);
     pair.move_all(1, |_| false);
     assert_eq!(pair.move_all(0, |_| false), 64);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 137);
 }
 
@@ -103,7 +103,7 @@ fn one_that_is_withdrawn_leaves_its_turn_to_the_next() {
     pair.move_all(1, |_| false);
     // The next operation is flushed before it is sent.
     pair.nics[0].set_jetty_state(other, crate::api::JettyState::Error).unwrap();
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let done = pair.completions(0);
     let good = done.iter().filter(|done| done.status == Status::Success).count();
     assert_eq!((done.len(), good), (68, 66), "{done:?}");

@@ -83,7 +83,7 @@ fn d24_every_channel_of_a_group_has_numbers_of_its_own() {
     for transmit in &packets {
         pair.deliver(1, transmit);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let done = pair.completions(0);
     assert_eq!(done.len(), 6);
     // Whichever channel carried it, an operation belongs to the connection.
@@ -102,7 +102,7 @@ fn ordered_operation_waits_for_an_earlier_one_of_another_channel() {
     pair.deliver(1, &packets[0]);
     // The second WRITE is set aside, and then executed after the first.
     assert_eq!(pair.effects[1..], [0, 8]);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [0, 1]);
     assert_eq!(pair.nics[1].usage().order_records, 1, "one tracker for the group");
 }
@@ -120,7 +120,7 @@ fn atomics_of_a_strict_jetty_come_one_after_the_other_under_loss() {
             pair.post_in_order(id, work, 0, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(5));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(5));
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let olds: Vec<u64> = done.iter().map(|completion| completion.value).collect();
@@ -141,7 +141,7 @@ fn a_group_closes_as_one() {
     assert_eq!(flushed.len(), 6);
     assert!(flushed.iter().all(|completion| completion.status == Status::Flushed));
     for _ in 0..400 {
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         pair.now = pair.now + Duration::from_ms(1);
     }
     assert_eq!(pair.events(0), [Event::Closed { channel: leader }]);
@@ -162,7 +162,7 @@ fn a_group_closes_as_one() {
 fn a_group_dies_as_one() {
     let mut pair = Pair::with_group(2);
     let lost = |transmit: &Transmit| transmit.channel.index() == 1;
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     for id in 0..4 {
         pair.write_at(id, 0, Tag::No);
     }

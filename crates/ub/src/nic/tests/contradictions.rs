@@ -76,7 +76,7 @@ fn packets_about_numbers_that_were_not_sent_are_counted_and_change_nothing() {
     assert_eq!(void(first.psn), (2, 1));
 
     packets[1..].iter().for_each(|packet| pair.deliver(1, packet));
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let done = pair.completions(0);
     assert_eq!((done.len(), done[0].status), (1, Status::Success));
     assert_eq!(pair.placed[1], 12);

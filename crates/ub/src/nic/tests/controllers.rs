@@ -28,7 +28,7 @@ fn run(policy: &str, home: Home, paths: u32, lose: u64) -> Pair {
         pair.post(10 * id + 1, Work::Read { remote }, 100_000);
     }
     let mut random = Random::new(lose);
-    pair.settle(|_, _| lose > 0 && random.number().is_multiple_of(lose));
+    pair.run_until_idle(|_, _| lose > 0 && random.number().is_multiple_of(lose));
     pair
 }
 
@@ -82,7 +82,7 @@ fn the_law_of_a_channel_that_has_gone_is_dropped() {
     let channel = pair.channels[0];
     pair.nics[0].close_channel(pair.now, channel).unwrap();
     for _ in 0..100 {
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let next = pair.nics.iter().filter_map(UbDevice::poll_timeout).reduce(Instant::min);
         pair.now = next.map_or(pair.now, |next| pair.now.max(next));
     }

@@ -114,7 +114,7 @@ fn took(kind: Kind, way: Way) -> u64 {
     let mut pair = Pair::new(0, 16);
     let mailbox = (kind == Kind::Put).then(|| pair.open_box(Threshold::Operations(1)));
     pair.post(1 << 40, Work::Write { remote: pair.remote() }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     pair.completions(0);
     let took = pair.run_over(kind, way, mailbox);
     let [own, far] = pair.nics.each_ref().map(|nic| *nic.counters());
@@ -170,7 +170,7 @@ fn a_probe_that_need_not_leave_is_no_spurious_loss() {
     let mut pair = Pair::new(0, 1);
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     pair.post(2, Work::Write { remote }, 8);
     let write = pair.nics[0].poll_transmit(pair.now).unwrap();
     // The acknowledgement takes so long that the packet is queued once more, as a tail loss probe.
@@ -189,6 +189,6 @@ fn a_probe_that_need_not_leave_is_no_spurious_loss() {
     pair.deliver(0, &answer);
     let counters = pair.nics[0].counters();
     assert_eq!((counters.lost, counters.lost_revoked), (0, 0));
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 2);
 }

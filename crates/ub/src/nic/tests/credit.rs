@@ -29,7 +29,7 @@ fn everything_completes(policy: &str, grants: bool, lose: u64) {
             pair.post(10 * id + 2, Work::Send { target: named(1) }, 3000);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| lose > 0 && random.number().is_multiple_of(lose));
+        pair.run_until_idle(|_, _| lose > 0 && random.number().is_multiple_of(lose));
         let done = pair.completions(0);
         assert_eq!(done.len(), 18, "{policy} seed {seed}");
         assert!(done.iter().all(|completion| completion.status == Status::Success));
@@ -222,7 +222,7 @@ fn pressure_is_reported_to_peers() {
     let remote = pair.remote();
     pair.nics[1].set_pressure(true);
     pair.post(1, Work::Write { remote }, 2_000_000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let EntryState::Open(channel) = &pair.nics[0].entries[pair.channels[0].index()].state else {
         panic!("an open channel");
     };
@@ -241,7 +241,7 @@ fn paced(peer: bool, own_queue: bool) -> Option<u64> {
     pair.nics[1].set_pressure(peer);
     pair.nics[0].set_transmit_pressure(own_queue);
     pair.post(1, Work::Write { remote }, 2_000_000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 1);
     assert_eq!(pair.nics[0].counters().pressure_received > 0, peer);
     assert_eq!(pair.nics[1].counters().pressure_received, 0);
@@ -266,6 +266,6 @@ fn paths_have_windows_of_their_own() {
         pair.post(id, Work::Write { remote }, 2_000_000);
     }
     let mut random = Random::new(1);
-    pair.settle(|_, _| random.number().is_multiple_of(30));
+    pair.run_until_idle(|_, _| random.number().is_multiple_of(30));
     assert_eq!(pair.completions(0).len(), 4);
 }

@@ -79,7 +79,7 @@ fn d10_nothing_is_acknowledged_that_has_not_arrived() {
     for packet in &naks {
         pair.deliver(0, packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::RemoteAccess);
 }
 
@@ -101,7 +101,7 @@ fn d11_what_is_acknowledged_selectively_is_in_place() {
     for (packet, _) in &acks {
         pair.deliver(0, packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [0]);
     assert_eq!(pair.placed[1], 200, "each was placed once");
 }

@@ -266,7 +266,7 @@ fn a_flow_whose_messages_are_taken_back_after_its_turn_ends_in_order() {
         pair.nics[0].abort_jetty(jetties[(round % 3) as usize]).unwrap();
         run(&mut pair, Duration::from_ms(12), Duration::from_us(300));
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 150);
 }
 
@@ -277,13 +277,13 @@ fn a_flow_without_work_ends() {
     pair.nics[0].set_scheduler(now, Some(TestScheduler::rates(u64::MAX / 2)));
     write(&mut pair, jetties[0], 1, 100);
     write(&mut pair, jetties[1], 2, 10_000_000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 2);
     run(&mut pair, Duration::from_ms(25), Duration::ZERO);
     assert_eq!(pair.nics[0].usage().flows, 0);
     // The flow begins again.
     write(&mut pair, jetties[0], 3, 100);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 1);
     assert_eq!(pair.nics[0].usage().flows, 1);
 }
@@ -323,7 +323,7 @@ fn nothing_gets_stuck_however_the_scheduler_behaves() {
         for nic in &mut pair.nics {
             nic.set_scheduler(now, Some(TestScheduler::rates(1_000_000_000)));
         }
-        pair.settle(|_, _| random.number().is_multiple_of(20));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(20));
         // Completions of the READs are in the queue that the pair was created with.
         let mut done = pair.completions(0).len();
         pair.queues[0] = CompletionQueueId::new(0);
@@ -380,11 +380,11 @@ fn flow_that_begins_after_a_hint_receives_it() {
     let remote = pair.remote();
     pair.post(1, Work::Write { remote }, 100_000);
     assert_eq!(read(), 0);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(read(), 77);
     pair.nics[0].set_hint(jetty, 78);
     pair.post(2, Work::Write { remote }, 100_000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(read(), 78);
 }
 
@@ -406,6 +406,6 @@ fn message_that_finds_no_receive_lets_others_of_its_flow_pass() {
     assert!(pair.nics[1].counters().not_ready > 2, "the SEND was tried again");
     assert_eq!(ids(&mut pair), [1]);
     pair.receive(7, 1000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(ids(&mut pair), [0]);
 }

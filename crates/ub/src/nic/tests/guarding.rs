@@ -58,7 +58,7 @@ fn the_jetty_that_is_named_has_to_grant_the_access() {
             pair.post(0, Work::Write { remote }, length);
             pair.post(1, Work::Read { remote }, length);
             pair.add(2, remote);
-            pair.settle(|_, _| false);
+            pair.run_until_idle(|_, _| false);
             assert_eq!(pair.statuses(), expected, "{granted:?}");
             let written = expected[0] == ok;
             assert_eq!(pair.placed[1] > 0, written, "{granted:?}");
@@ -76,7 +76,7 @@ fn no_other_jetty_and_no_other_secret_opens_it() {
     for (id, remote) in others.into_iter().chain([secret]).enumerate() {
         pair.post(id as u64, Work::Write { remote }, 3000);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let gone = Status::RemoteNoJetty;
     assert_eq!(pair.statuses(), [gone, gone, gone, gone, Status::RemoteAccess]);
     assert_eq!(pair.placed, [0, 0]);
@@ -94,7 +94,7 @@ fn access_before_the_grant_is_retried() {
     assert_eq!((pair.completions(0), pair.word), (vec![], 0));
     let far = pair.jetties[1];
     pair.nics[1].set_jetty_grant(far, access(Rights::ALL)).unwrap();
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!((pair.statuses(), pair.word), (vec![Status::Success; 3], 1));
 }
 
@@ -108,7 +108,7 @@ fn in_the_middle(mut pair: Pair, remote: RemoteRange, change: impl FnOnce(&mut P
     for packet in &sent[1..] {
         pair.deliver(1, packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     pair
 }
 
@@ -136,7 +136,7 @@ fn a_jetty_that_is_destroyed_grants_nothing() {
     let far = pair.jetties[1];
     pair.nics[1].destroy_jetty(far).unwrap();
     pair.post(0, Work::Write { remote }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteNoJetty]);
     assert_eq!(pair.nics[1].set_jetty_grant(far, Grant::Later), Err(SetupError::Missing));
     let near = pair.jetties[0];
@@ -155,7 +155,7 @@ fn rights_that_a_segment_loses_count_at_once_and_its_secret_stays() {
     assert_eq!((pair.statuses(), pair.placed[1]), (vec![Status::RemoteAccess], 1));
     pair.post(1, Work::Write { remote }, 8);
     pair.post(2, Work::Read { remote }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteRights, Status::Success]);
     // Adding rights stops no operation.
     let mut fewer = Pair::new(0, 1);
@@ -191,13 +191,13 @@ fn a_segment_number_that_is_used_again_leaves_its_domain() {
     pair.segments[1] = new;
     let remote = pair.via(1);
     pair.post(1, Work::Write { remote }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     // The Jetty still belongs to the old domain.
     assert_eq!(pair.statuses(), [Status::RemoteAccess]);
     let far = pair.jetties[1];
     pair.nics[1].set_jetty_grant(far, Grant::Access { rights: Rights::ALL, domain: 0 }).unwrap();
     pair.post(2, Work::Write { remote }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success]);
 }
 
@@ -241,7 +241,7 @@ impl Pair {
         };
         self.post_in_order(0, Work::Write { remote }, length, order(ServiceMode::Rol));
         self.post_in_order(1, Work::Read { remote }, length, order(ServiceMode::Rot));
-        self.settle(|_, _| false);
+        self.run_until_idle(|_, _| false);
     }
 }
 
@@ -255,7 +255,7 @@ fn access_to_no_bytes_waits_until_its_jetty_grants_it() {
     assert_eq!(pair.completions(0), []);
     let far = pair.jetties[1];
     pair.nics[1].set_jetty_grant(far, access(Rights::ALL)).unwrap();
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success; 2]);
 }
 

@@ -60,7 +60,7 @@ impl Scene {
 
     /// Moves packets until all operations have ended; `lose` returns true for packets that are
     /// lost.
-    fn settle(&mut self, mut lose: impl FnMut(&Transmit) -> bool) {
+    fn run_until_idle(&mut self, mut lose: impl FnMut(&Transmit) -> bool) {
         for _ in 0..10_000 {
             self.pair.now = self.pair.now + Duration::from_us(20);
             let mut moved = false;
@@ -123,11 +123,11 @@ fn acknowledged_write_whose_memory_is_missing_at_its_turn_fails() {
         scene.acknowledge();
         assert_eq!(scene.statuses(), [], "they are reported in order");
         scene.deliver(1, &first);
-        scene.settle(|_| false);
+        scene.run_until_idle(|_| false);
         assert_eq!(scene.statuses(), [(0, DONE), (1, REFUSED), (2, DONE)], "{length} bytes");
         assert_eq!(scene.pair.nics[1].counters().refused_late, 1);
         scene.write(3, 128, 8);
-        scene.settle(|_| false);
+        scene.run_until_idle(|_| false);
         assert_eq!(scene.statuses(), [(3, DONE)], "the connection goes on");
     }
 }
@@ -143,7 +143,7 @@ fn every_acknowledged_write_whose_memory_is_missing_fails() {
     let first = scene.arrive_but_first();
     scene.acknowledge();
     scene.deliver(1, &first);
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     let expected: Vec<_> =
         (0..9).map(|id| (id, if id % 4 == 0 { DONE } else { REFUSED })).collect();
     assert_eq!(scene.statuses(), expected);
@@ -156,7 +156,7 @@ fn write_whose_acknowledgement_was_lost_fails_as_well() {
     scene.write(1, GONE, 8);
     let first = scene.arrive_but_first();
     scene.deliver(1, &first);
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     assert_eq!(scene.statuses(), [(0, DONE), (1, REFUSED)]);
 }
 
@@ -172,7 +172,7 @@ fn late_refusal_and_its_confirmation_may_be_lost() {
     scene.acknowledge();
     scene.deliver(1, &first);
     let mut lost = [0; 3];
-    scene.settle(|transmit| {
+    scene.run_until_idle(|transmit| {
         let kind = match transmit.packet {
             Packet::Nak(_) => 0,
             Packet::Void(_) => 1,
@@ -199,7 +199,7 @@ fn acknowledged_send_whose_receive_is_missing_fails_at_both_ends() {
     let first = scene.arrive_but_first();
     scene.acknowledge();
     scene.deliver(1, &first);
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     assert_eq!(scene.statuses(), [(0, DONE), (1, Status::RemoteOperation)]);
     let received = scene.pair.completions(1);
     assert_eq!((received[0].id, received[0].status), (7, Status::LocalMemory));
@@ -217,7 +217,7 @@ fn acknowledged_write_into_a_segment_that_is_deregistered_fails() {
     scene.acknowledge();
     scene.pair.nics[1].deregister(other).unwrap();
     scene.deliver(1, &first);
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     assert_eq!(scene.statuses(), [(0, DONE), (1, REFUSED)]);
 }
 
@@ -260,7 +260,7 @@ fn without_a_packet_to_refuse_by_the_channel_falls_silent_and_is_to_be_closed() 
     scene.pair.nics[1].handle_timeout(scene.pair.now);
     assert_eq!(scene.pair.nics[1].poll_transmit(scene.pair.now), None);
     scene.pair.nics[1].close_channel(scene.pair.now, channel).unwrap();
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     let closed = Status::PeerClosed;
     assert_eq!(scene.statuses(), [(1, closed), (2, closed)]);
 }
@@ -292,7 +292,7 @@ fn message_that_is_answered_is_no_cause_to_refuse_by() {
     assert_eq!(events, [Event::ExecutionLost { channel }]);
     assert_eq!(scene.pair.nics[1].poll_transmit(scene.pair.now), None, "not even the answer");
     scene.pair.nics[1].close_channel(scene.pair.now, channel).unwrap();
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     let closed = Status::PeerClosed;
     assert_eq!(scene.statuses(), [(1, closed), (2, closed), (3, closed)]);
 }
@@ -320,7 +320,7 @@ fn late_refusals_of_what_was_never_sent_only_cost_packets() {
     for packet in &packets {
         scene.deliver(1, packet);
     }
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     assert_eq!(scene.statuses(), (0..8).map(|id| (id, DONE)).collect::<Vec<_>>());
 }
 
@@ -345,7 +345,7 @@ fn late_refusal_of_a_message_that_has_only_begun_ends_it() {
     scene.deliver(0, &forged);
     scene.pair.nics[0].audit();
     scene.deliver(1, &packets[0]);
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     assert_eq!(scene.statuses(), [(0, DONE), (1, REFUSED)]);
 }
 
@@ -367,6 +367,6 @@ fn void_that_names_another_message_confirms_nothing() {
             assert!(ack.cumulative.distance_from(data.psn) < 0, "{ack:?}");
         }
     }
-    scene.settle(|_| false);
+    scene.run_until_idle(|_| false);
     assert_eq!(scene.statuses(), [(0, DONE), (1, REFUSED)]);
 }

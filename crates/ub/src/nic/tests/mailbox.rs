@@ -71,7 +71,7 @@ fn puts_fill_epoch_after_epoch_whatever_is_lost() {
             pair.put(id, 0, 2_000);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(4));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
         assert_eq!(pair.statuses(), [Status::Success; 60]);
         let epochs = pair.epochs();
         assert_eq!(epochs.len(), 20, "seed {seed}");
@@ -106,7 +106,7 @@ fn a_put_without_a_buffer_waits_or_is_refused_as_the_mailbox_has_it() {
     assert_eq!(pair.statuses(), [], "it waits");
     pair.buffer(mailbox, 0);
     pair.buffer(mailbox, 1);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success; 2]);
     // Whichever put is retried first, each goes to its own epoch.
     pair.effects.sort_unstable();
@@ -124,12 +124,12 @@ fn a_put_without_a_buffer_waits_or_is_refused_as_the_mailbox_has_it() {
     let other = RemoteMailbox { address: 1, key: 0 };
     let put = Work::Put { mailbox: other, offset: 0, epoch: None };
     pair.post(2, put, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteResources]);
     pair.buffer(strict, 7);
     pair.post(3, put, 10);
     pair.post(4, Work::Put { mailbox: other, offset: 0, epoch: Some(0) }, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success, Status::RemoteEpoch]);
 }
 
@@ -139,7 +139,7 @@ fn puts_sent_before_the_mailbox_exists_are_admitted_once_it_does() {
     for id in 0..3 {
         pair.put(id, 0, 10);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteNoMailbox; 3]);
     let mailbox = pair.mailbox(Threshold::Operations(2), Steering::Receiver);
     pair.buffer(mailbox, 0);
@@ -147,7 +147,7 @@ fn puts_sent_before_the_mailbox_exists_are_admitted_once_it_does() {
     for id in 0..4 {
         pair.put(id, 0, 10);
     }
-    pair.settle(|n, _| n.is_multiple_of(3));
+    pair.run_until_idle(|n, _| n.is_multiple_of(3));
     assert_eq!(pair.statuses(), [Status::Success; 4]);
     assert_eq!(pair.epochs().len(), 2);
     // The mailbox is closed and created again while puts are unfinished.
@@ -157,7 +157,7 @@ fn puts_sent_before_the_mailbox_exists_are_admitted_once_it_does() {
     pair.nics[1].release_mailbox(mailbox).unwrap();
     let again = pair.mailbox(Threshold::Operations(2), Steering::Receiver);
     pair.buffer(again, 2);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success; 2]);
     assert_eq!(pair.epochs()[0].id, 2);
 }
@@ -176,7 +176,7 @@ fn room_for_a_refused_put_is_given_back_though_a_later_one_is_refused_too() {
     let any = pair.nics[1].create_mailbox(&any).unwrap();
     pair.buffer(any, 0);
     pair.put(0, 0, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     for id in 1..5 {
         pair.put(id, 0, 10);
     }
@@ -196,7 +196,7 @@ fn room_for_a_refused_put_is_given_back_though_a_later_one_is_refused_too() {
         }
     }
     assert!(pair.nics[1].usage().put_gaps > 0, "room is kept for the first and the second");
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let (done, refused) = (Status::Success, Status::RemoteNoMailbox);
     assert_eq!(pair.statuses(), [done, done, refused, done, refused]);
     assert_eq!(pair.nics[1].usage().put_gaps, 0);
@@ -208,13 +208,13 @@ fn abandoned_put_does_not_delay_later_ones() {
     let mut pair = Pair::with_profile(0, 1, profile);
     let mailbox = pair.mailbox(Threshold::Operations(2), Steering::Receiver);
     pair.put(0, 0, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::ReceiverNotReady]);
     pair.buffer(mailbox, 0);
     for id in 1..3 {
         pair.put(id, 0, 10);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success; 2]);
     assert_eq!(pair.epochs()[0].operations, 2);
 }
@@ -227,7 +227,7 @@ fn a_get_brings_the_current_epoch_or_a_retired_one() {
         pair.buffer(mailbox, n);
     }
     pair.put(0, 0, 5_000);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let get = |epoch| Work::Get { mailbox: BOX, offset: 100, epoch };
     pair.post(1, get(None), 3_000);
     pair.post(2, get(Some(0)), 3_000);
@@ -262,7 +262,7 @@ fn a_rewound_epoch_takes_no_more_of_what_was_under_way() {
         pair.buffer(mailbox, n);
     }
     pair.put(0, 0, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.epochs().len(), 1);
     pair.put(1, 0, 5_000);
     let packets = pair.outgoing();
@@ -275,12 +275,12 @@ fn a_rewound_epoch_takes_no_more_of_what_was_under_way() {
     for packet in &packets[2..] {
         pair.deliver(1, packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success; 2], "it counts as done");
     assert_eq!(pair.effects, [], "and goes nowhere");
     pair.buffer(mailbox, 5);
     pair.put(2, 0, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.effects, [5 << 16]);
     assert_eq!(pair.nics[1].mailbox_epoch(mailbox), Some(1));
 }
@@ -294,7 +294,7 @@ fn a_closed_mailbox_discards_or_refuses() {
         pair.nics[1].close_mailbox(mailbox, nack).unwrap();
         pair.put(0, 0, 10);
         pair.put(1, 0, 9_000);
-        pair.settle(|n, _| n.is_multiple_of(4));
+        pair.run_until_idle(|n, _| n.is_multiple_of(4));
         assert_eq!(pair.statuses(), [status; 2]);
         assert_eq!(pair.effects, []);
         pair.nics[1].release_mailbox(mailbox).unwrap();
@@ -310,7 +310,7 @@ fn a_buffer_holds_its_segment_until_it_is_back() {
     pair.buffer(mailbox, 0);
     assert_eq!(pair.nics[1].deregister(pair.segments[1]), Ok(false));
     pair.put(0, 0, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::Success], "as with a posted receive");
     assert_eq!(pair.epochs().len(), 1);
     assert_eq!(pair.nics[1].poll_event(), None, "it is kept for rewind");
@@ -357,7 +357,7 @@ fn ordered_puts_keep_their_order_with_other_operations() {
                 pair.post_in_order(id, work, 10, order);
             }
             let mut random = Random::new(seed);
-            pair.settle(|_, _| random.number().is_multiple_of(4));
+            pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
             assert_eq!(pair.statuses(), [Status::Success; 20], "{mode:?} seed {seed}");
             // Payload that was set aside lies at multiples of the packet's size.
             pair.effects.retain(|&at| at >= 1 << 16 || at % 1024 != 0);
@@ -386,7 +386,7 @@ fn puts_of_four_gibibytes_are_never_under_way_to_one_mailbox() {
     assert_eq!(post(2, 1), Ok(()));
     assert_eq!(post(3, 1), Err(PostError::TooManyPuts));
     // The puts are refused, so later ones can proceed again.
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.statuses(), [Status::RemoteNoMailbox; 3]);
     pair.put(4, 0, u32::MAX >> 8);
 }

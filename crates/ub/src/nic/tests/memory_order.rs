@@ -77,7 +77,7 @@ fn write_that_arrives_before_an_earlier_one_is_set_aside_until_its_turn() {
     assert_eq!(early[0].0, Part::Staging);
     let both = pair.take(&packets[0]);
     assert_eq!(both, [(Part::Arrival, 0, 64), (Part::Deferred, 64, 8)]);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [0, 1]);
 }
 
@@ -105,7 +105,7 @@ fn write_to_memory_that_a_read_returns_waits_until_the_answer_has_arrived() {
     assert!(pair.take(&packets[0]).is_empty());
     assert_eq!(pair.take(&packets[1])[0].0, Part::Staging, "it overlaps");
     assert_eq!(pair.take(&packets[2])[0].0, Part::Staging, "it follows one that waits");
-    pair.settle(lose_first_read_answer());
+    pair.run_until_idle(lose_first_read_answer());
     assert_eq!(pair.ids(0), [0, 1, 2]);
 }
 
@@ -135,7 +135,7 @@ fn write_that_follows_a_read_waits_for_it_in_relaxed_memory_as_well() {
     assert_eq!(pair.take(&packets[3])[0].0, Part::Staging, "a READ was under way");
     pair.take(&packets[0]);
     pair.take(&packets[2]);
-    pair.settle(lose_first_read_answer());
+    pair.run_until_idle(lose_first_read_answer());
     assert_eq!(pair.ids(0), [0, 1, 2, 3]);
 }
 
@@ -149,7 +149,7 @@ fn without_staging_memory_what_comes_early_is_sent_back_and_comes_again() {
     let packets = pair.outgoing();
     assert!(pair.take(&packets[packets.len() - 1]).is_empty());
     assert_eq!(pair.nics[1].counters().sent_back, 1);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [0, 1, 2]);
 }
 
@@ -197,7 +197,7 @@ fn write_after_a_strict_read_of_an_earlier_jetty_with_its_number_completes_in_pl
         }
     }
     assert_eq!(pair.ids(0), [], "it is not in place");
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [1]);
     assert_eq!(pair.effects.last(), Some(&500));
 }
@@ -227,7 +227,7 @@ fn operation_that_was_given_up_is_not_mixed_up_with_those_of_the_next_jetty_of_i
     for id in 1..4 {
         pair.write_in_memory_order(id, 64 * id, 8);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [1, 2, 3]);
     again(&mut pair);
     assert_eq!(pair.nics[0].usage().order_records, 1, "numbers go on; the Jetty's record is free");
@@ -250,7 +250,7 @@ fn write_of_which_only_the_start_was_sent_can_be_refused_at_its_turn() {
     while let Some(packet) = pair.nics[1].poll_transmit(now) {
         pair.deliver(0, &packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let statuses: Vec<Status> = pair.completions(0).iter().map(|done| done.status).collect();
     assert_eq!(statuses, [Status::RemoteAccess, Status::RemoteAccess]);
 }

@@ -87,7 +87,7 @@ impl Gap {
         }
     }
 
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         for _ in 0..200_000 {
             self.pair.now = self.pair.now + Duration::from_us(1);
             let mut moved = false;
@@ -166,7 +166,7 @@ fn every_operation_ends_once_where_memory_is_missing() {
             let troubles = Troubles { loss: seed % 3 * 10, reorder: seed % 2 * 30, missing: 5 };
             let mut gap = Gap::new(seed, troubles);
             gap.post_all(0, order);
-            gap.settle();
+            gap.run_until_idle();
             let done = gap.pair.completions(0);
             failed += done.iter().filter(|done| done.status != Status::Success).count();
             let expected = |status: &Status| {
@@ -179,7 +179,7 @@ fn every_operation_ends_once_where_memory_is_missing() {
             // From here on no memory is missing.
             gap.troubles.missing = 0;
             gap.post_all(50, order);
-            gap.settle();
+            gap.run_until_idle();
             let done = gap.pair.completions(0);
             assert!(
                 done.iter().all(|done| done.status == Status::Success),
@@ -232,11 +232,11 @@ fn receive_of_a_message_that_is_given_up_in_the_middle_takes_the_next_one() {
                 _ => pair.wires[1].push_back(transmit),
             }
         }
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         assert_eq!(pair.completions(0)[0].status, Status::LocalMemory, "{order:?}");
         // A message of one packet needs no slot, so it does not push the other one out.
         pair.post_in_order(2, Work::Send { target }, 8, order);
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let done = pair.completions(1);
         assert_eq!((done[0].id, done[0].bytes, done[0].status), (9, 8, Status::Success));
         assert_eq!(ids(pair.completions(0)), [2]);

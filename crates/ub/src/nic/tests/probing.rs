@@ -114,7 +114,7 @@ fn probes_follow_what_is_sent() {
     for id in 0..4 {
         pair.post(id, Work::Write { remote }, 1_000_000);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 4);
     let counters = pair.nics[0].counters();
     let (sent, answered) = (counters.round_trip_probes_sent, counters.round_trip_probes_answered);
@@ -129,7 +129,7 @@ fn loss_starts_probes_of_the_anomaly_mode() {
         let mut pair = pair("cc=fixed:64K,probe=anomaly:100", 2);
         let remote = pair.remote();
         pair.post(1, Work::Write { remote }, 500_000);
-        pair.settle(|n, _| lose && n % 100 == 50);
+        pair.run_until_idle(|n, _| lose && n % 100 == 50);
         assert_eq!(pair.completions(0).len(), 1);
         pair.nics[0].counters().round_trip_probes_sent
     };
@@ -202,7 +202,7 @@ fn paths_that_failed_together_come_back_together() {
     for round in 0..1_000 {
         let remote = pair.remote();
         pair.post(round, Work::Write { remote }, 64 * MTU);
-        pair.settle(|_, transmit| is_dead(transmit));
+        pair.run_until_idle(|_, transmit| is_dead(transmit));
         pair.completions(0);
         if down(&pair) == 6 {
             break;

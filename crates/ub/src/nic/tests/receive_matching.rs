@@ -63,7 +63,7 @@ fn the_kth_message_takes_the_kth_receive_however_they_come() {
             pair.send(id, length(id));
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(4));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
         let expected: Vec<_> = (0..40).map(|id| (id, Some(id))).collect();
         assert_eq!(pair.received(), expected, "seed {seed}");
         assert_eq!(pair.ids(0).len(), 40);
@@ -85,7 +85,7 @@ fn they_need_not_wait_for_one_another_nor_for_what_was_written() {
         pair.deliver(1, &packets[at]);
     }
     assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1)), (2, Some(2))]);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0).len(), 4);
 }
 
@@ -102,12 +102,12 @@ fn early_message_leaves_receives_to_others_and_does_not_count_as_refused() {
     pair.deliver(1, &packets[0]);
     assert_eq!(pair.received(), [(0, Some(0))]);
     pair.far_receive(1, 100);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.received(), [(1, Some(1))]);
     assert_eq!(pair.ids(0), [0, 1]);
     // Refusals of the oldest message are counted.
     pair.send(2, 100);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::ReceiverNotReady);
 }
 
@@ -120,13 +120,13 @@ fn the_receive_of_one_that_never_comes_goes_to_the_next() {
     let packets = pair.outgoing();
     pair.deliver(1, packets.last().unwrap());
     assert_eq!(pair.received(), [], "it waits for the other");
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.received(), [(1, Some(1))]);
     let mut statuses: Vec<_> = pair.completions(0).iter().map(|it| (it.id, it.status)).collect();
     statuses.sort_by_key(|it| it.0);
     assert_eq!(statuses, [(0, Status::RemoteLength), (1, Status::Success)]);
     pair.send(2, 100);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.received(), [(0, Some(2))]);
 }
 
@@ -145,7 +145,7 @@ fn messages_set_aside_or_waiting_are_flushed_with_their_jetty() {
     assert!(flushed.iter().all(|done| done.status == Status::Flushed));
     assert_eq!(pair.nics[1].segment_references(pair.segments[1]), 0);
     pair.nics[1].destroy_jetty(JettyId::new(FAR)).unwrap();
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(1), []);
     assert_eq!(pair.nics[1].usage().unreported, 0);
 }
@@ -170,7 +170,7 @@ fn early_message_leaves_the_last_receive_to_one_whose_receive_was_flushed() {
     pair.deliver(1, &packets[0]);
     assert_eq!(pair.received(), [(10, Some(0))]);
     pair.far_receive(11, 100);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.received(), [(11, Some(2))]);
 }
 
@@ -189,7 +189,7 @@ fn refusal_of_an_unordered_message_that_overtakes_another_is_not_counted() {
     assert_eq!(pair.nics[1].counters().not_ready, 1);
     pair.far_receive(1, 100);
     pair.deliver(1, &packets[0]);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
     assert!(pair.completions(0).iter().all(|done| done.status == Status::Success));
 }
@@ -221,7 +221,7 @@ fn message_that_overtakes_another_is_tried_again_ever_more_seldom() {
     let refused = pair.nics[1].counters().not_ready;
     assert!((8..=25).contains(&refused), "refused {refused} times");
     pair.far_receive(1, 100);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.received(), [(0, Some(0)), (1, Some(1))]);
 }
 

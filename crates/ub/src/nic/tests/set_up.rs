@@ -117,7 +117,7 @@ fn group_that_was_set_up_carries_operations() {
         pair.post(id, Work::Write { remote }, 200_000);
     }
     let mut by_channel = [0; GROUP_MAX as usize];
-    pair.settle(|_, transmit| {
+    pair.run_until_idle(|_, transmit| {
         by_channel[transmit.channel.index()] += 1;
         false
     });

@@ -112,7 +112,7 @@ fn operations_that_wait_for_a_share_are_issued_in_order_as_places_come_free() {
     assert_eq!(pair.nics[0].counters().gated, 201 - 16);
     pair.effects.clear();
     pair.receive(7, 64);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), (0..=200).collect::<Vec<u64>>());
     // Payload that goes through the staging memory is placed there first, at whole packets.
     let placed = pair.effects.iter().copied().filter(|at| *at > 0 && at % u64::from(MTU) != 0);
@@ -130,7 +130,7 @@ fn operation_without_order_needs_no_share() {
             pair.post_on(jetty, id, Work::Write { remote }, order);
         }
         assert_eq!(pair.outgoing().len(), 60, "{order:?}: all of them leave at once");
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
     }
     assert_eq!(pair.nics[0].counters().gated, 0);
 }
@@ -161,7 +161,7 @@ fn shares_come_back_whatever_becomes_of_an_operation() {
             pair.post_on(jetty, id, work, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(4));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
         let mut ids: Vec<u64> = pair.completions(0).iter().map(|done| done.id).collect();
         ids.sort_unstable();
         assert_eq!(ids, (0..200).collect::<Vec<u64>>(), "seed {seed}");
@@ -171,7 +171,7 @@ fn shares_come_back_whatever_becomes_of_an_operation() {
             pair.post_on(jetty, id, Work::Write { remote }, STRICT);
         }
         assert_eq!(pair.outgoing().len(), 16, "seed {seed}");
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
     }
 }
 
@@ -182,7 +182,7 @@ fn a_jetty_that_fails_gives_its_share_back() {
     pair.stall(jetty, 200);
     pair.run(1000);
     pair.nics[0].set_jetty_state(jetty, JettyState::Error).unwrap();
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0).len(), 201);
     assert_eq!(pair.nics[1].usage().deferred, 0);
     pair.nics[0].set_jetty_state(jetty, JettyState::Ready).unwrap();
@@ -190,7 +190,7 @@ fn a_jetty_that_fails_gives_its_share_back() {
     for id in 0..40 {
         pair.post_on(jetty, id, Work::Write { remote }, STRICT);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0).len(), 40);
 }
 

@@ -15,7 +15,7 @@ fn traced(room: u32, lose: u64, policy: &str) -> (Pair, Vec<TraceRecord>, u64) {
     let remote = pair.remote();
     (0..5).for_each(|id| pair.post(id, Work::Write { remote }, 200_000));
     let mut random = Random::new(3);
-    pair.settle(|_, transmit| {
+    pair.run_until_idle(|_, transmit| {
         matches!(transmit.packet, Packet::Data(_))
             && lose > 0
             && random.number().is_multiple_of(lose)
@@ -97,13 +97,13 @@ fn records_without_room_are_counted_and_recording_stops() {
     // There is room again; and after the trace was switched off nothing is recorded.
     let remote = pair.remote();
     pair.post(9, Work::Write { remote }, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let mut more = Vec::new();
     assert_eq!(pair.nics[0].take_trace(pair.now, &mut more), dropped);
     assert!(!more.is_empty());
     pair.nics[0].set_trace(pair.now, 0);
     pair.post(10, Work::Write { remote }, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     more.clear();
     assert_eq!((pair.nics[0].take_trace(pair.now, &mut more), more.len()), (0, 0));
 }

@@ -61,7 +61,7 @@ fn d18_strict_arrivals_4_3_2_execute_in_order() {
     for at in [4, 3, 2, 1, 0] {
         pair.deliver(1, &packets[at]);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.effects[4..], [0, 64, 128, 192, 256].map(|at| at as u64)[..]);
     assert_eq!(pair.ids(0), [0, 1, 2, 3, 4]);
     assert_eq!(pair.nics[1].counters().deferred, 4);
@@ -77,7 +77,7 @@ fn strict_ones_execute_in_order_under_heavy_loss_in_every_mode() {
             pair.write_to(id, id, 1, strict(mode));
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(4));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
         let mut done = pair.ids(0);
         done.sort_unstable();
         assert_eq!(done, (0..40).collect::<Vec<u64>>());
@@ -98,7 +98,7 @@ fn without_staging_memory_what_comes_too_early_is_sent_back() {
     for at in [3, 2, 1, 0] {
         pair.deliver(1, &packets[at]);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.effects, [0, 64, 128, 192]);
     assert_eq!(pair.nics[1].counters().sent_back, 3);
     assert_eq!(pair.nics[1].counters().deferred, 0);
@@ -113,7 +113,7 @@ fn d17_strict_after_none_is_not_stuck() {
         pair.write_to(1, 100, 10, strict(mode));
         pair.write_to(2, 200, 10, none);
         pair.write_to(3, 300, 10, strict(mode));
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let mut ids = pair.ids(0);
         ids.sort_unstable();
         assert_eq!(ids, [0, 1, 2, 3], "{mode:?}");
@@ -139,7 +139,7 @@ fn numbers_survive_their_wrap() {
             for id in 0..100 {
                 pair.write_to(round * 100 + id, id, 1, strict(mode));
             }
-            pair.settle(|_, _| false);
+            pair.run_until_idle(|_, _| false);
             let expected: Vec<u64> = (round * 100..round * 100 + 100).collect();
             assert_eq!(pair.ids(0), expected, "{mode:?}");
             let order: Vec<u64> = pair.effects.drain(..).filter(|at| at % 1024 != 0).collect();
@@ -161,7 +161,7 @@ fn a_fence_waits_for_reads_and_atomics_and_for_nothing_else() {
         pair.post(4, Work::Read { remote }, 10);
         pair.write_to(5, 200, 10, OrderRequest::default());
         assert_eq!(pair.outgoing().len(), 5, "all but the fenced one");
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let ids = pair.ids(0);
         let place = |id| ids.iter().position(|&other| other == id).unwrap();
         assert!(place(3) > place(0) && place(3) > place(1), "{ids:?}");
@@ -193,7 +193,7 @@ fn completions_in_order_wait_for_all_earlier_ones() {
     }
     assert_eq!(pair.ids(0), [2], "the send has no receive yet, and the write waits for it");
     pair.receive(9, 100);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [0, 1]);
 }
 
@@ -209,7 +209,7 @@ fn receives_in_order_complete_in_posting_order() {
             pair.post_in_order(id, Work::SendImmediate { target, immediate: id }, length, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(4));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(4));
         let got: Vec<u64> = pair.completions(1).iter().filter_map(|c| c.immediate).collect();
         assert_eq!(got, (0..30).collect::<Vec<u64>>(), "seed {seed}");
     }
@@ -225,7 +225,7 @@ fn atomics_execute_exactly_once_and_bring_the_old_value() {
             pair.atomic(id, AtomicOperator::Add, 1, order);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(3));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(3));
         assert_eq!(pair.word, 50, "seed {seed}");
         let mut olds: Vec<u64> = pair.completions(0).iter().map(|done| done.value).collect();
         olds.sort_unstable();
@@ -255,7 +255,7 @@ fn atomics_that_may_not_are_refused() {
     let plain = pair.nics[1].register(&request).unwrap();
     let remote = RemoteRange { token_id: plain.token_id(), token_value: 5, address: 0 };
     pair.post(2, swap(remote), 0);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let mut done = pair.completions(0);
     done.sort_by_key(|completion| completion.id);
     let statuses: Vec<Status> = done.iter().map(|completion| completion.status).collect();
@@ -273,7 +273,7 @@ fn d22_the_acknowledgement_is_fused_in_rol_and_separate_otherwise() {
             pair.post_in_order(id, Work::Write { remote }, 100, order);
         }
         pair.post(8, Work::Read { remote }, 100);
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         assert_eq!(pair.ids(0).len(), 9);
         assert_eq!(pair.nics[1].counters().transaction_acks_sent, separate, "{mode:?}");
     }
@@ -286,7 +286,7 @@ fn an_operation_that_asks_for_nothing_passes_no_gate() {
         pair.write_to(id, id, 1, OrderRequest::default());
         pair.atomic(1000 + id, AtomicOperator::Add, 1, OrderRequest::default());
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     for nic in &pair.nics {
         let counters = nic.counters();
         assert_eq!((counters.gated, counters.gates_passed, counters.deferred), (0, 0, 0));
@@ -336,14 +336,14 @@ fn a_send_that_is_given_up_does_not_hold_up_what_follows() {
         let order = OrderRequest { receive_in_order: true, ..relaxed(mode) };
         pair.post_in_order(0, Work::Send { target }, 10, order);
         pair.write_to(1, 64, 10, strict(mode));
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let statuses: Vec<Status> = done.iter().map(|completion| completion.status).collect();
         assert_eq!(statuses, [Status::ReceiverNotReady, Status::Success], "{mode:?}");
         pair.receive(5, 100);
         pair.post_in_order(2, Work::SendImmediate { target, immediate: 1 }, 10, order);
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         assert_eq!(pair.completions(1).len(), 1, "the receive before it was given up");
     }
 }
@@ -358,7 +358,7 @@ fn a_refused_one_does_not_hold_up_what_follows() {
         pair.post_in_order(1, Work::Write { remote: wrong }, 10, strict(mode));
         pair.write_to(2, 64, 10, strict(mode));
         let mut random = Random::new(4);
-        pair.settle(|_, _| random.number().is_multiple_of(3));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(3));
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let statuses: Vec<Status> = done.iter().map(|completion| completion.status).collect();
@@ -380,7 +380,7 @@ fn d9_the_same_jetty_number_of_two_channels_is_ordered_apart() {
     for packet in packets.into_iter().chain(pair.outgoing()) {
         pair.deliver(1, &packet);
     }
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [0, 1]);
 }
 
@@ -392,7 +392,7 @@ fn a_read_that_is_ordered_is_not_overtaken_while_it_may_be_resent() {
         let remote = pair.remote();
         pair.post_in_order(0, Work::Read { remote }, 100, relaxed(mode));
         pair.write_to(1, 64, 10, strict(mode));
-        pair.settle(lose_first_read_answer());
+        pair.run_until_idle(lose_first_read_answer());
         assert_eq!(pair.ids(0), [0, 1], "{mode:?}");
     }
 }
@@ -453,7 +453,7 @@ fn loads_and_stores_take_one_packet_each_way_and_no_sequence_number() {
     let remote = pair.remote();
     pair.post(0, Work::Load { remote }, 8);
     pair.post(1, Work::Store { remote }, 64);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let mut ids = pair.ids(0);
     ids.sort_unstable();
     assert_eq!((ids, pair.sent), (vec![0, 1], 4));
@@ -471,7 +471,7 @@ fn loads_and_stores_are_repeated_until_answered_and_stores_are_done_once() {
             pair.post(id, work, 1 + (id % 64) as u32);
         }
         let mut random = Random::new(seed);
-        pair.settle(|_, _| random.number().is_multiple_of(6));
+        pair.run_until_idle(|_, _| random.number().is_multiple_of(6));
         let mut ids = pair.ids(0);
         ids.sort_unstable();
         assert_eq!(ids, (0..200).collect::<Vec<u64>>(), "seed {seed}");
@@ -487,10 +487,10 @@ fn a_late_copy_of_a_store_does_not_overwrite_a_newer_one() {
     pair.post(0, Work::Store { remote }, 8);
     let copy = pair.outgoing()[0];
     pair.deliver(1, &copy);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     for id in 1..200 {
         pair.post(id, Work::Store { remote }, 8);
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let before = pair.placed[1];
         pair.deliver(1, &copy);
         assert_eq!(pair.placed[1], before, "the copy changed memory after {id} newer stores");
@@ -498,10 +498,10 @@ fn a_late_copy_of_a_store_does_not_overwrite_a_newer_one() {
     // A store that was given up by its initiator is late, too, as soon as a newer one has arrived.
     pair.post(300, Work::Store { remote }, 8);
     let lost = pair.outgoing()[0];
-    pair.settle(|_, transmit| matches!(&transmit.packet, Packet::Bypass(_)));
+    pair.run_until_idle(|_, transmit| matches!(&transmit.packet, Packet::Bypass(_)));
     assert_eq!(pair.completions(0).last().map(|done| done.status), Some(Status::TimedOut));
     pair.post(301, Work::Store { remote }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let before = pair.placed[1];
     pair.deliver(1, &lost);
     assert_eq!(pair.placed[1], before);
@@ -513,7 +513,7 @@ fn loads_and_stores_are_checked() {
     let good = pair.remote();
     pair.post(0, Work::Load { remote: RemoteRange { token_value: 1, ..good } }, 8);
     pair.post(1, Work::Store { remote: RemoteRange { address: 0, ..good } }, 8);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     let done = pair.completions(0);
     assert!(done.iter().all(|completion| completion.status == Status::RemoteAccess));
     assert_eq!((done.len(), pair.placed), (2, [0, 0]));

@@ -11,11 +11,11 @@ fn the_token_of_a_jetty_is_checked() {
     let local = LocalRange { segment: pair.segments[1], offset: 0, length: 100 };
     pair.nics[1].post_receive(jetty, &ReceiveRequest { id: 1, local }).unwrap();
     pair.post(0, Work::Send { target: named(3) }, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::RemoteNoJetty);
     let target = Target { token_value: 99, ..named(3) };
     pair.post(1, Work::Send { target }, 10);
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.completions(0)[0].status, Status::Success);
 }
 
@@ -39,7 +39,7 @@ fn a_suspended_jetty_drains_and_is_not_ready_to_peers() {
     assert_eq!(pair.nics[1].counters().not_ready, 1);
     assert_eq!(pair.nics[0].poll_event(), None);
     pair.nics[1].set_jetty_state(far, JettyState::Ready).unwrap();
-    pair.settle(|_, _| false);
+    pair.run_until_idle(|_, _| false);
     assert_eq!(pair.ids(0), [0]);
     assert_eq!(pair.nics[0].poll_event(), Some(Event::JettyDrained { jetty: near }));
     assert_eq!(pair.nics[0].poll_event(), None);
@@ -61,7 +61,7 @@ fn a_failed_jetty_is_flushed_and_can_be_reset() {
         }
         pair.nics[0].set_jetty_state(near, JettyState::Error).unwrap();
         assert_eq!(pair.nics[0].set_jetty_state(near, JettyState::Ready), Err(SetupError::Busy));
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let mut done = pair.completions(0);
         done.sort_by_key(|completion| completion.id);
         let flushed: Vec<u64> = done.iter().map(|completion| completion.id).collect();
@@ -71,7 +71,7 @@ fn a_failed_jetty_is_flushed_and_can_be_reset() {
         assert_eq!(pair.nics[0].poll_event(), None);
         pair.nics[0].set_jetty_state(near, JettyState::Ready).unwrap();
         pair.write_to(9, 128, 10, strict(mode));
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         assert_eq!(pair.ids(0), [9], "what was flushed holds nothing up");
     }
 }
@@ -90,7 +90,7 @@ fn exception_modes_decide_what_a_refusal_does() {
         pair.jetties[0] = jetty;
         let wrong = RemoteRange { token_value: 0, ..pair.remote() };
         pair.post(0, Work::Write { remote: wrong }, 10);
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         assert_eq!(pair.nics[0].jetty_state(jetty), state);
         let event = pair.nics[0].poll_event();
         let status = Status::RemoteAccess;
@@ -137,7 +137,7 @@ fn groups_dispatch_in_turn_by_hint_and_by_depth() {
             let target = Target { jetty: group, token_value: 0, hint: 7 };
             pair.post(id, Work::Send { target }, 2_000 * (id as u32 % 2) / 40);
         }
-        pair.settle(|_, _| false);
+        pair.run_until_idle(|_, _| false);
         let took: Vec<u32> = pair.completions(1).iter().map(|c| c.jetty.value()).collect();
         assert_eq!(took, expected, "{dispatch:?}");
     }
@@ -160,13 +160,13 @@ fn members_come_and_go_and_nothing_is_lost() {
             pair.nics[1].join_group(group, member).unwrap();
         }
         if id % 7 == 0 {
-            pair.settle(|_, _| random.number().is_multiple_of(3));
+            pair.run_until_idle(|_, _| random.number().is_multiple_of(3));
         }
         if id % 10 == 9 {
             for &member in &members {
                 let _ = pair.nics[1].join_group(group, member);
             }
-            pair.settle(|_, _| random.number().is_multiple_of(3));
+            pair.run_until_idle(|_, _| random.number().is_multiple_of(3));
         }
     }
     assert_eq!(pair.ids(0).len(), 100);

@@ -11,7 +11,7 @@ use fairway_wire::Tag;
 impl Channel {
     /// Ends or retries a message of which nothing is in flight any more, if nothing else is
     /// pending.
-    pub(crate) fn settle(&mut self, shared: &mut Shared, index: Index<Message>) {
+    pub(crate) fn retire(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &shared.messages[index];
         let lasts =
             || self.is_being_answered(index) && !shared.is_injected(InjectedBug::EndUnplaced);
@@ -19,7 +19,7 @@ impl Channel {
             outcome if outcome.is_refused() && lasts() => {}
             Outcome::Open if !message.progress.is_all_sent() => {}
             // The request has arrived; the answer ends it.
-            Outcome::Open if message.awaits_answer() => self.give_message_slot_back(shared, index),
+            Outcome::Open if message.awaits_answer() => self.release_message_slot(shared, index),
             Outcome::Open => {
                 let (jetty, sequence) = (message.jetty, message.order.sequence());
                 let is_unreported_loss = message.report.is_pending();
@@ -221,7 +221,7 @@ impl Channel {
 
     /// Passes on the slot of a message in memory order that has arrived, but waits for its answer
     /// and perhaps for its turn: the operation that it waits for may need the slot.
-    fn give_message_slot_back(&mut self, shared: &mut Shared, index: Index<Message>) {
+    fn release_message_slot(&mut self, shared: &mut Shared, index: Index<Message>) {
         let message = &mut shared.messages[index];
         if message.order.tag() == Tag::Mo
             && !message.is_question()
@@ -257,7 +257,7 @@ impl Channel {
             if channel == self.index() {
                 self.unblock(schedule);
             } else {
-                schedule.push_fed(channel);
+                schedule.push_unblocked(channel);
             }
         }
     }
