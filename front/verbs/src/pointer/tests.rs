@@ -6,13 +6,13 @@ use std::ptr::null;
 use super::*;
 use crate::abi::{Field, ibv_recv_wr, zeroed};
 
-/// A struct of a header.
+/// A struct as a C header defines it.
 #[repr(C)]
 struct Base {
     number: Field<u32>,
 }
 
-/// An object around it.
+/// The object that contains the struct.
 #[repr(C)]
 struct Object {
     before: u64,
