@@ -1,4 +1,4 @@
-//! Beginning, end, and addresses of processes.
+//! Initialisation, finalisation, and addresses of processes.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::net::Ipv6Addr;
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn RVMA_Resolve(text: *const c_char, address: *mut AddrIn)
             .to_str()
             .map_err(|_| Failure::argument("text", "no UTF-8", "give host:port"))?;
         let bound = library::current().ok().and_then(|library| library.local_addr().ok());
-        // A socket at `[::]` is one of both families.
+        // A socket at `[::]` serves both families.
         let bound = bound.filter(|bound| bound.ip() != Ipv6Addr::UNSPECIFIED);
         let found = address::resolve(text, bound.map(|bound| bound.is_ipv6()))?;
         place.write(AddrIn::new(found));

@@ -1,4 +1,4 @@
-//! Waiting for epochs.
+//! Waiting for the end of epochs.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};

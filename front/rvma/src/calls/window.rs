@@ -1,4 +1,4 @@
-//! Windows: the receiver's side.
+//! Windows, at the receiver.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -118,7 +118,7 @@ fn mailbox_options(
         .nack(!has(NO_NACK)))
 }
 
-/// A secret that is neither "none" nor "draw one".
+/// Draws a secret other than 0 ("none") and `KEY_NEW` ("draw one").
 fn draw_key() -> Result<i32> {
     loop {
         let mut key = 0i32;
