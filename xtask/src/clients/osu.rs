@@ -1,8 +1,8 @@
 //! The OSU micro-benchmarks, with Open MPI: a case for each program, with two ranks or three.
 //!
-//! Which options a program knows depends on the release and on the program: releases up to 5 limit
-//! the size of messages in collective programs only, and newer ones compare the data in most
-//! programs, but not in all. So each program is asked, by `-h`.
+//! The options of a program depend on the release and on the program: releases up to 5 limit the
+//! size of messages in collective programs only, and newer ones compare the data in most programs,
+//! but not in all. So each program's options are read from its output with `-h`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use super::suites::client;
 use crate::programs;
 use crate::verbs::launch;
 
-/// Time in which a program has to print its options.
+/// Time limit for a program to print its options.
 const HELP_TIME: Duration = Duration::from_secs(20);
 
-/// How often each size is measured, as far as the programs leave the choice.
+/// Number of iterations for each size, where a program lets it be chosen.
 const ITERATIONS: u32 = 20;
 
 /// The case of each program in a folder.
@@ -47,7 +47,7 @@ fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()
         let entry = entry?;
         let (kind, name) = (entry.file_type()?, entry.file_name());
         let name = name.to_string_lossy();
-        // Hidden folders hold what libtool builds.
+        // Hidden folders hold intermediate files of libtool.
         if kind.is_dir() && depth > 0 && !name.starts_with('.') {
             find(&entry.path(), depth - 1, programs)?;
         }
@@ -59,10 +59,11 @@ fn find(folder: &Path, depth: u32, programs: &mut Vec<PathBuf>) -> io::Result<()
     Ok(())
 }
 
-/// What a program prints with `-h`. A program that knows no options runs, alone.
+/// Output of a program with `-h`. A program without options ignores it and runs, with a single
+/// rank.
 fn help(program: &Path) -> io::Result<String> {
     let text = ask(Command::new(program).arg("-h"))?;
-    // Some releases look at the number of ranks before they look at the options.
+    // Some releases check the number of ranks before the options.
     if !text.contains("two processes") || launch::find("mpirun").is_none() {
         return Ok(text);
     }
@@ -71,12 +72,12 @@ fn help(program: &Path) -> io::Result<String> {
     ask(job.arg(program).arg("-h"))
 }
 
-/// What a command prints, to either stream.
+/// Output of a command, on both streams.
 fn ask(command: &mut Command) -> io::Result<String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.envs(allow_root()).spawn()?;
     if programs::wait_until(&mut child, Instant::now() + HELP_TIME)?.is_none() {
-        // Not SIGKILL, which `mpirun` would not pass on.
+        // SIGTERM instead of SIGKILL, which `mpirun` would not pass on.
         kill_process(Pid::from_child(&child), Signal::TERM)?;
     }
     let output = child.wait_with_output()?;
