@@ -88,12 +88,12 @@ fn ask(command: &mut Command) -> io::Result<String> {
 /// Whether a help text lists an option: `-m SIZE`, `-m, --message-size SIZE` or `-w=SIZE`.
 fn knows(help: &str, option: &str) -> bool {
     help.lines().filter_map(|line| line.trim_start().strip_prefix(option)).any(|rest| {
-        // What follows a space right behind the option may be an example of its use.
+        // If a space follows the option directly, the line may be an example of its use.
         rest.starts_with([' ', ',', '=']) && !rest.contains("//")
     })
 }
 
-/// Arguments of a program with this name and this help text.
+/// Arguments for a program with this name and this help text.
 fn arguments(name: &str, help: &str) -> String {
     let mut words = Vec::new();
     if knows(help, "-m") {
@@ -107,12 +107,12 @@ fn arguments(name: &str, help: &str) -> String {
     }
     if knows(help, "-c") {
         words.push("-c".to_owned());
-        // The programs' own expectation overflows in sums of bytes, and UCX has no atomics of a
-        // byte.
+        // The programs' own expected values overflow in sums of bytes, and UCX has no atomics of
+        // one byte.
         if computes(name) && knows(help, "-T") {
             words.push("-T mpi_int".to_owned());
         }
-        // It compares data only between as many threads on either side.
+        // The program compares data only if both sides have the same number of threads.
         if name == "osu_latency_mt" && knows(help, "-t") {
             words.push("-t 2:2".to_owned());
         }
@@ -120,31 +120,32 @@ fn arguments(name: &str, help: &str) -> String {
     words.join(" ")
 }
 
-/// Programs with operations on one word.
+/// Whether a program measures operations on one word.
 fn is_atomic(name: &str) -> bool {
     matches!(name, "osu_cas_latency" | "osu_fop_latency")
 }
 
-/// Programs in which MPI computes with the data.
+/// Whether MPI computes with the data in a program.
 fn computes(name: &str) -> bool {
     is_atomic(name) || name.contains("reduce") || name.contains("_acc_")
 }
 
-/// Ranks of a job. On a ring of fewer than three each neighbour would be there twice.
+/// Number of ranks of a job. On a ring of fewer than three ranks, both neighbours would be the
+/// same.
 fn ranks(name: &str) -> u32 {
     if name.contains("neighbor") { 3 } else { 2 }
 }
 
-/// What shows that a program did its work.
+/// The evidence that a program did its work.
 fn proof(name: &str, help: &str) -> Proof {
     match name {
-        // Some releases print nothing, so the connection has to be shown by UCX, from both ranks.
+        // Some releases print nothing, so UCX has to report the connection, from both ranks.
         "osu_hello" => Proof::Lines { part: "tag(rc_verbs/", least: 2 },
         "osu_init" => Proof::Above("nprocs: 2, min: "),
         "osu_barrier" => Proof::Osu { checked: false, rows: 1, numbers: 1 },
         "osu_ibarrier" => Proof::Osu { checked: false, rows: 1, numbers: 2 },
         _ => {
-            // Others measure a row for each size.
+            // Other programs measure a row for each size.
             let rows = if is_atomic(name) { 1 } else { 3 };
             Proof::Osu { checked: knows(help, "-c"), rows, numbers: 2 }
         }
@@ -161,7 +162,7 @@ fn case(program: &Path, help: &str) -> Case {
     let proof = proof(&name, help);
     let title = format!("{name} {arguments}");
     let mut case = Case::single("osu", title.trim_end(), half, proof);
-    // Programs of congestion refuse a job on one machine.
+    // Congestion programs refuse a job on one machine.
     case.refusal = name.starts_with("osu_bw_fan_").then_some("on more than 1 node");
     case
 }
