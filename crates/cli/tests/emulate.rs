@@ -138,7 +138,7 @@ fn rows(text: &str) -> Vec<Value> {
     text.lines().filter_map(row).collect()
 }
 
-/// A client and a server for each congestion controller.
+/// Runs a client and a server for each of three congestion controllers.
 const LAWS: &str = "for policy in cc=swift cc=cubic cc=eqds:line=100Mbps; do
         serve --policy $policy
         ip netns exec $NS-0 $FW perf write --size 32K --iters 300 --depth 32 --json --pin none \

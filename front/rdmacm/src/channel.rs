@@ -34,12 +34,12 @@ pub(crate) struct Event {
     private: [u8; PRIVATE_MAX],
 }
 
-// SAFETY: `make` makes all of them, at the start of a `Channel` from a box.
+// SAFETY: `make` makes every `rdma_event_channel`, as the first field of a boxed `Channel`.
 unsafe impl Handle for rdma_event_channel {
     type Object = Channel;
 }
 
-// SAFETY: `next` makes all of them, at the start of an `Event` from a box.
+// SAFETY: `next` makes every `rdma_cm_event`, as the first field of a boxed `Event`.
 unsafe impl Handle for rdma_cm_event {
     type Object = Event;
 }

@@ -149,7 +149,7 @@ impl Core {
     }
 }
 
-// SAFETY: `Id::give` makes all of them, at the start of an `Id` from a box.
+// SAFETY: `Id::give` makes every `rdma_cm_id`, as the first field of a boxed `Id`.
 unsafe impl Handle for rdma_cm_id {
     type Object = Id;
 }

@@ -135,7 +135,7 @@ mod tests {
         let registry = registry();
         let bytes = [0u8; 256];
         let at = |offset: usize| bytes[offset..].as_ptr().cast::<c_void>();
-        // SAFETY: nothing is done with the leases.
+        // SAFETY: the leases are not used.
         let lease = |offset, size| unsafe { registry.lease(at(offset), size) }.unwrap();
         let whole = lease(0, 256);
         assert_eq!((whole.offset, whole.length), (0, 256));
@@ -148,7 +148,7 @@ mod tests {
     fn only_unused_registrations_are_released() {
         let registry = registry();
         let bytes = vec![0u8; 8 * KEPT + 16];
-        // SAFETY: nothing is done with the leases.
+        // SAFETY: the leases are not used.
         let lease =
             |offset: usize| unsafe { registry.lease(bytes[offset..].as_ptr().cast(), 4).unwrap() };
         let used = lease(0);
@@ -165,13 +165,13 @@ mod tests {
     fn sizes_that_no_operation_has_are_refused() {
         let registry = registry();
         for size in [-1, 1 << 32, i64::MIN] {
-            // SAFETY: refused.
+            // SAFETY: the call is refused, so it uses no memory.
             let refused = unsafe { registry.lease([0u8; 4].as_ptr().cast(), size) };
             assert!(refused.is_err());
         }
         // SAFETY: no bytes.
         assert!(unsafe { registry.lease(std::ptr::null(), 0) }.is_ok());
-        // SAFETY: refused.
+        // SAFETY: the call is refused, so it uses no memory.
         assert!(unsafe { registry.lease(std::ptr::null(), 1) }.is_err());
     }
 }

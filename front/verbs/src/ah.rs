@@ -19,7 +19,7 @@ pub struct AddressHandle {
     pub(crate) address: u64,
 }
 
-// SAFETY: `create` makes all of them, at the start of an `AddressHandle` from a box.
+// SAFETY: `create` makes every `ibv_ah`, as the first field of a boxed `AddressHandle`.
 unsafe impl Handle for ibv_ah {
     type Object = AddressHandle;
 }

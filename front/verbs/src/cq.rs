@@ -30,7 +30,8 @@ pub struct Channel {
     queue: Arc<EventQueue<Arc<QueueEvents>>>,
 }
 
-// SAFETY: `ibv_create_comp_channel` makes all of them, at the start of a `Channel` from a box.
+// SAFETY: `ibv_create_comp_channel` makes every `ibv_comp_channel`, as the first field of a boxed
+// `Channel`.
 unsafe impl Handle for ibv_comp_channel {
     type Object = Channel;
 }
@@ -114,7 +115,7 @@ pub struct Reading {
     pub(crate) stamped: bool,
 }
 
-// SAFETY: `create` makes all of them, at the start of a `CompletionQueue` from a box.
+// SAFETY: `create` makes every `ibv_cq`, as the first field of a boxed `CompletionQueue`.
 unsafe impl Handle for ibv_cq {
     type Object = CompletionQueue;
 }
@@ -222,7 +223,7 @@ fn create<T: Handle<Object = CompletionQueue>>(
             ex: cq_ex::extended(base),
             id,
             provider: Arc::clone(provider),
-            // SAFETY: it moves into the box here, and stays there.
+            // SAFETY: the lock moves into the box here, and is not moved again.
             reading: unsafe { Held::new(reading) },
             device_state: Arc::clone(&owner.device_state),
             events,

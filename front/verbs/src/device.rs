@@ -62,7 +62,7 @@ pub(crate) struct HeldObjects {
     pub(crate) segments: HashSet<SegmentId>,
 }
 
-// SAFETY: `handle` makes all of them, at the start of a `DeviceHandle` from a box.
+// SAFETY: `handle` makes every `ibv_device`, as the first field of a boxed `DeviceHandle`.
 unsafe impl Handle for ibv_device {
     type Object = DeviceHandle;
 }

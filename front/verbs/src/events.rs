@@ -66,7 +66,7 @@ pub fn sleep_on(descriptor: RawFd) -> Result<()> {
         return Err(Errno(libc::EAGAIN));
     }
     let mut waiting = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd of ours.
+    // SAFETY: `poll` reads and writes one local `pollfd`.
     match unsafe { poll(&raw mut waiting, 1, -1) } {
         0.. => Ok(()),
         _ => Err(last_error()),
@@ -103,10 +103,10 @@ impl<T> EventQueue<T> {
         unsafe { libc::write(self.descriptor(), one.as_ptr().cast(), 8) };
     }
 
-    /// Decrements the eventfd's count, which the caller knows not to be zero.
+    /// Decrements the eventfd's count, which must not be zero.
     fn take_token(&self) {
         let mut token = [0_u8; 8];
-        // SAFETY: 8 bytes of ours.
+        // SAFETY: a local buffer of 8 bytes.
         unsafe { libc::read(self.descriptor(), token.as_mut_ptr().cast(), 8) };
     }
 
@@ -155,7 +155,7 @@ mod tests {
 
     fn readable(queue: &EventQueue<u32>) -> bool {
         let mut poll = libc::pollfd { fd: queue.descriptor(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd of ours.
+        // SAFETY: `poll` reads and writes one local `pollfd`.
         unsafe { libc::poll(&mut poll, 1, 0) == 1 }
     }
 

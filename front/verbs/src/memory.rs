@@ -24,7 +24,7 @@ pub struct Domain {
     pub(crate) number: u32,
 }
 
-// SAFETY: `Domain::give` makes all of them, at the start of a `Domain` from a box.
+// SAFETY: `Domain::give` makes every `ibv_pd`, as the first field of a boxed `Domain`.
 unsafe impl Handle for ibv_pd {
     type Object = Domain;
 }
@@ -105,7 +105,7 @@ pub struct Region {
     registered: Mutex<Registered>,
 }
 
-// SAFETY: `register` makes all of them, at the start of a `Region` from a box.
+// SAFETY: `register` makes every `ibv_mr`, as the first field of a boxed `Region`.
 unsafe impl Handle for ibv_mr {
     type Object = Region;
 }

@@ -19,8 +19,8 @@ extern "C" fn ibv_open_device(device: Ptr<'_, ibv_device>) -> *mut ibv_context {
     object(|| {
         let events = Arc::new(EventQueue::new()?);
         let path = c"/dev/null";
-        // Programs expect a descriptor here, and do not use it. SAFETY: the path ends with a zero
-        // byte.
+        // Programs expect a descriptor here, and do not use it.
+        // SAFETY: the path ends with a zero byte.
         let descriptor = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
         let context = ibv_context {
             device: device.raw(),

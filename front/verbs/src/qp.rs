@@ -43,7 +43,7 @@ pub struct QueuePair {
     pub(crate) events: Arc<PairEvents>,
 }
 
-// SAFETY: `create` makes all of them, at the start of a `QueuePair` from a box.
+// SAFETY: `create` makes every `ibv_qp`, as the first field of a boxed `QueuePair`.
 unsafe impl Handle for ibv_qp {
     type Object = QueuePair;
 }

@@ -315,7 +315,7 @@ extern "C" fn ibv_get_pkey_index(_context: Ptr<'_, ibv_context>, port: u8, key: 
 /// Nanoseconds of the monotonic clock, with which completions are stamped.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: room of ours.
+    // SAFETY: the kernel writes a local value.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

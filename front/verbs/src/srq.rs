@@ -28,7 +28,7 @@ pub struct SharedQueue {
     pub(crate) users: Mutex<u32>,
 }
 
-// SAFETY: `create` makes all of them, at the start of a `SharedQueue` from a box.
+// SAFETY: `create` makes every `ibv_srq`, as the first field of a boxed `SharedQueue`.
 unsafe impl Handle for ibv_srq {
     type Object = SharedQueue;
 }
@@ -66,7 +66,7 @@ fn create(pd: Ptr<'_, ibv_pd>, init: &mut ibv_srq_init_attr) -> Result<*mut ibv_
             id,
             provider: Arc::clone(provider),
             device_state: Arc::clone(&owner.device_state),
-            // SAFETY: it moves into the box here, and stays there.
+            // SAFETY: the lock moves into the box here, and is not moved again.
             receives: unsafe { Held::new(Receives::new(attr.max_sge)) },
             events,
             attr: *attr,

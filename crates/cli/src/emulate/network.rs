@@ -188,8 +188,8 @@ impl Relay<'_> {
         duration: Option<Duration>,
         mut child: Option<&mut Child>,
     ) -> Result<Option<std::process::ExitStatus>, Failure> {
-        // The kernel's default timer slack of 50 us would be as long as a long link here. SAFETY: a
-        // number is handed over, and concerns this thread only.
+        // The kernel's default timer slack of 50 us would be as long as a long link here.
+        // SAFETY: a number is handed over, and concerns this thread only.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let fds = self.tuns.iter().map(|tun| tun.as_fd().as_raw_fd());
         let mut polls: Vec<libc::pollfd> =

@@ -36,7 +36,7 @@ const UNRELIABLE_LAST: Duration = Duration::from_millis(20);
 /// Bit by which completions of this side's answers differ from those of receives.
 const ANSWER: u64 = 1 << 32;
 
-/// Serves clients, one session after the other, until the process is told to end by a signal.
+/// Serves clients, one session after the other, until a signal requests the end of the process.
 pub(super) fn serve(options: &PerfOptions) -> Result<(), Failure> {
     process::catch_signals();
     let builder = options.net.builder(PERF.port, None);

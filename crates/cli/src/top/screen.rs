@@ -106,7 +106,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // SAFETY: what the kernel gave.
+            // SAFETY: the settings that the kernel returned.
             unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &before) };
         }
         // If the terminal is closed there is nothing to restore.

@@ -31,10 +31,10 @@ impl Transfer {
     /// The header's promises for the arguments hold: the buffer belongs to the library until the
     /// operation has ended.
     unsafe fn begin(&self, library: &Library, detached: bool) -> Result<usize> {
-        // SAFETY: the header asks for a structure that says its size, or NULL.
+        // SAFETY: the header requires a structure that says its size, or NULL.
         let options = unsafe { read_options(self.options, OpOptions::default())? };
         let to = mail_to(self.mailbox, &options)?;
-        // SAFETY: the header asks for an address.
+        // SAFETY: the header requires an address.
         let address = unsafe { self.address.as_ref() }
             .ok_or_else(|| Failure::argument("the address", "NULL", "use RVMA_Resolve"))?
             .socket_addr()?;
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn RVMA_Iget(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn RVMA_Test(request: *mut Request, done: *mut c_int) -> c_int {
     guard::status(|| {
-        // SAFETY: the header asks for a request, and for a place for the answer.
+        // SAFETY: the header requires a request, and for a place for the answer.
         let (handle, done) = unsafe { (handle_at(request)?, out(done, "done")?) };
         done.write(0);
         let library = library::current()?;
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn RVMA_Test(request: *mut Request, done: *mut c_int) -> c
 pub unsafe extern "C" fn RVMA_Wait_request(request: *mut Request, timeout_ms: i64) -> c_int {
     guard::status(|| {
         let deadline = Deadline::after_ms(timeout_ms);
-        // SAFETY: the header asks for a request.
+        // SAFETY: the header requires a request.
         let handle = unsafe { handle_at(request)? };
         let library = library::current()?;
         if handle == 0 {

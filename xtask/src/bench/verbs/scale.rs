@@ -230,7 +230,7 @@ fn empty() -> Completion {
 
 /// Bytes that are allocated, touched or not.
 fn allocated_bytes() -> u64 {
-    // SAFETY: it only answers.
+    // SAFETY: the call only returns figures.
     let info = unsafe { libc::mallinfo2() };
     (info.uordblks + info.hblkhd) as u64
 }

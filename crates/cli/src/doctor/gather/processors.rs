@@ -29,7 +29,7 @@ pub(super) fn clock() -> Clock {
 }
 
 pub(super) fn processors() -> Processors {
-    // SAFETY: has no conditions.
+    // SAFETY: the call has no conditions.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     Processors {
         online: usize::try_from(online).unwrap_or(1),
