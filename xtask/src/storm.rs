@@ -1,11 +1,11 @@
-//! `storm` and `injected-bugs`: the randomized whole-system test, for as many seeds as one likes.
+//! `storm` and `injected-bugs`: the randomized whole-system test, for any number of seeds.
 //!
 //! ```text
 //! storm [--seeds A..B] [--threads N]          run a range of seeds; stop at the first that fails;
 //!                                             print one hash of all packets and completions
 //!       [--bug NAME]                       with a bug injected, to find a seed that catches it
-//! storm --seed N [--trace] [--trace-file F]   run one seed, telling everything that happens
-//! injected-bugs                               inject every bug there is; each has to be caught
+//! storm --seed N [--trace] [--trace-file F]   run one seed, printing every event
+//! injected-bugs                               inject every known bug; each has to be caught
 //! ```
 
 use fairway_storm::engine::{DropReason, InjectedBug};
